@@ -1,0 +1,284 @@
+import datetime
+
+from google.protobuf import timestamp_pb2 as _timestamp_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class CustomizationState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    CUSTOMIZATION_STATE_UNSPECIFIED: _ClassVar[CustomizationState]
+    CUSTOMIZATION_STATE_UPLOADING: _ClassVar[CustomizationState]
+    CUSTOMIZATION_STATE_TRAINING: _ClassVar[CustomizationState]
+    CUSTOMIZATION_STATE_SUCCEEDED: _ClassVar[CustomizationState]
+    CUSTOMIZATION_STATE_FAILED: _ClassVar[CustomizationState]
+    CUSTOMIZATION_STATE_CANCELLED: _ClassVar[CustomizationState]
+CUSTOMIZATION_STATE_UNSPECIFIED: CustomizationState
+CUSTOMIZATION_STATE_UPLOADING: CustomizationState
+CUSTOMIZATION_STATE_TRAINING: CustomizationState
+CUSTOMIZATION_STATE_SUCCEEDED: CustomizationState
+CUSTOMIZATION_STATE_FAILED: CustomizationState
+CUSTOMIZATION_STATE_CANCELLED: CustomizationState
+
+class PrivacyOptions(_message.Message):
+    __slots__ = ("level", "mechanism", "policy")
+    LEVEL_FIELD_NUMBER: _ClassVar[int]
+    MECHANISM_FIELD_NUMBER: _ClassVar[int]
+    POLICY_FIELD_NUMBER: _ClassVar[int]
+    level: str
+    mechanism: str
+    policy: str
+    def __init__(self, level: _Optional[str] = ..., mechanism: _Optional[str] = ..., policy: _Optional[str] = ...) -> None: ...
+
+class ReleasedWord(_message.Message):
+    __slots__ = ("start", "end", "released_start", "released_end", "tag", "protected", "replaced")
+    START_FIELD_NUMBER: _ClassVar[int]
+    END_FIELD_NUMBER: _ClassVar[int]
+    RELEASED_START_FIELD_NUMBER: _ClassVar[int]
+    RELEASED_END_FIELD_NUMBER: _ClassVar[int]
+    TAG_FIELD_NUMBER: _ClassVar[int]
+    PROTECTED_FIELD_NUMBER: _ClassVar[int]
+    REPLACED_FIELD_NUMBER: _ClassVar[int]
+    start: int
+    end: int
+    released_start: int
+    released_end: int
+    tag: str
+    protected: bool
+    replaced: bool
+    def __init__(self, start: _Optional[int] = ..., end: _Optional[int] = ..., released_start: _Optional[int] = ..., released_end: _Optional[int] = ..., tag: _Optional[str] = ..., protected: _Optional[bool] = ..., replaced: _Optional[bool] = ...) -> None: ...
+
+class PrivatizeRequest(_message.Message):
+    __slots__ = ("text", "privacy")
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    PRIVACY_FIELD_NUMBER: _ClassVar[int]
+    text: str
+    privacy: PrivacyOptions
+    def __init__(self, text: _Optional[str] = ..., privacy: _Optional[_Union[PrivacyOptions, _Mapping]] = ...) -> None: ...
+
+class PrivatizeResponse(_message.Message):
+    __slots__ = ("text", "words", "level", "mechanism", "eta", "bundle_id")
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    WORDS_FIELD_NUMBER: _ClassVar[int]
+    LEVEL_FIELD_NUMBER: _ClassVar[int]
+    MECHANISM_FIELD_NUMBER: _ClassVar[int]
+    ETA_FIELD_NUMBER: _ClassVar[int]
+    BUNDLE_ID_FIELD_NUMBER: _ClassVar[int]
+    text: str
+    words: _containers.RepeatedCompositeFieldContainer[ReleasedWord]
+    level: str
+    mechanism: str
+    eta: float
+    bundle_id: str
+    def __init__(self, text: _Optional[str] = ..., words: _Optional[_Iterable[_Union[ReleasedWord, _Mapping]]] = ..., level: _Optional[str] = ..., mechanism: _Optional[str] = ..., eta: _Optional[float] = ..., bundle_id: _Optional[str] = ...) -> None: ...
+
+class PrivatizeStreamRequest(_message.Message):
+    __slots__ = ("request_id", "request")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    request: PrivatizeRequest
+    def __init__(self, request_id: _Optional[str] = ..., request: _Optional[_Union[PrivatizeRequest, _Mapping]] = ...) -> None: ...
+
+class PrivatizeStreamResponse(_message.Message):
+    __slots__ = ("request_id", "response")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    RESPONSE_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    response: PrivatizeResponse
+    def __init__(self, request_id: _Optional[str] = ..., response: _Optional[_Union[PrivatizeResponse, _Mapping]] = ...) -> None: ...
+
+class PredictRequest(_message.Message):
+    __slots__ = ("text", "adapter", "privacy")
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    ADAPTER_FIELD_NUMBER: _ClassVar[int]
+    PRIVACY_FIELD_NUMBER: _ClassVar[int]
+    text: str
+    adapter: str
+    privacy: PrivacyOptions
+    def __init__(self, text: _Optional[str] = ..., adapter: _Optional[str] = ..., privacy: _Optional[_Union[PrivacyOptions, _Mapping]] = ...) -> None: ...
+
+class LabelScore(_message.Message):
+    __slots__ = ("label", "score")
+    LABEL_FIELD_NUMBER: _ClassVar[int]
+    SCORE_FIELD_NUMBER: _ClassVar[int]
+    label: str
+    score: float
+    def __init__(self, label: _Optional[str] = ..., score: _Optional[float] = ...) -> None: ...
+
+class PredictResponse(_message.Message):
+    __slots__ = ("label", "scores", "released_text")
+    LABEL_FIELD_NUMBER: _ClassVar[int]
+    SCORES_FIELD_NUMBER: _ClassVar[int]
+    RELEASED_TEXT_FIELD_NUMBER: _ClassVar[int]
+    label: str
+    scores: _containers.RepeatedCompositeFieldContainer[LabelScore]
+    released_text: str
+    def __init__(self, label: _Optional[str] = ..., scores: _Optional[_Iterable[_Union[LabelScore, _Mapping]]] = ..., released_text: _Optional[str] = ...) -> None: ...
+
+class PredictStreamRequest(_message.Message):
+    __slots__ = ("request_id", "request")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    request: PredictRequest
+    def __init__(self, request_id: _Optional[str] = ..., request: _Optional[_Union[PredictRequest, _Mapping]] = ...) -> None: ...
+
+class PredictStreamResponse(_message.Message):
+    __slots__ = ("request_id", "response")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    RESPONSE_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    response: PredictResponse
+    def __init__(self, request_id: _Optional[str] = ..., response: _Optional[_Union[PredictResponse, _Mapping]] = ...) -> None: ...
+
+class CustomizeRequest(_message.Message):
+    __slots__ = ("settings", "examples")
+    SETTINGS_FIELD_NUMBER: _ClassVar[int]
+    EXAMPLES_FIELD_NUMBER: _ClassVar[int]
+    settings: CustomizationSettings
+    examples: LabelledTexts
+    def __init__(self, settings: _Optional[_Union[CustomizationSettings, _Mapping]] = ..., examples: _Optional[_Union[LabelledTexts, _Mapping]] = ...) -> None: ...
+
+class CustomizationSettings(_message.Message):
+    __slots__ = ("adapter", "privacy", "reconstruction", "plain_tokens", "label_epsilon", "epochs", "seed", "request_id")
+    ADAPTER_FIELD_NUMBER: _ClassVar[int]
+    PRIVACY_FIELD_NUMBER: _ClassVar[int]
+    RECONSTRUCTION_FIELD_NUMBER: _ClassVar[int]
+    PLAIN_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    LABEL_EPSILON_FIELD_NUMBER: _ClassVar[int]
+    EPOCHS_FIELD_NUMBER: _ClassVar[int]
+    SEED_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    adapter: str
+    privacy: PrivacyOptions
+    reconstruction: bool
+    plain_tokens: int
+    label_epsilon: float
+    epochs: int
+    seed: int
+    request_id: str
+    def __init__(self, adapter: _Optional[str] = ..., privacy: _Optional[_Union[PrivacyOptions, _Mapping]] = ..., reconstruction: _Optional[bool] = ..., plain_tokens: _Optional[int] = ..., label_epsilon: _Optional[float] = ..., epochs: _Optional[int] = ..., seed: _Optional[int] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class LabelledText(_message.Message):
+    __slots__ = ("text", "label")
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    LABEL_FIELD_NUMBER: _ClassVar[int]
+    text: str
+    label: str
+    def __init__(self, text: _Optional[str] = ..., label: _Optional[str] = ...) -> None: ...
+
+class LabelledTexts(_message.Message):
+    __slots__ = ("examples",)
+    EXAMPLES_FIELD_NUMBER: _ClassVar[int]
+    examples: _containers.RepeatedCompositeFieldContainer[LabelledText]
+    def __init__(self, examples: _Optional[_Iterable[_Union[LabelledText, _Mapping]]] = ...) -> None: ...
+
+class Customization(_message.Message):
+    __slots__ = ("id", "adapter", "state", "examples", "uploaded", "job_id", "epoch", "epochs", "loss", "reconstruction_loss", "held_out_accuracy", "examples_per_second", "seconds_left", "message", "create_time", "bytes_sent")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    ADAPTER_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    EXAMPLES_FIELD_NUMBER: _ClassVar[int]
+    UPLOADED_FIELD_NUMBER: _ClassVar[int]
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    EPOCHS_FIELD_NUMBER: _ClassVar[int]
+    LOSS_FIELD_NUMBER: _ClassVar[int]
+    RECONSTRUCTION_LOSS_FIELD_NUMBER: _ClassVar[int]
+    HELD_OUT_ACCURACY_FIELD_NUMBER: _ClassVar[int]
+    EXAMPLES_PER_SECOND_FIELD_NUMBER: _ClassVar[int]
+    SECONDS_LEFT_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    CREATE_TIME_FIELD_NUMBER: _ClassVar[int]
+    BYTES_SENT_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    adapter: str
+    state: CustomizationState
+    examples: int
+    uploaded: int
+    job_id: str
+    epoch: int
+    epochs: int
+    loss: float
+    reconstruction_loss: float
+    held_out_accuracy: float
+    examples_per_second: float
+    seconds_left: float
+    message: str
+    create_time: _timestamp_pb2.Timestamp
+    bytes_sent: int
+    def __init__(self, id: _Optional[str] = ..., adapter: _Optional[str] = ..., state: _Optional[_Union[CustomizationState, str]] = ..., examples: _Optional[int] = ..., uploaded: _Optional[int] = ..., job_id: _Optional[str] = ..., epoch: _Optional[int] = ..., epochs: _Optional[int] = ..., loss: _Optional[float] = ..., reconstruction_loss: _Optional[float] = ..., held_out_accuracy: _Optional[float] = ..., examples_per_second: _Optional[float] = ..., seconds_left: _Optional[float] = ..., message: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., bytes_sent: _Optional[int] = ...) -> None: ...
+
+class CustomizeResponse(_message.Message):
+    __slots__ = ("customization",)
+    CUSTOMIZATION_FIELD_NUMBER: _ClassVar[int]
+    customization: Customization
+    def __init__(self, customization: _Optional[_Union[Customization, _Mapping]] = ...) -> None: ...
+
+class WatchCustomizationRequest(_message.Message):
+    __slots__ = ("id", "adapter")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    ADAPTER_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    adapter: str
+    def __init__(self, id: _Optional[str] = ..., adapter: _Optional[str] = ...) -> None: ...
+
+class WatchCustomizationResponse(_message.Message):
+    __slots__ = ("customization",)
+    CUSTOMIZATION_FIELD_NUMBER: _ClassVar[int]
+    customization: Customization
+    def __init__(self, customization: _Optional[_Union[Customization, _Mapping]] = ...) -> None: ...
+
+class GetStatusRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class LevelStatus(_message.Message):
+    __slots__ = ("name", "eta", "replaced", "map_attack")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    ETA_FIELD_NUMBER: _ClassVar[int]
+    REPLACED_FIELD_NUMBER: _ClassVar[int]
+    MAP_ATTACK_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    eta: float
+    replaced: float
+    map_attack: float
+    def __init__(self, name: _Optional[str] = ..., eta: _Optional[float] = ..., replaced: _Optional[float] = ..., map_attack: _Optional[float] = ...) -> None: ...
+
+class LedgerStatus(_message.Message):
+    __slots__ = ("spent", "limit", "releases")
+    SPENT_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    RELEASES_FIELD_NUMBER: _ClassVar[int]
+    spent: float
+    limit: float
+    releases: int
+    def __init__(self, spent: _Optional[float] = ..., limit: _Optional[float] = ..., releases: _Optional[int] = ...) -> None: ...
+
+class GetStatusResponse(_message.Message):
+    __slots__ = ("version", "bundle_id", "backbone", "levels", "default_level", "default_mechanism", "cloud_address", "ledger", "customizations")
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    BUNDLE_ID_FIELD_NUMBER: _ClassVar[int]
+    BACKBONE_FIELD_NUMBER: _ClassVar[int]
+    LEVELS_FIELD_NUMBER: _ClassVar[int]
+    DEFAULT_LEVEL_FIELD_NUMBER: _ClassVar[int]
+    DEFAULT_MECHANISM_FIELD_NUMBER: _ClassVar[int]
+    CLOUD_ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    LEDGER_FIELD_NUMBER: _ClassVar[int]
+    CUSTOMIZATIONS_FIELD_NUMBER: _ClassVar[int]
+    version: str
+    bundle_id: str
+    backbone: str
+    levels: _containers.RepeatedCompositeFieldContainer[LevelStatus]
+    default_level: str
+    default_mechanism: str
+    cloud_address: str
+    ledger: LedgerStatus
+    customizations: _containers.RepeatedCompositeFieldContainer[Customization]
+    def __init__(self, version: _Optional[str] = ..., bundle_id: _Optional[str] = ..., backbone: _Optional[str] = ..., levels: _Optional[_Iterable[_Union[LevelStatus, _Mapping]]] = ..., default_level: _Optional[str] = ..., default_mechanism: _Optional[str] = ..., cloud_address: _Optional[str] = ..., ledger: _Optional[_Union[LedgerStatus, _Mapping]] = ..., customizations: _Optional[_Iterable[_Union[Customization, _Mapping]]] = ...) -> None: ...

@@ -1,0 +1,47 @@
+from google.protobuf.internal import containers as _containers
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class InferencePredictRequest(_message.Message):
+    __slots__ = ("adapter", "released_text", "bundle_id")
+    ADAPTER_FIELD_NUMBER: _ClassVar[int]
+    RELEASED_TEXT_FIELD_NUMBER: _ClassVar[int]
+    BUNDLE_ID_FIELD_NUMBER: _ClassVar[int]
+    adapter: str
+    released_text: str
+    bundle_id: str
+    def __init__(self, adapter: _Optional[str] = ..., released_text: _Optional[str] = ..., bundle_id: _Optional[str] = ...) -> None: ...
+
+class ClassScore(_message.Message):
+    __slots__ = ("label", "probability")
+    LABEL_FIELD_NUMBER: _ClassVar[int]
+    PROBABILITY_FIELD_NUMBER: _ClassVar[int]
+    label: str
+    probability: float
+    def __init__(self, label: _Optional[str] = ..., probability: _Optional[float] = ...) -> None: ...
+
+class InferencePredictResponse(_message.Message):
+    __slots__ = ("scores",)
+    SCORES_FIELD_NUMBER: _ClassVar[int]
+    scores: _containers.RepeatedCompositeFieldContainer[ClassScore]
+    def __init__(self, scores: _Optional[_Iterable[_Union[ClassScore, _Mapping]]] = ...) -> None: ...
+
+class InferencePredictStreamRequest(_message.Message):
+    __slots__ = ("request_id", "request")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    request: InferencePredictRequest
+    def __init__(self, request_id: _Optional[str] = ..., request: _Optional[_Union[InferencePredictRequest, _Mapping]] = ...) -> None: ...
+
+class InferencePredictStreamResponse(_message.Message):
+    __slots__ = ("request_id", "response")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    RESPONSE_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    response: InferencePredictResponse
+    def __init__(self, request_id: _Optional[str] = ..., response: _Optional[_Union[InferencePredictResponse, _Mapping]] = ...) -> None: ...

@@ -1,0 +1,105 @@
+"""The wire: committed stubs are current, and its types keep clear text at home."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from google.protobuf.descriptor import Descriptor
+
+from sottovoce.v1 import bundles_pb2, edge_agent_pb2, inference_pb2, training_pb2
+
+PROTOS = Path(__file__).parents[2] / "protos"
+CLOUD_FILES = (training_pb2, inference_pb2, bundles_pb2)
+
+
+def test_committed_stubs_match_the_proto_files(tmp_path: Path) -> None:
+    pytest.importorskip("grpc_tools", reason="grpcio-tools is not in a device's environment")
+    sources = sorted(str(p.relative_to(PROTOS)) for p in PROTOS.glob("sottovoce/v1/*.proto"))
+    outs = [f"--{kind}_out={tmp_path}" for kind in ("python", "pyi", "grpc_python")]
+    subprocess.run(
+        [sys.executable, "-m", "grpc_tools.protoc", "-I", ".", *outs, *sources],
+        cwd=PROTOS,
+        check=True,
+    )
+    made = sorted(tmp_path.rglob("*.py*"))
+    assert len(made) == 3 * len(sources)
+    for file in made:
+        committed = PROTOS / file.relative_to(tmp_path)
+        assert committed.read_bytes() == file.read_bytes(), f"{committed} is stale: `make protos`"
+
+
+def _messages(descriptor: Descriptor) -> set[str]:
+    """Full names of every message reachable from one, itself included."""
+    seen: set[str] = set()
+    waiting = [descriptor]
+    while waiting:
+        message = waiting.pop()
+        if message.full_name not in seen:
+            seen.add(message.full_name)
+            waiting += [f.message_type for f in message.fields if f.message_type is not None]
+    return seen
+
+
+def _rpcs(module: object) -> list[tuple[str, Descriptor, Descriptor]]:
+    services = module.DESCRIPTOR.services_by_name.values()  # type: ignore[attr-defined]
+    return [
+        (f"{s.name}.{m.name}", m.input_type, m.output_type) for s in services for m in s.methods
+    ]
+
+
+def test_device_local_types_never_reach_the_cloud() -> None:
+    local = {
+        name
+        for _, request, response in _rpcs(edge_agent_pb2)
+        for name in _messages(request) | _messages(response)
+        if name.startswith("sottovoce.")
+    }
+    for module in CLOUD_FILES:
+        for rpc, request, response in _rpcs(module):
+            shared = local & (_messages(request) | _messages(response))
+            assert not shared, f"{rpc} uses device-local types {shared}"
+
+
+def test_every_rpc_has_its_own_request_and_response() -> None:
+    types = [
+        descriptor.full_name
+        for module in (edge_agent_pb2, *CLOUD_FILES)
+        for _, request, response in _rpcs(module)
+        for descriptor in (request, response)
+    ]
+    assert len(types) == len(set(types))
+
+
+def test_every_enum_starts_unspecified() -> None:
+    enums = [
+        enum
+        for module in (edge_agent_pb2, *CLOUD_FILES)
+        for enum in module.DESCRIPTOR.enum_types_by_name.values()
+    ]
+    assert enums
+    for enum in enums:
+        assert enum.values_by_number[0].name.endswith("_UNSPECIFIED")
+
+
+def test_cloud_requests_carry_only_released_text() -> None:
+    """Every string a device fills with content says in its name that it was released."""
+    fields = {
+        field.name
+        for message in ("PrivatizedExample", "InferencePredictRequest")
+        for field in {
+            **training_pb2.DESCRIPTOR.message_types_by_name,
+            **inference_pb2.DESCRIPTOR.message_types_by_name,
+        }[message].fields
+        if field.type == field.TYPE_STRING
+    }
+    assert fields == {
+        "example_id",
+        "released_text",
+        "label",
+        "released_plain_tokens",
+        "adapter",
+        "bundle_id",
+    }

@@ -1,0 +1,133 @@
+"""Every error an app or an operator can meet, drawn once.
+
+Each class fixes a gRPC code and a process exit code; each instance says what is
+wrong and how to mend it, and never quotes the user's text.
+
+    SottovoceError                      INTERNAL             exit 1
+    ├── InvalidInput                    INVALID_ARGUMENT     exit 2
+    ├── NotReady                        FAILED_PRECONDITION  exit 3
+    │   └── BundleMismatch
+    ├── NotFound                        NOT_FOUND            exit 4
+    ├── QuotaExceeded                   RESOURCE_EXHAUSTED   exit 5
+    ├── Unavailable                     UNAVAILABLE          exit 6
+    ├── Unauthenticated                 UNAUTHENTICATED      exit 7
+    ├── DataLoss                        DATA_LOSS            exit 8
+    ├── OutOfRange                      OUT_OF_RANGE         exit 9
+    └── ConfigError                     FAILED_PRECONDITION  exit 78
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import grpc
+
+__all__ = [
+    "BundleMismatch",
+    "ConfigError",
+    "DataLoss",
+    "InvalidInput",
+    "NotFound",
+    "NotReady",
+    "OutOfRange",
+    "QuotaExceeded",
+    "SottovoceError",
+    "Unauthenticated",
+    "Unavailable",
+]
+
+
+class SottovoceError(Exception):
+    """What went wrong, and the fix.
+
+    Args:
+        problem: one sentence for a person; no user text in it.
+        fix: what to do about it, imperative; may be empty.
+        subject: the field, resource or quota concerned, for programs.
+        metadata: further facts for programs (``next_sequence``, say).
+    """
+
+    code: ClassVar[grpc.StatusCode] = grpc.StatusCode.INTERNAL
+    exit_code: ClassVar[int] = 1
+
+    def __init__(
+        self,
+        problem: str,
+        *,
+        fix: str = "",
+        subject: str = "",
+        metadata: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(f"{problem} ({fix})" if fix else problem)
+        self.problem = problem
+        self.fix = fix
+        self.subject = subject
+        self.metadata = dict(metadata or {})
+
+
+class InvalidInput(SottovoceError):
+    """The request itself is wrong; ``subject`` names the field."""
+
+    code = grpc.StatusCode.INVALID_ARGUMENT
+    exit_code = 2
+
+
+class NotReady(SottovoceError):
+    """Something must be done first; ``subject`` names it."""
+
+    code = grpc.StatusCode.FAILED_PRECONDITION
+    exit_code = 3
+
+
+class BundleMismatch(NotReady):
+    """Two sides hold different bundles, or a bundle is for another backbone."""
+
+
+class NotFound(SottovoceError):
+    """No such adapter, job, bundle, level; ``subject`` is its name."""
+
+    code = grpc.StatusCode.NOT_FOUND
+    exit_code = 4
+
+
+class QuotaExceeded(SottovoceError):
+    """A limit someone set is reached; ``subject`` names the limit."""
+
+    code = grpc.StatusCode.RESOURCE_EXHAUSTED
+    exit_code = 5
+
+
+class Unavailable(SottovoceError):
+    """The other side cannot be reached now; trying again may help."""
+
+    code = grpc.StatusCode.UNAVAILABLE
+    exit_code = 6
+
+
+class Unauthenticated(SottovoceError):
+    """No tenant, an unknown one, or the wrong token."""
+
+    code = grpc.StatusCode.UNAUTHENTICATED
+    exit_code = 7
+
+
+class DataLoss(SottovoceError):
+    """A file is truncated, altered or unreadable."""
+
+    code = grpc.StatusCode.DATA_LOSS
+    exit_code = 8
+
+
+class OutOfRange(SottovoceError):
+    """An offset or sequence number the other side cannot accept."""
+
+    code = grpc.StatusCode.OUT_OF_RANGE
+    exit_code = 9
+
+
+class ConfigError(SottovoceError):
+    """The configuration file or an environment override is wrong."""
+
+    code = grpc.StatusCode.FAILED_PRECONDITION
+    exit_code = 78

@@ -1,0 +1,152 @@
+"""A real cloud and a real agent as processes of their own, on this machine.
+
+The demo, the benchmarks and the end-to-end tests start both sides through here,
+exactly as an owner and a provider would: the installed commands, a unix socket,
+a loopback port, files. Nothing is shared between the two but the network.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import grpc
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+__all__ = ["Agent", "Cloud", "command", "free_port"]
+
+READY_SECONDS = 90.0
+
+
+def command(name: str) -> str:
+    """Path of an installed command, from the environment this Python runs in."""
+    return str(Path(sys.executable).parent / name)
+
+
+def free_port() -> int:
+    """A loopback port nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _serving(address: str) -> bool:
+    with grpc.insecure_channel(address) as channel:
+        request = health_pb2.HealthCheckRequest()
+        try:
+            answer = health_pb2_grpc.HealthStub(channel).Check(request, timeout=1)
+        except grpc.RpcError:
+            return False
+    return bool(answer.status == health_pb2.HealthCheckResponse.SERVING)
+
+
+@dataclass
+class _Server:
+    address: str
+    log: Path
+    process: subprocess.Popen[bytes] | None = None
+
+    def _start(self, arguments: list[str], env: Mapping[str, str]) -> None:
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                arguments, env={**os.environ, **env}, stdout=log, stderr=log, start_new_session=True
+            )
+        deadline = time.monotonic() + READY_SECONDS
+        while not _serving(self.address):
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                self.kill()
+                raise RuntimeError(f"{arguments[0]} did not start; see {self.log}")
+            time.sleep(0.05)
+
+    def stop(self) -> int:
+        """SIGTERM, and the exit code."""
+        if self.process is None:
+            return 0
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            return self.process.wait(30)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise
+        finally:
+            self.process = None
+
+    def kill(self) -> None:
+        """``kill -9`` of the main process only, as the kernel would do it."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+            self.process = None
+
+
+@dataclass
+class Cloud(_Server):
+    """``sotto-cloud serve`` on a loopback port."""
+
+    state: Path = Path()
+    bundle: Path = Path()
+
+    @classmethod
+    def at(cls, folder: Path, bundle: Path, port: int = 0) -> Cloud:
+        """A cloud that keeps everything under ``folder``; not started yet."""
+        address = f"127.0.0.1:{port or free_port()}"
+        return cls(address, folder / "cloud.log", state=folder / "cloud", bundle=bundle)
+
+    def start(self) -> None:
+        """Starts it and waits until its health is SERVING."""
+        serve = [command("sotto-cloud"), "serve", "--listen", self.address]
+        self._start([*serve, "--state", str(self.state), "--bundle", str(self.bundle)], {})
+
+    def enroll(self, tenant: str) -> Path:
+        """Enrols a tenant and returns the file with its token."""
+        token = self.state.parent / f"{tenant}.token"
+        enroll = [command("sotto-cloud"), "enroll", tenant, "--token-file", str(token)]
+        subprocess.run([*enroll, "--state", str(self.state)], check=True, stdout=subprocess.DEVNULL)
+        return token
+
+
+@dataclass
+class Agent(_Server):
+    """``sotto serve`` on a unix socket, configured by environment variables."""
+
+    env: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def at(
+        cls, folder: Path, *, cloud: str = "", tenant: str = "", token: Path | None = None
+    ) -> Agent:
+        """An agent that keeps its state under ``folder``; not started yet."""
+        address = f"unix:{folder / 'agent.sock'}"
+        env = {
+            "SOTTO_AGENT_LISTEN": address,
+            "SOTTO_AGENT_STATE": str(folder / "agent"),
+            "SOTTO_CLOUD_ADDRESS": cloud,
+            "SOTTO_CLOUD_TENANT": tenant,
+            "SOTTO_CLOUD_TOKEN_FILE": str(token or ""),
+        }
+        return cls(address, folder / "agent.log", env=env)
+
+    def start(self) -> None:
+        """Starts it and waits until its health is SERVING."""
+        self._start([command("sotto"), "serve"], self.env)
+
+    def run(self, *arguments: str, stdin: bytes | None = None) -> bytes:
+        """Runs a ``sotto`` command as this agent's owner; what it prints.
+
+        Progress bars and errors go to this process's standard error.
+        """
+        return subprocess.run(
+            [command("sotto"), *arguments],
+            env={**os.environ, **self.env},
+            input=stdin,
+            stdout=subprocess.PIPE,
+            check=True,
+        ).stdout

@@ -25,6 +25,7 @@ __all__ = [
     "ANY",
     "CLITIC",
     "FORMAT",
+    "MANIFEST",
     "Backbone",
     "Bundle",
     "Level",
@@ -146,7 +147,7 @@ class Manifest:
             )
         try:
             return cls._decode(raw)
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise DataLoss(
                 "the bundle's manifest is incomplete", fix="fetch it again with `sotto pull`"
             ) from error

@@ -1,0 +1,56 @@
+"""Carries the case of a word over to the word that replaces it.
+
+Why it is here: replacements come from the list in its own case, and a text in which every capital
+is lost reads badly and tags badly on the other side. What is carried over is one of three shapes
+and nothing finer, because the shape is published: a reader of the release learns that a word was
+Capitalised, hence likely a name or the first of a sentence. `docs/privacy.md` counts it as a leak.
+"""
+
+from __future__ import annotations
+
+import enum
+
+__all__ = ["Case", "apply", "shape"]
+
+
+class Case(enum.Enum):
+    """The case of a word, as far as a release shows it."""
+
+    LOWER = "lower"
+    """Small letters, no letters with case at all, or a mixture such as "iPhone"."""
+    CAPITALISED = "capitalised"
+    """One capital at the start; a single capital letter counts as this."""
+    UPPER = "upper"
+    """Two or more letters, all of them capitals."""
+
+
+def shape(word: str) -> Case:
+    """The case of ``word``.
+
+    >>> shape("Anna"), shape("NATO"), shape("iPhone")
+    (<Case.CAPITALISED: 'capitalised'>, <Case.UPPER: 'upper'>, <Case.LOWER: 'lower'>)
+    """
+    if word.islower():  # the common case first
+        return Case.LOWER
+    if word.isupper():
+        cased = sum(character.isupper() for character in word)
+        return Case.UPPER if cased > 1 else Case.CAPITALISED
+    rest = word[1:]
+    if word[:1].isupper() and rest == rest.lower():
+        return Case.CAPITALISED
+    return Case.LOWER
+
+
+def apply(case: Case, word: str) -> str:
+    """``word`` in ``case``.
+
+    >>> apply(Case.CAPITALISED, "lake")
+    'Lake'
+    """
+    match case:
+        case Case.LOWER:
+            return word.lower()
+        case Case.UPPER:
+            return word.upper()
+        case Case.CAPITALISED:
+            return word[:1].upper() + word[1:].lower()

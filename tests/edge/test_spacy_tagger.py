@@ -7,7 +7,7 @@ import pytest
 
 from sottovoce.edge.errors import NotReady
 from sottovoce.edge.spacy_tagger import SpacyTagger
-from sottovoce.edge.tagger import UPOS, WINDOW
+from sottovoce.edge.tagger import UPOS
 
 spacy = pytest.importorskip("spacy", reason="spaCy is an extra: sottovoce-edge[spacy]")
 
@@ -31,7 +31,7 @@ def test_takes_the_tags_of_the_pipeline_and_protects_the_rest(folder: Path) -> N
 
 
 def test_neither_cuts_nor_joins_words_of_long_documents(folder: Path) -> None:
-    words = ["don't", "a-b", "x"] * WINDOW
+    words = ["don't", "a-b", "x"] * 2_000
     tags = SpacyTagger(str(folder)).tag(words)
     assert len(tags.ids) == len(tags.confidence) == len(words)
     assert (tags.ids.reshape(-1, 3) == tags.ids[:3]).all()

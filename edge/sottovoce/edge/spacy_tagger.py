@@ -10,10 +10,12 @@ from typing import Final
 import numpy as np
 
 from sottovoce.edge.errors import NotReady
-from sottovoce.edge.tagger import UPOS, WINDOW, Tags
+from sottovoce.edge.tagger import UPOS, Tags
 
 _TAG_ID: Final = {tag: position for position, tag in enumerate(UPOS)}
 _UNKNOWN: Final = _TAG_ID["X"]
+_PART: Final = 2_000
+"""Words tagged at once."""
 _NOT_NEEDED: Final = ("parser", "ner", "lemmatizer", "textcat", "senter")
 
 
@@ -54,10 +56,10 @@ class SpacyTagger:
         from spacy.tokens import Doc
 
         names: list[str] = []
-        for start in range(0, len(words), WINDOW):
+        for start in range(0, len(words), _PART):
             # Outside a memory zone the vocabulary would keep every word it ever met.
             with self._pipeline.memory_zone():
-                part = Doc(self._pipeline.vocab, words=list(words[start : start + WINDOW]))
+                part = Doc(self._pipeline.vocab, words=list(words[start : start + _PART]))
                 names += [token.pos_ for token in self._pipeline(part)]
         ids = np.array([_TAG_ID.get(name, _UNKNOWN) for name in names], np.uint8)
         known = np.array([name in _TAG_ID for name in names], np.float32)

@@ -1,0 +1,141 @@
+"""The running agent as commands see it; or its parts in this process, where none is running.
+
+Why it is here: ``sotto privatize`` must work on a device without a daemon, and must give the same
+bytes as with one: both ways lead to the same state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager
+from typing import Any, Protocol, Self
+
+import grpc
+
+from sottovoce.edge.address import (
+    LARGEST_ANSWER,
+    answers,
+    is_loopback,
+    socket_path,
+    split_address,
+)
+from sottovoce.edge.config import Config
+from sottovoce.edge.errors import NotReady
+from sottovoce.edge.rpc import from_rpc_error
+from sottovoce.v1 import edge_agent_pb2 as agent
+from sottovoce.v1 import edge_agent_pb2_grpc
+
+__all__ = ["Backend", "Remote", "backend", "is_running", "remote"]
+
+
+class Backend(Protocol):
+    """What both a running agent and the parts in this process can do."""
+
+    def privatize(self, request: agent.PrivatizeRequest) -> agent.PrivatizeResponse:
+        """Replaces the words of one text."""
+
+    def predict(self, request: agent.PredictRequest) -> agent.PredictResponse:
+        """Classifies one text."""
+
+    def status(self) -> agent.GetStatusResponse:
+        """Says what there is."""
+
+
+class Remote:
+    """A running agent, over its socket. Errors arrive as the agent raised them."""
+
+    def __init__(self, listen: str) -> None:
+        self._listen = listen
+        self._channel = grpc.insecure_channel(
+            listen,
+            [("grpc.max_receive_message_length", LARGEST_ANSWER), ("grpc.enable_http_proxy", 0)],
+        )
+        self._stub = edge_agent_pb2_grpc.EdgeAgentStub(self._channel)  # type: ignore[no-untyped-call]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._channel.close()
+
+    def privatize(self, request: agent.PrivatizeRequest) -> agent.PrivatizeResponse:
+        response: agent.PrivatizeResponse = self._call(self._stub.Privatize, request)
+        return response
+
+    def predict(self, request: agent.PredictRequest) -> agent.PredictResponse:
+        response: agent.PredictResponse = self._call(self._stub.Predict, request)
+        return response
+
+    def status(self) -> agent.GetStatusResponse:
+        response: agent.GetStatusResponse = self._call(
+            self._stub.GetStatus, agent.GetStatusRequest()
+        )
+        return response
+
+    def customize(self, requests: Iterable[agent.CustomizeRequest]) -> agent.Customization:
+        """Sends settings and examples; returns once all are privatised and queued."""
+        customization: agent.Customization = self._call(
+            self._stub.Customize, iter(requests)
+        ).customization
+        return customization
+
+    def watch(self, identity: str) -> Iterator[agent.Customization]:
+        """A customisation now and after every change, until it ends."""
+        call = self._stub.WatchCustomization(agent.WatchCustomizationRequest(id=identity))
+        try:
+            for response in call:
+                yield response.customization
+        except grpc.RpcError as error:
+            raise from_rpc_error(error, peer=f"the agent on {self._listen}") from error
+        finally:
+            call.cancel()
+
+    def _call(self, method: Any, request: Any) -> Any:
+        try:
+            return method(request)
+        except grpc.RpcError as error:
+            raise from_rpc_error(error, peer=f"the agent on {self._listen}") from error
+
+
+def is_running(config: Config) -> bool:
+    """Whether an agent that commands can use answers on the configured address."""
+    path = socket_path(config.agent.listen)
+    if path is not None:
+        return answers(path)
+    host, _ = split_address(config.agent.listen)
+    if not is_loopback(host) or config.agent.tls_cert is not None:
+        return False  # it demands a certificate that commands do not have
+    with grpc.insecure_channel(config.agent.listen, [("grpc.enable_http_proxy", 0)]) as channel:
+        try:
+            grpc.channel_ready_future(channel).result(timeout=1)
+        except grpc.FutureTimeoutError:
+            return False
+    return True
+
+
+def remote(config: Config) -> Remote:
+    """The running agent.
+
+    Raises:
+        NotReady: none is running.
+    """
+    if not is_running(config):
+        raise NotReady(
+            f"no agent answers on {config.agent.listen}",
+            fix="start it with `sotto serve`",
+            subject="agent",
+        )
+    return Remote(config.agent.listen)
+
+
+def backend(config: Config) -> AbstractContextManager[Backend]:
+    """The running agent, else its parts in this process over the same state."""
+    return Remote(config.agent.listen) if is_running(config) else _in_process(config)
+
+
+@contextmanager
+def _in_process(config: Config) -> Iterator[Backend]:
+    from sottovoce.edge.agent import Parts  # onnxruntime and all: only where needed
+
+    with closing(Parts(config)) as parts:
+        yield parts

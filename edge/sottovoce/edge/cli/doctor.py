@@ -1,0 +1,160 @@
+"""``sotto doctor``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import click
+import numpy as np
+
+from sottovoce.edge.bundle import Bundle, bundle_id
+from sottovoce.edge.cli.client import is_running
+from sottovoce.edge.cli.common import Command, json_option, load_config, print_json
+from sottovoce.edge.cloud import Cloud
+from sottovoce.edge.config import Config
+from sottovoce.edge.engine import open_tagger
+from sottovoce.edge.errors import BundleMismatch, NotReady, SottovoceError
+from sottovoce.edge.files import open_to_others
+from sottovoce.edge.ledger import Ledger
+from sottovoce.edge.noise import secure_random
+from sottovoce.edge.store import Store
+
+__all__ = ["command"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One check: ``result`` is "OK", "FAIL" or "SKIP"."""
+
+    check: str
+    result: str
+    detail: str
+    fix: str = ""
+
+
+@click.command("doctor", cls=Command)
+@json_option
+@click.pass_context
+def command(ctx: click.Context, as_json: bool) -> None:
+    """Check this device's setup and say how to mend it; changes nothing but an empty state.
+
+    The exit code is 3 if a check fails.
+    """
+    findings: list[Finding] = []
+    for finding in _examine(ctx):
+        findings.append(finding)
+        if as_json:
+            continue
+        click.echo(f"{finding.result:5} {finding.check:12} {finding.detail}")
+        if finding.fix:
+            click.echo(f"        fix: {finding.fix}")
+    failed = [finding.check for finding in findings if finding.result == "FAIL"]
+    if as_json:
+        checks = [asdict(finding) for finding in findings]
+        print_json({"ok": not failed, "checks": checks})
+    if failed:
+        ctx.exit(NotReady.exit_code)
+
+
+def _examine(ctx: click.Context) -> Iterator[Finding]:
+    config: Config | None = None
+
+    def read() -> str:
+        nonlocal config
+        config = load_config(ctx)
+        return str(config.source or "defaults; no file")
+
+    yield _run("config", read)
+    if config is None:
+        return
+    settings: Config = config
+    checks: tuple[tuple[str, Callable[[Config], str]], ...] = (
+        ("randomness", _randomness),
+        ("state", _state),
+        ("permissions", _permissions),
+        ("bundle", _bundle),
+        ("tagger", _tagger),
+        ("daemon", _daemon),
+    )
+    for name, check in checks:
+        yield _run(name, lambda check=check: check(settings))  # type: ignore[misc]
+    if not settings.cloud.address:
+        yield Finding("cloud", "SKIP", "none configured; privatising works without")
+        return
+    with closing(Cloud(settings.cloud)) as cloud:
+        yield _run("cloud", lambda: _cloud(settings, cloud))
+        yield _run("tenant", lambda: _tenant(settings, cloud))
+
+
+def _run(name: str, check: Callable[[], str]) -> Finding:
+    try:
+        return Finding(name, "OK", check())
+    except SottovoceError as error:
+        return Finding(name, "FAIL", error.problem, error.fix)
+
+
+def _randomness(_: Config) -> str:
+    one, other = (secure_random().integers(0, 2**63, 8) for _ in range(2))
+    if np.array_equal(one, other):
+        raise SottovoceError(
+            "two fresh noise streams are equal",
+            fix="do not use this device: its operating system gives no randomness",
+        )
+    return "fresh noise streams differ"
+
+
+def _state(config: Config) -> str:
+    with closing(Store.open(config.agent.state)) as store:
+        spending = Ledger(store, config.privacy.ledger_limit).spending()
+    return f"{config.agent.state}: {spending.releases} releases, {spending.spent:.6g} spent"
+
+
+def _permissions(config: Config) -> str:
+    private = [path for path in config.agent.state.iterdir() if not path.is_dir()]
+    if config.cloud.token_file is not None and config.cloud.token_file.exists():
+        private.append(config.cloud.token_file)
+    for path in private:
+        if open_to_others(path):
+            raise NotReady(f"other users can read {path}", fix=f"chmod 600 {path}")
+    return f"{len(private)} private files are private"
+
+
+def _bundle(config: Config) -> str:
+    bundle = _open(config, verify=True)
+    return f"{bundle.id}, backbone {bundle.manifest.backbone.name}, all files as built"
+
+
+def _tagger(config: Config) -> str:
+    tagger = open_tagger(_open(config), config.tagger)
+    tags = tagger.tag(["The", "river", "runs", "."])
+    return f"{config.tagger.backend}: " + " ".join(tagger.tagset[i] for i in tags.ids)
+
+
+def _daemon(config: Config) -> str:
+    if not is_running(config):
+        raise NotReady(f"no agent on {config.agent.listen}", fix="start it with `sotto serve`")
+    return f"answers on {config.agent.listen}"
+
+
+def _cloud(config: Config, cloud: Cloud) -> str:
+    theirs = bundle_id(cloud.get_manifest("").manifest)
+    ours = _open(config).id
+    if ours != theirs:
+        raise BundleMismatch(
+            f"{cloud.address} has bundle {theirs}, this device has {ours}", fix="run `sotto pull`"
+        )
+    return f"{cloud.address} answers, and has our bundle"
+
+
+def _tenant(config: Config, cloud: Cloud) -> str:
+    cloud.check_tenant()
+    return f"{config.cloud.tenant!r} is accepted"
+
+
+def _open(config: Config, **options: Any) -> Bundle:
+    return Bundle.open(
+        config.bundle.current.resolve(), backbone=config.bundle.backbone or None, **options
+    )

@@ -1,0 +1,70 @@
+"""Reads texts line by line, as bytes first, so that every complaint names the line.
+
+Why it is here: privatize and predict read the same kind of input, from a file or a pipe that may
+never end; nothing is gathered up before it is worked on.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from sottovoce.edge.cli.common import numbered, progress_bar
+from sottovoce.edge.errors import InvalidInput
+from sottovoce.edge.textio import LARGEST_TEXT, decode
+
+__all__ = ["Line", "read_lines"]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line without its line feed, and where it stood ("notes.txt, line 3")."""
+
+    text: str
+    place: str
+
+
+def read_lines(source: Path | None, doing: str = "privatising") -> Iterator[Line]:
+    """The lines of a file, or of standard input; a bar shows how far the file is worked off.
+
+    Raises:
+        InvalidInput: no lines, a line over 1 MiB, not UTF-8, or a file that cannot be read.
+    """
+    name = "standard input" if source is None else str(source)
+    with _opened(source) as file, progress_bar(enabled=source is not None) as progress:
+        size = source.stat().st_size if source is not None else None
+        task = progress.add_task(doing, total=size, note="bytes")
+        number = 0
+        while data := file.readline(LARGEST_TEXT + 2):
+            number += 1
+            place = f"{name}, line {number}"
+            if len(data) > LARGEST_TEXT + 1:
+                raise InvalidInput(
+                    f"{place} is longer than {LARGEST_TEXT} bytes",
+                    fix="put one text on a line, each at most 1 MiB",
+                    subject="text",
+                )
+            yield Line(decode(data, place).removesuffix("\n"), place)
+            progress.advance(task, len(data))
+        if number == 0:
+            raise InvalidInput(f"{name} is empty", fix="give one text a line", subject="text")
+
+
+@contextmanager
+def _opened(source: Path | None) -> Iterator[BinaryIO]:
+    if source is None:
+        with nullcontext(sys.stdin.buffer) as file:
+            yield file
+        return
+    try:
+        opened = source.open("rb")
+    except OSError as error:
+        raise numbered(
+            InvalidInput(f"cannot be read: {error.strerror}", fix="name another file"), str(source)
+        ) from error
+    with opened as file:
+        yield file

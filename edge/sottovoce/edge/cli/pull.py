@@ -1,0 +1,62 @@
+"""``sotto pull``."""
+
+from __future__ import annotations
+
+import dataclasses
+from contextlib import closing
+from pathlib import Path
+
+import click
+
+from sottovoce.edge.cli.common import Command, json_option, load_config, print_json, progress_bar
+from sottovoce.edge.cloud import Cloud
+from sottovoce.edge.pull import pull
+
+__all__ = ["command"]
+
+
+@click.command("pull", cls=Command)
+@click.argument("address", metavar="[HOST[:PORT]]", required=False)
+@click.option("--bundle", "wanted", default="", help="Bundle id.  [default: the cloud's own]")
+@click.option(
+    "--ca-file",
+    type=click.Path(path_type=Path),
+    help="Certificate authority of the cloud.  [default: configured, else the public ones]",
+)
+@json_option
+@click.pass_context
+def command(
+    ctx: click.Context, address: str | None, wanted: str, ca_file: Path | None, as_json: bool
+) -> None:
+    """Fetch the bundle from a cloud, or update it.
+
+    An interrupted pull goes on where it stopped. Every file is checked against the manifest before
+    the bundle is used; a running agent takes the new one up by itself. Needs no account. The cloud
+    is the configured one unless HOST is given; the port is 8471 unless given.
+    """
+    config = load_config(ctx)
+    cloud_config = dataclasses.replace(
+        config.cloud,
+        address=address or config.cloud.address,
+        ca_file=ca_file or config.cloud.ca_file,
+    )
+    with closing(Cloud(cloud_config)) as cloud, progress_bar(enabled=not as_json) as bar:
+        task = bar.add_task("pulling", total=None, note="")
+
+        def progress(name: str, done: int, total: int) -> None:
+            bar.update(task, completed=done >> 10, total=total >> 10, note=f"KiB  {name}")
+
+        pulled = pull(cloud, config.bundle, wanted=wanted, progress=progress)
+    if as_json:
+        print_json(
+            {
+                "bundle_id": pulled.id,
+                "folder": str(pulled.folder),
+                "bytes": pulled.bytes,
+                "up_to_date": pulled.up_to_date,
+            }
+        )
+    elif pulled.up_to_date:
+        click.echo(f"bundle {pulled.id} is up to date")
+    else:
+        click.echo(f"bundle {pulled.id} is in place ({pulled.bytes / 1e6:.1f} MB)")

@@ -1,0 +1,37 @@
+"""``sotto serve``."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+
+import click
+
+from sottovoce.edge import daemon
+from sottovoce.edge.cli.common import Command, json_option, load_config, print_json
+
+__all__ = ["command"]
+
+
+@click.command("serve", cls=Command)
+@click.option(
+    "--listen", help='Address: "unix:PATH" or "HOST:PORT".  [default: configured, a unix socket]'
+)
+@json_option
+@click.pass_context
+def command(ctx: click.Context, listen: str | None, as_json: bool) -> None:
+    """Run the agent for apps on this device, until SIGTERM or Ctrl-C.
+
+    Starts without a bundle and uses one as soon as it is pulled. Logs go to standard error and
+    never hold text. With --json, one object {"serving": ADDRESS} is printed when it is ready.
+    """
+    config = load_config(ctx)
+    if listen:
+        config = dataclasses.replace(config, agent=dataclasses.replace(config.agent, listen=listen))
+    logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
+
+    def ready(address: str) -> None:
+        if as_json:
+            print_json({"serving": address})
+
+    daemon.serve(config, ready=ready)

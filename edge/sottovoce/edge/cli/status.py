@@ -1,0 +1,44 @@
+"""``sotto status``."""
+
+from __future__ import annotations
+
+import click
+
+from sottovoce.edge.cli import views
+from sottovoce.edge.cli.client import backend, is_running
+from sottovoce.edge.cli.common import Command, json_option, load_config, print_json
+
+__all__ = ["command"]
+
+
+@click.command("status", cls=Command)
+@json_option
+@click.pass_context
+def command(ctx: click.Context, as_json: bool) -> None:
+    """Show bundle, ledger and customisations."""
+    config = load_config(ctx)
+    running = is_running(config)
+    with backend(config) as source:
+        response = source.status()
+    if as_json:
+        print_json(views.status(response, running=running))
+        return
+    ledger = response.ledger
+    limit = f"of {ledger.limit:.6g}" if ledger.limit else "(no limit set)"
+    rows = [
+        ("agent", f"{response.version}, {'running' if running else 'not running'}"),
+        ("bundle", response.bundle_id or "none: run `sotto pull HOST:PORT`"),
+        ("backbone", response.backbone or "-"),
+        ("default", f"{response.default_mechanism}, {response.default_level}"),
+        ("cloud", response.cloud_address or "none configured"),
+        ("ledger", f"{ledger.spent:.6g} {limit} spent in {ledger.releases} releases"),
+    ]
+    for name, value in rows:
+        click.echo(f"{name + ':':11}{value}")
+    for record in response.customizations:
+        view = views.customization(record)
+        progress = f"{view['uploaded']}/{view['examples']} uploaded"
+        if view["epochs"]:
+            progress += f", epoch {view['epoch']}/{view['epochs']}"
+        message = f"  {view['message']}" if view["message"] else ""
+        click.echo(f"  {view['adapter']}  {view['state'].lower()}  {progress}{message}")

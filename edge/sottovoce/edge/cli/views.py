@@ -1,0 +1,101 @@
+"""Messages as the plain dictionaries that --json prints.
+
+Why it is here: scripts depend on these shapes, so they are written out rather than derived; names
+are those of the protos, and numbers are numbers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sottovoce.v1 import edge_agent_pb2 as agent
+
+__all__ = ["customization", "prediction", "release", "state_name", "status"]
+
+
+def release(response: agent.PrivatizeResponse) -> dict[str, Any]:
+    """A released text."""
+    return {
+        "text": response.text,
+        "words": [
+            {
+                "start": word.start,
+                "end": word.end,
+                "released_start": word.released_start,
+                "released_end": word.released_end,
+                "tag": word.tag,
+                "protected": word.protected,
+                "replaced": word.replaced,
+            }
+            for word in response.words
+        ],
+        "level": response.level,
+        "mechanism": response.mechanism,
+        "eta": response.eta,
+        "bundle_id": response.bundle_id,
+    }
+
+
+def prediction(response: agent.PredictResponse) -> dict[str, Any]:
+    """Label and scores of a text."""
+    return {
+        "label": response.label,
+        "scores": [{"label": s.label, "score": round(s.score, 6)} for s in response.scores],
+        "released_text": response.released_text,
+    }
+
+
+def state_name(record: agent.Customization) -> str:
+    """The state without the enum's prefix: "TRAINING"."""
+    name = agent.CustomizationState.Name(record.state)
+    return name.removeprefix("CUSTOMIZATION_STATE_")
+
+
+def customization(record: agent.Customization) -> dict[str, Any]:
+    """A customisation and how far it is."""
+    return {
+        "id": record.id,
+        "adapter": record.adapter,
+        "state": state_name(record),
+        "examples": record.examples,
+        "uploaded": record.uploaded,
+        "job_id": record.job_id,
+        "epoch": record.epoch,
+        "epochs": record.epochs,
+        "loss": record.loss,
+        "reconstruction_loss": record.reconstruction_loss,
+        "held_out_accuracy": record.held_out_accuracy,
+        "examples_per_second": record.examples_per_second,
+        "seconds_left": record.seconds_left,
+        "message": record.message,
+        "create_time": record.create_time.ToJsonString(),
+        "bytes_sent": record.bytes_sent,
+    }
+
+
+def status(response: agent.GetStatusResponse, *, running: bool) -> dict[str, Any]:
+    """What the agent holds and can do."""
+    return {
+        "running": running,
+        "version": response.version,
+        "bundle_id": response.bundle_id,
+        "backbone": response.backbone,
+        "levels": [
+            {
+                "name": level.name,
+                "eta": level.eta,
+                "replaced": level.replaced,
+                "map_attack": level.map_attack,
+            }
+            for level in response.levels
+        ],
+        "default_level": response.default_level,
+        "default_mechanism": response.default_mechanism,
+        "cloud_address": response.cloud_address,
+        "ledger": {
+            "spent": response.ledger.spent,
+            "limit": response.ledger.limit,
+            "releases": response.ledger.releases,
+        },
+        "customizations": [customization(record) for record in response.customizations],
+    }

@@ -1,0 +1,283 @@
+"""The owner's settings: one TOML file, overridden by environment variables, checked at once.
+
+Why it is here: a mistyped key that is silently ignored would run with another protection than the
+owner asked for. Everything unknown is refused, with the nearest known name. There is deliberately
+no setting for a random seed: privacy noise is never reproducible in production.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import math
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_type_hints
+
+from sottovoce.edge.errors import ConfigError
+
+__all__ = [
+    "AgentConfig",
+    "BundleConfig",
+    "CloudConfig",
+    "Config",
+    "PrivacyConfig",
+    "TaggerConfig",
+    "load",
+]
+
+_PREFIX = "SOTTO_"
+_KINDS: dict[Any, str] = {
+    str: "a string",
+    Path: "a path (a string)",
+    Path | None: "a path (a string)",
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class AgentConfig:
+    """Where the daemon listens ("unix:PATH" or "HOST:PORT") and keeps its state."""
+
+    listen: str
+    state: Path
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
+    tls_client_ca: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BundleConfig:
+    """Folder that holds ``bundles/<id>/`` and the link ``current``; the backbone to insist on."""
+
+    path: Path
+    backbone: str = ""
+
+    @property
+    def current(self) -> Path:
+        """The link to the bundle in use."""
+        return self.path / "current"
+
+
+@dataclass(frozen=True, slots=True)
+class PrivacyConfig:
+    """Defaults for requests that say nothing, and the owner's limit.
+
+    ``ledger_limit`` is the permitted sum of eta over protected words; 0 means none.
+    ``plain_tokens`` is the number in front of each example; 0 takes the program's default.
+    """
+
+    level: str = "balanced"
+    mechanism: str = "pct2t.v1"
+    policy: str = "default"
+    unsure_below: float = 0.7
+    ledger_limit: float = 0.0
+    plain_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CloudConfig:
+    """The cloud and who we are to it. ``ca_file`` replaces the public certificate authorities."""
+
+    address: str = ""
+    tenant: str = ""
+    token_file: Path | None = None
+    ca_file: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TaggerConfig:
+    """``backend`` is "onnx" (the bundle's own tagger) or "spacy" (then name a ``pipeline``)."""
+
+    backend: str = "onnx"
+    pipeline: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """All settings; ``source`` is the file they came from, None where there was none."""
+
+    agent: AgentConfig
+    bundle: BundleConfig
+    privacy: PrivacyConfig
+    cloud: CloudConfig
+    tagger: TaggerConfig
+    source: Path | None = None
+
+
+_SECTIONS: dict[str, Any] = {
+    "agent": AgentConfig,
+    "bundle": BundleConfig,
+    "privacy": PrivacyConfig,
+    "cloud": CloudConfig,
+    "tagger": TaggerConfig,
+}
+
+
+def load(path: Path | None = None, environ: Mapping[str, str] | None = None) -> Config:
+    """Reads the settings.
+
+    Args:
+        path: the file; None takes SOTTO_CONFIG, else ``$XDG_CONFIG_HOME/sottovoce/agent.toml`` if
+            it exists, else the defaults alone.
+        environ: in place of the process's environment.
+
+    Raises:
+        ConfigError: unreadable file, unknown key, wrong type, value out of range.
+    """
+    environ = os.environ if environ is None else environ
+    home = environ.get("HOME") or str(Path.home())
+    file = path or (Path(environ["SOTTO_CONFIG"]) if environ.get("SOTTO_CONFIG") else None)
+    if file is None:
+        base = environ.get("XDG_CONFIG_HOME") or f"{home}/.config"
+        usual = Path(base) / "sottovoce" / "agent.toml"
+        file = usual if usual.exists() else None
+    values: dict[str, dict[str, Any]] = {name: {} for name in _SECTIONS}
+    if file is not None:
+        _merge_file(values, file, environ)
+    _merge_environment(values, environ)
+    _add_places(values, environ, home)
+    sections = {name: kind(**values[name]) for name, kind in _SECTIONS.items()}
+    config = Config(**sections, source=file)
+    _check(config)
+    return config
+
+
+def _merge_file(values: dict[str, dict[str, Any]], file: Path, environ: Mapping[str, str]) -> None:
+    try:
+        document = tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(
+            f"cannot read the configuration {file}: {error.strerror}",
+            fix="name another file with --config or SOTTO_CONFIG",
+            subject=str(file),
+        ) from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(
+            f"{file} is not UTF-8 (byte {error.start})", fix="save it as UTF-8", subject=str(file)
+        ) from error
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{file} is not TOML: {error}", subject=str(file)) from error
+    for section, keys in document.items():
+        if section not in _SECTIONS or not isinstance(keys, dict):
+            raise _unknown(str(file), f"[{section}]", section, list(_SECTIONS))
+        for key, value in keys.items():
+            kind = _kind(str(file), section, key)
+            values[section][key] = _convert(f"{file}: {section}.{key}", value, kind, environ)
+
+
+def _merge_environment(values: dict[str, dict[str, Any]], environ: Mapping[str, str]) -> None:
+    for name, text in environ.items():
+        section, _, key = name.removeprefix(_PREFIX).lower().partition("_")
+        if not name.startswith(_PREFIX) or section not in _SECTIONS:
+            continue
+        kind = _kind(name, section, key)
+        value: Any = text
+        try:
+            if kind is bool:
+                value = {"1": True, "true": True, "0": False, "false": False}[text.lower()]
+            elif kind in (int, float):
+                value = kind(text)
+        except (KeyError, ValueError):
+            raise _wrong_type(name, kind) from None
+        values[section][key] = _convert(name, value, kind, environ)
+
+
+def _add_places(values: dict[str, dict[str, Any]], environ: Mapping[str, str], home: str) -> None:
+    state = Path(environ.get("XDG_STATE_HOME") or f"{home}/.local/state") / "sottovoce"
+    data = Path(environ.get("XDG_DATA_HOME") or f"{home}/.local/share") / "sottovoce"
+    state = values["agent"].setdefault("state", state)
+    values["bundle"].setdefault("path", data)
+    runtime = environ.get("XDG_RUNTIME_DIR")
+    folder = Path(runtime) / "sottovoce" if runtime else state
+    values["agent"].setdefault("listen", f"unix:{folder / 'agent.sock'}")
+
+
+def _kind(where: str, section: str, key: str) -> Any:
+    kinds = get_type_hints(_SECTIONS[section])
+    if key not in kinds:
+        raise _unknown(where, f"{section}.{key}", key, list(kinds))
+    return kinds[key]
+
+
+def _convert(where: str, value: Any, kind: Any, environ: Mapping[str, str]) -> Any:
+    if kind is float and type(value) is int:
+        value = float(value)
+    if kind in (int, float, bool):
+        if type(value) is not kind:
+            raise _wrong_type(where, kind)
+        return value
+    if not isinstance(value, str):
+        raise _wrong_type(where, kind)
+    text = re.sub(
+        r"\$(?:\{(\w+)\}|(\w+))",
+        lambda found: _variable(where, found[1] or found[2], environ),
+        value,
+    )
+    if kind is str:
+        return text
+    if not text:
+        if kind is Path:
+            raise ConfigError(f"{where} must not be empty", fix="name a path, or drop the line")
+        return None
+    if text == "~" or text.startswith("~/"):
+        text = (environ.get("HOME") or str(Path.home())) + text[1:]
+    return Path(text)
+
+
+def _variable(where: str, name: str, environ: Mapping[str, str]) -> str:
+    if name not in environ:
+        raise ConfigError(
+            f"{where} uses ${name}, which is not set", fix=f"set {name} or write the path out"
+        )
+    return environ[name]
+
+
+def _unknown(where: str, shown: str, name: str, known: list[str]) -> ConfigError:
+    near = difflib.get_close_matches(name, known, 1)
+    fix = f"did you mean {near[0]!r}?" if near else f"known here: {', '.join(known)}"
+    return ConfigError(f"{where}: unknown setting {shown}", fix=fix, subject=shown)
+
+
+def _wrong_type(where: str, kind: Any) -> ConfigError:
+    return ConfigError(f"{where} has the wrong type", fix=f"give {_KINDS[kind]}", subject=where)
+
+
+def _check(config: Config) -> None:
+    privacy, agent = config.privacy, config.agent
+    demands = (
+        (0 <= privacy.unsure_below <= 1, "privacy.unsure_below", "a number from 0 to 1"),
+        (
+            privacy.ledger_limit >= 0 and math.isfinite(privacy.ledger_limit),
+            "privacy.ledger_limit",
+            "0 for no limit, or the permitted sum of eta",
+        ),
+        (0 <= privacy.plain_tokens <= 64, "privacy.plain_tokens", "a number from 0 to 64"),
+        (config.tagger.backend in ("onnx", "spacy"), "tagger.backend", '"onnx" or "spacy"'),
+        (
+            config.tagger.backend != "spacy" or config.tagger.pipeline,
+            "tagger.pipeline",
+            "the name of an installed spaCy pipeline",
+        ),
+        (
+            bool(agent.tls_cert) == bool(agent.tls_key),
+            "agent.tls_key",
+            "tls_cert and tls_key together, or neither",
+        ),
+        (agent.listen, "agent.listen", '"unix:PATH" or "HOST:PORT"'),
+    )
+    where = config.source or "the environment"
+    for holds, key, wanted in demands:
+        if not holds:
+            raise ConfigError(f"{where}: {key} is out of range", fix=f"give {wanted}", subject=key)
+    for section in dataclasses.fields(config):
+        part = getattr(config, section.name)
+        for name in ("level", "mechanism", "policy"):
+            if getattr(part, name, "set") == "":
+                raise ConfigError(f"{where}: {section.name}.{name} is empty", fix="drop the line")

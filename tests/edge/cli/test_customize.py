@@ -1,0 +1,126 @@
+"""`sotto customize`: from a table to an adapter."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+
+import pytest
+
+from sottovoce.edge.cli.customize import read_table
+from sottovoce.edge.errors import InvalidInput
+
+from ..agent_kit import running, until
+from ..small_cloud import SmallCloud
+from .conftest import Device
+
+ROWS = ["the river in the garden\twet", "the stone in the garden\tdry"] * 10
+
+
+def _table(device: Device, rows: list[str] = ROWS, header: str = "text\tlabel") -> str:
+    file = device.folder / "train.tsv"
+    file.write_text("\n".join([header, *rows]) + "\n", encoding="utf-8")
+    return str(file)
+
+
+def test_a_table_becomes_an_adapter(linked: Device, cloud: SmallCloud) -> None:
+    options = ["--level", "light", "--reconstruction", "--plain-tokens", "2", "--epochs", "4"]
+    with running(linked.config):
+        (done,) = linked.json(
+            "customize", "desk", "--input", _table(linked), *options, "--seed", "7"
+        )
+        assert (done["state"], done["examples"], done["uploaded"]) == ("SUCCEEDED", 20, 20)
+        assert done["held_out_accuracy"] == 0.875
+        (answer,) = linked.json("predict", "desk", "the river")
+        assert answer["label"] == "wet"
+        assert [s["label"] for s in answer["scores"]] == ["wet", "dry"]
+        assert answer["released_text"]
+    settings = cloud.jobs["job-0"].message.training
+    assert (settings.epochs, settings.seed, settings.plain_tokens) == (4, 7, 2)
+    assert settings.reconstruction
+    assert cloud.jobs["job-0"].message.release.level == "light"
+    assert all(len(e.plain_token_ids) == 2 for e in cloud.examples())
+
+
+def test_without_watching_it_returns_at_once(linked: Device, cloud: SmallCloud) -> None:
+    cloud.may_train.clear()
+    with running(linked.config):
+        (queued,) = linked.json("customize", "desk", "--input", _table(linked), "--no-watch")
+        assert queued["state"] in ("UPLOADING", "TRAINING")
+        until(lambda: linked.json("status")[0]["customizations"][0]["state"] == "TRAINING")
+        cloud.may_train.set()
+        until(lambda: linked.json("status")[0]["customizations"][0]["state"] == "SUCCEEDED")
+
+
+def test_progress_is_told_on_standard_error(linked: Device) -> None:
+    with running(linked.config):
+        result = linked.sotto("customize", "desk", "--input", _table(linked), "--epochs", "2")
+    assert result.stdout.startswith("desk (")
+    assert result.stdout.endswith("trained, held-out accuracy 87.5%\n")
+    assert "uploaded" in result.stderr
+
+
+def test_a_failed_training_is_an_error(linked: Device, cloud: SmallCloud) -> None:
+    cloud.fail_training = "out of memory"
+    with running(linked.config):
+        result = linked.sotto("customize", "desk", "--input", _table(linked), "--json", code=3)
+    assert json.loads(result.stdout)["state"] == "FAILED"
+    assert "out of memory" in json.loads(result.stderr)["error"]["problem"]
+
+
+def test_a_daemon_is_needed(linked: Device) -> None:
+    result = linked.sotto("customize", "desk", "--input", _table(linked), code=3)
+    assert "sotto serve" in result.stderr
+
+
+def test_an_agent_that_ends_meanwhile_loses_nothing(linked: Device, cloud: SmallCloud) -> None:
+    cloud.may_train.clear()
+    arguments = ["customize", "desk", "--input", _table(linked)]
+    codes: list[str] = []
+    with running(linked.config):
+        command = threading.Thread(
+            target=lambda: codes.append(linked.sotto(*arguments, code=6).stderr)
+        )
+        command.start()
+        until(lambda: cloud.jobs and len(cloud.examples()) == 20)
+    command.join(20)
+    assert "the agent is stopping" in codes[0]
+    cloud.may_train.set()
+    with running(linked.config):
+        until(lambda: linked.json("status")[0]["customizations"][0]["state"] == "SUCCEEDED")
+    assert len(cloud.jobs) == 1
+
+
+@pytest.mark.parametrize(
+    ("header", "rows", "said"),
+    [
+        ("text\tclass", ROWS, "line 1: no column 'label'"),
+        ("label", ROWS, "line 1: no column 'text'"),
+        ("text\tlabel\tlabel", ROWS, "line 1: no column 'label'"),
+        ("text\tlabel", [*ROWS[:3], "no tab"], "line 5: 1 columns where the header has 2"),
+        ("text\tlabel", [*ROWS[:3], "a\tb\tc"], "line 5: 3 columns"),
+        ("text\tlabel", [*ROWS[:3], " \twet"], "line 5: the text is empty"),
+        ("text\tlabel", [*ROWS[:3], "the lake\t"], "line 5: the label is empty"),
+    ],
+)
+def test_broken_tables_name_the_line(
+    device: Device, header: str, rows: list[str], said: str
+) -> None:
+    with pytest.raises(InvalidInput, match=said):
+        read_table(Path(_table(device, rows, header)))
+
+
+def test_columns_may_stand_in_any_order_among_others(device: Device) -> None:
+    table = _table(device, ["7\twet\tthe lake\r", "", "8\tdry\tthe stone\r"], "id\tlabel\ttext\r")
+    assert [(e.text, e.label) for e in read_table(Path(table))] == [
+        ("the lake", "wet"),
+        ("the stone", "dry"),
+    ]
+
+
+def test_bytes_that_are_no_text_name_line_and_offset(device: Device) -> None:
+    file = device.folder / "train.tsv"
+    file.write_bytes(b"text\tlabel\nthe lake\twet\ncaf\xe9\tdry\n")
+    with pytest.raises(InvalidInput, match="line 3 is not UTF-8: byte 3"):
+        read_table(file)

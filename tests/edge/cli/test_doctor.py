@@ -1,0 +1,74 @@
+"""`sotto doctor`: finds what is wrong, and only that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..agent_kit import running
+from ..small_cloud import SmallCloud
+from .conftest import Device
+
+
+def _checks(device: Device, code: int) -> dict[str, tuple[str, str]]:
+    (told,) = device.json("doctor", code=code)
+    assert told["ok"] == (code == 0)
+    return {c["check"]: (c["result"], c["detail"] + " " + c["fix"]) for c in told["checks"]}
+
+
+def test_a_healthy_device_is_well(linked: Device) -> None:
+    with running(linked.config):
+        checks = _checks(linked, 0)
+        shown = linked.sotto("doctor").stdout
+    assert {result for result, _ in checks.values()} == {"OK"}
+    assert checks.keys() == {
+        "config",
+        "randomness",
+        "state",
+        "permissions",
+        "bundle",
+        "tagger",
+        "daemon",
+        "cloud",
+        "tenant",
+    }
+    assert "NOUN" in checks["tagger"][1]
+    assert "FAIL" not in shown
+
+
+def test_each_fault_is_found_with_its_fix(
+    new_device: Callable[..., Device], linked: Device, cloud: SmallCloud
+) -> None:
+    (linked.folder / "token").write_text("wrong")
+    (linked.folder / "token").chmod(0o644)
+    checks = _checks(linked, 3)
+    failed = {name for name, (result, _) in checks.items() if result == "FAIL"}
+    assert failed == {"permissions", "daemon", "tenant"}
+    assert "chmod 600" in checks["permissions"][1]
+    assert "sotto serve" in checks["daemon"][1]
+    assert "wrong token" in checks["tenant"][1]
+    cloud.stop()
+    assert "does not answer" in _checks(linked, 3)["cloud"][1]
+
+
+def test_a_damaged_bundle_is_found(linked: Device, cloud: SmallCloud) -> None:
+    linked.config.bundle.current.unlink()
+    linked.sotto("pull")
+    file = linked.config.bundle.current / "space.npy"
+    data = bytearray(file.read_bytes())
+    data[-1] ^= 1
+    file.write_bytes(data)
+    assert "space.npy was altered" in _checks(linked, 3)["bundle"][1]
+    linked.sotto("pull")
+    assert _checks(linked, 3)["bundle"][0] == "OK"
+
+
+def test_an_empty_device_is_told_to_pull(new_device: Callable[..., Device]) -> None:
+    checks = _checks(new_device(), 3)
+    assert "sotto pull" in checks["bundle"][1]
+    assert checks["cloud"][0] == "SKIP"
+    assert "sotto pull" in checks["tagger"][1]
+
+
+def test_a_wrong_configuration_ends_the_examination(new_device: Callable[..., Device]) -> None:
+    device = new_device(SOTTO_TAGGER_BACKEND="spacey")
+    assert list(_checks(device, 3)) == ["config"]

@@ -1,0 +1,156 @@
+"""`sotto privatize`: line in, line out; the same with and without a daemon."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from subprocess import PIPE, Popen
+from typing import IO
+
+import pytest
+
+from ..agent_kit import running, until
+from .conftest import Device
+
+TEXT = "Anna was in the garden by the lake, AX-99231"
+
+
+def test_each_line_is_one_text(device: Device) -> None:
+    result = device.sotto("privatize", "--level", "light", stdin=f"{TEXT}\n\n the lake \n")
+    first, second, third, rest = result.stdout.split("\n")
+    assert first.startswith("Anna was in the garden by the lake, ")
+    assert "AX-99231" not in first
+    assert (second, third, rest) == ("", " the lake ", "")
+
+
+def test_json_reports_words_with_their_places(device: Device) -> None:
+    (answer,) = device.json("privatize", "--level", "strong", stdin=TEXT + "\n")
+    assert answer.keys() == {"text", "words", "level", "mechanism", "eta", "bundle_id"}
+    assert (answer["level"], answer["mechanism"], answer["eta"]) == ("strong", "pct2t.v1", 4.0)
+    assert [TEXT[w["start"] : w["end"]] for w in answer["words"]][:3] == ["Anna", "was", "in"]
+    for word in answer["words"]:
+        released = answer["text"][word["released_start"] : word["released_end"]]
+        assert word["replaced"] == (released != TEXT[word["start"] : word["end"]])
+        assert word["replaced"] is False or word["protected"] is True
+
+
+def test_the_daemon_and_the_command_alone_give_the_same_bytes(device: Device) -> None:
+    arguments = ["privatize", "--json", "--level", "strong"]
+    alone = device.sotto(*arguments, stdin=TEXT).stdout
+    with running(device.config):
+        assert device.sotto(*arguments, stdin=TEXT).stdout == alone
+        other = device.sotto(*arguments, stdin=TEXT + " again").stdout
+    assert device.sotto(*arguments, stdin=TEXT + " again").stdout == other
+    (status,) = device.json("status")
+    assert status["ledger"]["releases"] == 2
+
+
+@pytest.mark.parametrize("served", [False, True])
+def test_errors_name_the_line(device: Device, served: bool) -> None:
+    def check() -> None:
+        result = device.sotto("privatize", stdin=b"the lake\nthe \0 lake\nthe lake\n", code=2)
+        assert "standard input, line 2: the text looks binary" in result.stderr
+        assert len(result.stdout.splitlines()) == 1  # what came before is out already
+        result = device.sotto("privatize", stdin=b"the lake\ncaf\xe9\n", code=2)
+        assert "line 2 is not UTF-8: byte 3" in result.stderr
+        assert "iconv" in result.stderr
+
+    if served:
+        with running(device.config):
+            check()
+    else:
+        check()
+
+
+def test_no_input_and_too_long_a_line_are_refused(device: Device) -> None:
+    assert "is empty" in device.sotto("privatize", stdin=b"", code=2).stderr
+    long = b"a " * (1 << 19) + b"a\n"
+    assert "longer than" in device.sotto("privatize", stdin=long, code=2).stderr
+
+
+def test_output_is_complete_or_absent(device: Device) -> None:
+    source, target = device.folder / "in.txt", device.folder / "out.txt"
+    source.write_text("the lake\nthe \0 lake\n")
+    arguments = ["privatize", "--input", str(source), "--output", str(target)]
+    device.sotto(*arguments, code=2)
+    assert not target.exists()
+    source.write_text("the lake\nthe garden\n")
+    assert device.sotto(*arguments).stdout == ""
+    assert len(target.read_text().splitlines()) == 2
+    before = target.read_bytes()
+    source.write_text("the \0 lake\n")
+    device.sotto(*arguments, code=2)
+    assert target.read_bytes() == before
+    assert {p.name for p in device.folder.iterdir()} == {"home", "token", "in.txt", "out.txt"}
+
+
+def test_a_missing_input_is_named(device: Device) -> None:
+    result = device.sotto("privatize", "--input", "none.txt", code=2)
+    assert "none.txt: cannot be read: No such file" in result.stderr
+
+
+def test_unknown_settings_list_the_known_ones(device: Device) -> None:
+    for option, said in (("--level", "strong"), ("--mechanism", "pct2t.v1"), ("--policy", "all")):
+        result = device.sotto("privatize", option, "x", stdin="the lake", code=4)
+        assert said in result.stderr
+
+
+def test_a_spent_ledger_stops_it(device: Device) -> None:
+    device.environment["SOTTO_PRIVACY_LEDGER_LIMIT"] = "50"
+    result = device.sotto("privatize", stdin=f"the lake\n{TEXT}\n", code=5)
+    assert "line 2: the privacy ledger is spent" in result.stderr
+
+
+@contextmanager
+def _command(
+    device: Device, *arguments: str
+) -> Iterator[tuple[Popen[bytes], IO[bytes], IO[bytes]]]:
+    """The command as a process of its own, its input and its output."""
+    program = f"from sottovoce.edge.cli import main; main({['privatize', *arguments]!r})"
+    with Popen(
+        [sys.executable, "-c", program],
+        env=device.environment,
+        stdin=PIPE,
+        stdout=PIPE,
+        stderr=PIPE,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        yield process, process.stdin, process.stdout
+        process.kill()
+
+
+def test_an_endless_pipe_is_answered_line_by_line(device: Device) -> None:
+    with _command(device, "--json") as (process, source, out):
+        for text in ("the lake", "the garden"):
+            source.write(text.encode() + b"\n")
+            source.flush()
+            assert len(json.loads(out.readline())["words"]) == 2
+        source.close()
+        assert process.wait(20) == 0
+
+
+def test_an_interrupt_leaves_nothing_half_written(device: Device) -> None:
+    target = device.folder / "out.txt"
+    with _command(device, "--output", str(target)) as (process, source, _):
+        source.write(b"the lake\n")
+        source.flush()
+        until(lambda: any(p.stat().st_size for p in device.folder.glob(".out.txt.*")))
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert b"Traceback" not in errors
+    assert not list(device.folder.glob("*out.txt*"))
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(device: Device) -> None:
+    with _command(device) as (process, source, out):
+        out.close()
+        source.write(b"the lake\n" * 3)
+        source.close()
+        assert process.wait(20) == 0
+        assert process.stderr is not None
+        assert process.stderr.read() == b""

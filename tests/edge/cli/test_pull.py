@@ -1,0 +1,38 @@
+"""`sotto pull`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+from sottovoce.edge.bundle import Bundle
+
+from ..small_cloud import SmallCloud
+from .conftest import Device
+
+
+def test_a_new_device_pulls_and_privatises(
+    new_device: Callable[..., Device], cloud: SmallCloud
+) -> None:
+    device = new_device()
+    (pulled,) = device.json("pull", cloud.address)
+    bundle = Bundle.open(device.config.bundle.current, verify=True)
+    assert (pulled["bundle_id"], pulled["up_to_date"]) == (bundle.id, False)
+    assert device.sotto("privatize", stdin="the lake").stdout
+    assert "up to date" in device.sotto("pull", cloud.address).stdout
+
+
+def test_the_configured_cloud_is_the_default(linked: Device) -> None:
+    linked.config.bundle.current.unlink()
+    assert "is in place" in linked.sotto("pull").stdout
+
+
+def test_what_goes_wrong_is_told(new_device: Callable[..., Device], cloud: SmallCloud) -> None:
+    device = new_device()
+    assert "no cloud is configured" in device.sotto("pull", code=3).stderr
+    assert "is not an address" in device.sotto("pull", "http://x", code=78).stderr
+    cloud.altered = "words.txt"
+    error = json.loads(device.sotto("pull", cloud.address, "--json", code=8).stderr)["error"]
+    assert error["subject"] == "words.txt"
+    cloud.stop()
+    assert "does not answer" in device.sotto("pull", cloud.address, code=6).stderr

@@ -1,0 +1,57 @@
+"""`sotto serve` as a process: says when it is ready, logs no text, takes up a new bundle."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from ..small_cloud import SmallCloud
+from .conftest import Device
+
+
+@contextmanager
+def _served(device: Device, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    program = f"from sottovoce.edge.cli import main; main({['serve', '--json', *arguments]!r})"
+    with subprocess.Popen(
+        [sys.executable, "-c", program],
+        env=device.environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        yield process
+        process.kill()
+
+
+def test_a_bundle_pulled_while_it_runs_is_used(
+    new_device: Callable[..., Device], cloud: SmallCloud
+) -> None:
+    device = new_device()
+    text = "Zyxglorp has seen the doctor"
+    with _served(device) as process:
+        assert process.stdout is not None
+        ready = json.loads(process.stdout.readline())
+        assert ready == {"serving": device.environment["SOTTO_AGENT_LISTEN"]}
+        assert "sotto pull" in device.sotto("privatize", stdin=text, code=3).stderr
+        device.sotto("pull", cloud.address)
+        assert "Zyxglorp" not in device.sotto("privatize", stdin=text).stdout
+        process.terminate()
+        _, log = process.communicate(timeout=20)
+    assert process.returncode == 0
+    assert "Zyxglorp" not in log
+    assert "doctor" not in log
+
+
+def test_listen_overrides_the_configuration(device: Device, tmp_path: Path) -> None:
+    with _served(device, "--listen", "127.0.0.1:0") as process:
+        assert process.stdout is not None
+        address = json.loads(process.stdout.readline())["serving"]
+        device.environment["SOTTO_AGENT_LISTEN"] = address
+        (status,) = device.json("status")
+        assert status["running"] is True
+        process.terminate()
+        process.communicate(timeout=20)

@@ -1,0 +1,34 @@
+"""`sotto status`: with and without a daemon."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sottovoce.edge.bundle import Bundle
+
+from ..agent_kit import running
+from .conftest import Device
+
+
+def test_an_empty_device_says_what_to_do(new_device: Callable[..., Device]) -> None:
+    device = new_device()
+    shown = device.sotto("status").stdout
+    assert "sotto pull" in shown
+    assert "not running" in shown
+
+
+def test_bundle_levels_and_ledger_are_told(device: Device) -> None:
+    device.sotto("privatize", stdin="the lake and the garden")
+    (alone,) = device.json("status")
+    assert alone["bundle_id"] == Bundle.open(device.config.bundle.current).id
+    assert {level["name"]: level["eta"] for level in alone["levels"]} == {
+        "strong": 4.0,
+        "balanced": 15.0,
+        "light": 10_000.0,
+    }
+    assert alone["ledger"] == {"spent": 30.0, "limit": 0.0, "releases": 1}
+    assert alone["running"] is False
+    with running(device.config):
+        (served,) = device.json("status")
+        assert served == alone | {"running": True}
+    assert "30 (no limit set) spent in 1 releases" in device.sotto("status").stdout

@@ -1,0 +1,54 @@
+"""What --json prints leaves no field of the protos out, and all of it is JSON."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from google.protobuf.message import Message
+
+from sottovoce.edge.cli import views
+from sottovoce.v1 import edge_agent_pb2 as agent
+
+
+@pytest.mark.parametrize(
+    ("shown", "message"),
+    [
+        (views.release(agent.PrivatizeResponse()), agent.PrivatizeResponse),
+        (
+            views.release(agent.PrivatizeResponse(words=[agent.ReleasedWord()]))["words"][0],
+            agent.ReleasedWord,
+        ),
+        (views.prediction(agent.PredictResponse()), agent.PredictResponse),
+        (views.customization(agent.Customization()), agent.Customization),
+        (views.status(agent.GetStatusResponse(), running=True), agent.GetStatusResponse),
+        (
+            views.status(agent.GetStatusResponse(), running=True)["ledger"],
+            agent.LedgerStatus,
+        ),
+        (
+            views.status(agent.GetStatusResponse(levels=[agent.LevelStatus()]), running=True)[
+                "levels"
+            ][0],
+            agent.LevelStatus,
+        ),
+    ],
+)
+def test_every_field_is_shown(shown: dict[str, object], message: type[Message]) -> None:
+    assert shown.keys() - {"running"} == set(message.DESCRIPTOR.fields_by_name)
+    assert json.loads(json.dumps(shown)) == shown
+
+
+def test_every_state_has_a_short_name() -> None:
+    names = {
+        views.state_name(agent.Customization(state=number))
+        for number in agent.CustomizationState.values()
+    }
+    assert names == {
+        "UNSPECIFIED",
+        "UPLOADING",
+        "TRAINING",
+        "SUCCEEDED",
+        "FAILED",
+        "CANCELLED",
+    }

@@ -94,7 +94,7 @@ def command(
     )
     with remote(config) as running:
         examples = read_table(source)
-        with progress_bar(enabled=not as_json) as progress:
+        with progress_bar() as progress:
             requests = _requests(settings, examples, progress)
             record = running.customize(requests)
             if watch:

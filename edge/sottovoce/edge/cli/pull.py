@@ -40,7 +40,7 @@ def command(
         address=address or config.cloud.address,
         ca_file=ca_file or config.cloud.ca_file,
     )
-    with closing(Cloud(cloud_config)) as cloud, progress_bar(enabled=not as_json) as bar:
+    with closing(Cloud(cloud_config)) as cloud, progress_bar() as bar:
         task = bar.add_task("pulling", total=None, note="")
 
         def progress(name: str, done: int, total: int) -> None:

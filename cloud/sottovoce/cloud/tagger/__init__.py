@@ -1,0 +1,1 @@
+"""The parts the tagger is trained from: treebanks, augmentation, network, ONNX graph."""

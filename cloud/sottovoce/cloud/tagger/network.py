@@ -1,0 +1,69 @@
+"""The tagger's network, in the form that trains.
+
+Hashed features of a word's form are looked up, summed and mixed; four layers then look one word
+left and right each, so a tag depends on four words either side. `onnx_graph` writes the same
+computation, with whole-number weights, in the form that ships.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+import torch
+from torch import Tensor, nn
+
+from sottovoce.edge.tagger import FEATURES, HASHES, UPOS
+
+_NORM: Final = FEATURES.index("norm")
+
+
+@dataclass(frozen=True)
+class Size:
+    """Dimensions of the network; the defaults ship."""
+
+    rows: tuple[int, ...] = (6144, 512, 128, 2048, 128, 768, 2048, 3072)
+    """Rows of the table for each of `FEATURES`."""
+    feature_width: int = 48
+    width: int = 128
+    depth: int = 4
+    """Layers, and so the words either side that a tag depends on."""
+
+
+class Network(nn.Module):
+    """Scores of all tags for words in context."""
+
+    def __init__(self, size: Size, *, dropout: float = 0.25, unknown: float = 0.1) -> None:
+        super().__init__()
+        self.size = size
+        self.table = nn.Embedding(sum(size.rows), size.feature_width)
+        nn.init.normal_(self.table.weight, std=0.3)
+        self.mix = nn.Linear(len(size.rows) * size.feature_width, size.width)
+        self.mix_norm = nn.LayerNorm(size.width)
+        self.layers = nn.ModuleList(
+            nn.Linear(3 * size.width, size.width) for _ in range(size.depth)
+        )
+        self.norms = nn.ModuleList(nn.LayerNorm(size.width) for _ in range(size.depth))
+        self.out = nn.Linear(size.width, len(UPOS))
+        self.dropout = nn.Dropout(dropout)
+        self.unknown = unknown
+
+    def forward(self, rows: Tensor, present: Tensor) -> Tensor:
+        """Scores (B, T, tags) of `rows` (B, T, features * HASHES) where `present` (B, T) is 1.
+
+        A word that is not present hides everything beyond it: passages in one row stay apart.
+        """
+        batch, length, _ = rows.shape
+        present = present.unsqueeze(-1)
+        looked_up = self.table(rows).view(batch, length, -1, HASHES, self.size.feature_width)
+        features = looked_up.sum(3)  # (B, T, F, feature_width)
+        if self.training:  # rare words must be told from their endings
+            known = torch.ones_like(features[:, :, :, :1])
+            known[:, :, _NORM] -= (torch.rand_like(known[:, :, _NORM]) < self.unknown).float()
+            features = features * known
+        state = self.mix(self.dropout(features.flatten(2)))  # (B, T, width)
+        state = self.dropout(torch.relu(self.mix_norm(state))) * present
+        for layer, norm in zip(self.layers, self.norms, strict=True):
+            padded = nn.functional.pad(state, (0, 0, 1, 1))
+            around = torch.cat([padded[:, :-2], state, padded[:, 2:]], -1)  # (B, T, 3 * width)
+            state = (state + self.dropout(torch.relu(norm(layer(around))))) * present
+        scores: Tensor = self.out(state)
+        return scores

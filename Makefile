@@ -3,6 +3,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 EDGE_BIN := .venv-edge/bin
 INPUTS := constraints.txt requirements-dev.txt protos/pyproject.toml edge/pyproject.toml cloud/pyproject.toml
+BUNDLE := build/bundle/manifest.json
+BUNDLE_INPUTS := $(shell find models cloud/sottovoce/cloud/building -type f -not -name '*.pyc' -not -name '*.md')
 PROTOS := $(wildcard protos/sottovoce/v1/*.proto)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
@@ -25,14 +27,16 @@ install: .venv/.done  ## Make .venv with everything: edge, cloud, tools
 	$(EDGE_BIN)/pip install -c constraints.txt pytest hypothesis scipy -e protos -e 'edge[spacy]'
 	@touch $@
 
-bundle: install  ## Build the default bundle into build/bundle
+bundle: $(BUNDLE)  ## Build the default bundle into build/bundle
+
+$(BUNDLE): .venv/.done $(BUNDLE_INPUTS)
 	$(BIN)/sotto-cloud build-bundle --out build/bundle
+	@touch $@
 
 demo: install  ## Watch a device daemon learn a task through a cloud, privately
 	$(BIN)/python -m examples.helpdesk.demo
 
-test: install .venv-edge/.done lint  ## Lint, then every test; the edge's without torch
-	$(BIN)/sotto-cloud build-bundle --out build/bundle --if-stale
+test: install .venv-edge/.done lint bundle  ## Lint, then every test; the edge's without torch
 	$(EDGE_BIN)/pytest tests/edge
 	$(BIN)/pytest tests/protos tests/cloud tests/e2e
 
@@ -41,8 +45,8 @@ lint: install  ## ruff and mypy --strict
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy -p sottovoce.edge -p sottovoce.cloud -p bench -p examples
 
-bench: install  ## List the benchmarks and what each prints
-	@cat bench/README.md
+bench: bundle  ## Measure the device: text to text, graph against exact search
+	$(BIN)/python -m bench.edge_latency
 
 protos: install  ## Regenerate the gRPC stubs from the .proto files
 	cd protos && ../$(BIN)/python -m grpc_tools.protoc -I . --python_out=. --pyi_out=. --grpc_python_out=. $(PROTOS:protos/%=%)

@@ -1,0 +1,51 @@
+"""A real agent and a real cloud as processes, and the bundle both use."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bench.testbed import Agent, Cloud, command
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="session")
+def bundle_folder() -> Path:
+    """The default bundle; `make test` has built it."""
+    folder = ROOT / "build" / "bundle"
+    if not folder.exists():
+        build = [command("sotto-cloud"), "build-bundle", "--out", str(folder)]
+        subprocess.run(build, check=True, cwd=ROOT)
+    return folder
+
+
+@pytest.fixture
+def owner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An owner's empty home: nothing of the real one is read or written."""
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    for name in ("XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR"):
+        monkeypatch.setenv(name, str(tmp_path / "home" / name.lower()))
+    return tmp_path
+
+
+@pytest.fixture
+def cloud(owner: Path, bundle_folder: Path) -> Iterator[Cloud]:
+    """A running cloud with an empty state."""
+    running = Cloud.at(owner, bundle_folder)
+    running.start()
+    yield running
+    running.kill()
+
+
+@pytest.fixture
+def agent(owner: Path, cloud: Cloud) -> Iterator[Agent]:
+    """A running agent, enrolled with the cloud, its bundle pulled."""
+    running = Agent.at(owner, cloud=cloud.address, tenant="t", token=cloud.enroll("t"))
+    running.run("pull", cloud.address)
+    running.start()
+    yield running
+    running.kill()

@@ -1,0 +1,129 @@
+"""Processes die; examples are held once, jobs finish, adapters work."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from bench.testbed import Agent, Cloud, command
+from bench.wiretap import Wiretap
+
+HELPDESK = Path(__file__).parents[2] / "examples" / "helpdesk"
+
+
+def _until(condition: Callable[[], bool], seconds: float = 120.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.1)
+
+
+def _table(folder: Path, rows: int) -> Path:
+    lines = (HELPDESK / "train.tsv").read_text(encoding="utf-8").splitlines()[: rows + 1]
+    table = folder / "train.tsv"
+    table.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return table
+
+
+def _customization(agent: Agent) -> dict[str, object]:
+    status = json.loads(agent.run("status", "--json").splitlines()[-1])
+    found: dict[str, object] = status["customizations"][0]
+    return found
+
+
+def _examples(cloud: Cloud) -> list[tuple[int, str]]:
+    with sqlite3.connect(f"file:{cloud.state / 'sottovoce.db'}?mode=ro", uri=True) as db:
+        return db.execute("SELECT sequence, example_id FROM examples ORDER BY sequence").fetchall()
+
+
+def _job_state(cloud: Cloud) -> str:
+    with sqlite3.connect(f"file:{cloud.state / 'sottovoce.db'}?mode=ro", uri=True) as db:
+        return str(db.execute("SELECT state FROM jobs").fetchone()[0])
+
+
+def test_cloud_killed_during_a_job_finishes_it_after_a_restart(
+    agent: Agent, cloud: Cloud, tmp_path: Path
+) -> None:
+    table = _table(tmp_path, 240)
+    agent.run("customize", "desk", "--input", str(table), "--epochs", "6", "--no-watch", "--json")
+    _until(lambda: float(str(_customization(agent)["epoch"])) >= 1)
+    cloud.kill()
+    time.sleep(1)
+    cloud.start()
+    _until(lambda: _customization(agent)["state"] == "SUCCEEDED", 240)
+    answer = agent.run("predict", "desk", "The kitchen sink is blocked again", "--json")
+    assert json.loads(answer)["label"] in {
+        "plumbing",
+        "electrical",
+        "appliance",
+        "pest_control",
+        "cleaning",
+        "billing",
+    }
+
+
+def test_agent_killed_during_an_upload_sends_each_example_once(
+    owner: Path, cloud: Cloud, tmp_path: Path
+) -> None:
+    table = _table(tmp_path, 480)
+    token = cloud.enroll("t")
+    with Wiretap(cloud.address) as tap:
+        agent = Agent.at(owner, cloud=tap.address, tenant="t", token=token)
+        agent.run("pull", tap.address)
+        agent.start()
+        try:
+            tap.stop_after = tap.bytes_sent + 30_000  # the network stalls in mid-upload
+            agent.run("customize", "desk", "--input", str(table), "--epochs", "1", "--no-watch")
+            assert tap.stop_after is not None
+            _until(lambda: tap.bytes_sent >= (tap.stop_after or 0))
+            time.sleep(1)
+            held = len(_examples(cloud))
+            assert 0 < held < 480, "the kill must fall into the upload"
+            agent.kill()
+            tap.stop_after = None
+            agent.start()
+            _until(lambda: _job_state(cloud) in ("QUEUED", "RUNNING", "SUCCEEDED"))
+            examples = _examples(cloud)
+            assert [sequence for sequence, _ in examples] == list(range(480))
+            assert len({identity for _, identity in examples}) == 480
+        finally:
+            agent.kill()
+
+
+def test_device_without_a_cloud_still_privatises(agent: Agent, cloud: Cloud) -> None:
+    cloud.kill()
+    agent.kill()  # nor is there a daemon
+    text = b"Call Dr Elena Marsh on 555-0142, order AX-99231, mail e.marsh@example.org\n"
+    out = json.loads(agent.run("privatize", "--level", "strong", "--json", stdin=text))
+    for secret in ("555-0142", "AX-99231", "e.marsh", "example.org"):
+        assert secret not in out["text"]
+
+
+def test_same_document_gives_the_same_release(agent: Agent) -> None:
+    text = b"My daughter is allergic to the new cleaning spray\n"
+    first = agent.run("privatize", "--json", stdin=text)
+    agent.stop()
+    assert agent.run("privatize", "--json", stdin=text) == first
+    agent.start()
+    assert agent.run("privatize", "--json", stdin=text) == first
+
+
+def test_a_cloud_that_is_down_loses_nothing(agent: Agent, cloud: Cloud, tmp_path: Path) -> None:
+    table = _table(tmp_path, 60)
+    cloud.kill()
+    answer = subprocess.run(
+        [command("sotto"), "predict", "desk", "Hello there", "--json"],
+        env={**__import__("os").environ, **agent.env},
+        capture_output=True,
+        check=False,
+    )
+    assert answer.returncode in (4, 6)
+    assert b"fix" in answer.stdout + answer.stderr
+    agent.run("customize", "desk", "--input", str(table), "--epochs", "1", "--no-watch")
+    assert _customization(agent)["state"] == "UPLOADING"
+    cloud.start()
+    _until(lambda: _customization(agent)["state"] == "SUCCEEDED", 240)

@@ -51,7 +51,8 @@ class Vectors:
         if self._lowers and word.isascii() and word.isprintable():
             return word.lower()  # the same, six times faster
         word = _without_surrogates(word).replace("’", "'")
-        return str(self._normalize(word)).strip()
+        # Llama's normaliser marks where a word starts; the list holds words without the mark.
+        return str(self._normalize(word)).replace("▁", " ").strip()
 
     def lookup(self, words: Sequence[str]) -> tuple[Floats2d, NDArray[np.int32]]:
         """Vectors and ids of ``words``.

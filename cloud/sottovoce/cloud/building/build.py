@@ -1,0 +1,231 @@
+"""Runs the steps of a build in order and writes the bundle's files.
+
+Why it is here: the steps are pure functions of arrays; this is the rim that reads the models and
+writes the folder.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from sottovoce.cloud import backbone as backbones
+from sottovoce.cloud import frequencies
+from sottovoce.cloud.building import calibration, indexes, space
+from sottovoce.cloud.building import classes as word_classes
+from sottovoce.cloud.building import vocabulary as vocabularies
+from sottovoce.cloud.building.folder import replacing
+from sottovoce.cloud.building.vocabulary import Vocabulary
+from sottovoce.cloud.running_text import common, weights_by_class
+from sottovoce.edge.bundle import ANY, MANIFEST, Backbone, Level, Manifest, StoredFile, WordClass
+from sottovoce.edge.bundle import sha256 as file_hash
+from sottovoce.edge.errors import NotReady
+from sottovoce.edge.mechanisms import PCT2T, T2T
+from sottovoce.edge.noise import Floats2d
+from sottovoce.edge.tagger import UPOS, OnnxTagger
+
+__all__ = ["POLICIES", "build"]
+
+POLICIES: Final = {
+    "default": ("NOUN", "PROPN", "VERB", "AUX", "PRON", "ADP", "NUM", "SYM", "X"),
+    "all": word_classes.CLASS_TAGS,
+}
+"""Parts of speech that PCT2T replaces, by name of the policy."""
+
+DIMENSIONS: Final = 32
+LANGUAGE: Final = "en"
+"""Of the shipped frequencies and tagger."""
+
+Progress = Callable[[str, int, int], None]
+"""Called with the stage, and how much of it is done out of how much."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Words:
+    """What the calibration and the indexes share."""
+
+    vocabulary: Vocabulary
+    space: Floats2d
+    classes: Mapping[str, NDArray[np.int32]]
+
+    def text(self, tags: tuple[str, ...] | None) -> calibration.Text:
+        counts, clitic = self.vocabulary.counts, self.vocabulary.clitic
+        return calibration.Text(
+            self.space,
+            self.classes,
+            weights_by_class(counts, clitic, tags),
+            ~common(counts, clitic),
+        )
+
+
+def build(
+    out: Path,
+    *,
+    backbone: str = "default",
+    models: Path = Path("models"),
+    dimensions: int = DIMENSIONS,
+    limit: int | None = None,
+    progress: Progress | None = None,
+) -> Manifest:
+    """Builds a bundle in ``out``, replacing the one there at once when all is done.
+
+    Args:
+        out: folder of the bundle.
+        backbone: name or path, see `sottovoce.cloud.backbone`.
+        models: folder with ``tagger`` and ``frequencies``, as shipped in the repository.
+        dimensions: r, of the privacy space.
+        limit: only the first so many whole words of the backbone, for small bundles.
+        progress: told of every step.
+
+    Returns:
+        The manifest, as written.
+
+    Raises:
+        NotFound: no such backbone.
+        NotReady: ``models`` lacks a part, or the same folder is being built already.
+        InvalidInput: the backbone, ``dimensions`` or ``out`` will not do.
+    """
+    tell = progress or (lambda stage, done, total: None)
+    for part in ("tagger", "frequencies"):
+        if not (models / part).is_dir():
+            raise NotReady(
+                f"no {part} in the models folder {models}",
+                fix="name the repository's models folder with --models",
+                subject="models",
+            )
+    tell("reading", 0, 1)
+    tagger = OnnxTagger.load(models / "tagger")
+    table = frequencies.load(models / "frequencies")
+    model = backbones.load(backbone)
+    with replacing(out, MANIFEST) as folder, _workers() as run:
+        tell("words", 0, 1)
+        vocabulary = vocabularies.make(model.tokenizer, table, limit=limit)
+        tokens = backbones.input_embeddings(model)
+        embeddings = _mean_rows(tokens, vocabulary.tokens)
+        projection = space.fit(embeddings, vocabulary.counts.sum(axis=1), dimensions)
+        words = _Words(
+            vocabulary,
+            space.unit_rows(projection(embeddings)),
+            word_classes.classes(vocabulary, tagger),
+        )
+        np.save(folder / "space.npy", words.space)
+        np.save(folder / "tokens.npy", projection(tokens))
+        np.save(folder / "members.npy", np.concatenate([*words.classes.values()]))
+        (folder / "words.txt").write_text("\n".join((*vocabulary.words, "")), encoding="utf-8")
+        _write_tokenizer(model.tokenizer, folder / "tokenizer.json")
+        (folder / "tagger").mkdir()
+        for name in ("tagger.onnx", "tagger.json"):
+            shutil.copyfile(models / "tagger" / name, folder / "tagger" / name)
+        calibrated = _calibrate(words, run, tell)
+        etas = {
+            f"{mechanism}/{name}": level.eta
+            for mechanism, (levels, _) in calibrated.items()
+            for name, level in levels.items()
+        }
+        stored = _write_indexes(words, etas, folder, run, tell)
+        manifest = Manifest(
+            backbone=Backbone(model.name, model.sha256, model.hidden_size),
+            language=LANGUAGE,
+            dimensions=dimensions,
+            words=len(vocabulary.words),
+            tagset=UPOS,
+            policies=POLICIES,
+            clitics=tuple(np.array(vocabulary.words)[vocabulary.clitic].tolist()),
+            classes=stored,
+            calibration={mechanism: levels for mechanism, (levels, _) in calibrated.items()},
+            curve={mechanism: curve for mechanism, (_, curve) in calibrated.items()},
+            files=_files(folder),
+        )
+        (folder / MANIFEST).write_bytes(manifest.to_json())
+    tell("done", 1, 1)
+    return manifest
+
+
+@contextmanager
+def _workers() -> Iterator[calibration.Run]:
+    """A `map` over threads, each of which does its algebra alone: sums are then always made in the
+    same order, however many processors there are."""
+    with threadpool_limits(1), ThreadPoolExecutor(os.cpu_count()) as pool:
+        yield pool.map
+
+
+def _mean_rows(tokens: Floats2d, pieces: tuple[tuple[int, ...], ...]) -> Floats2d:
+    """The mean embedding of each word's tokens: Floats2d (words, width)."""
+    rows = np.empty((len(pieces), tokens.shape[1]), np.float32)
+    for row, ids in zip(rows, pieces, strict=True):
+        row[:] = tokens[list(ids)].mean(axis=0)
+    return rows
+
+
+def _write_tokenizer(tokenizer: Any, path: Path) -> None:
+    """Without padding and truncation, which would count as parts of a word."""
+    backend = tokenizer.backend_tokenizer
+    backend.no_padding()
+    backend.no_truncation()
+    path.write_text(backend.to_str(), encoding="utf-8")
+
+
+def _calibrate(
+    words: _Words, run: calibration.Run, tell: Progress
+) -> dict[str, tuple[dict[str, Level], tuple[Level, ...]]]:
+    mechanisms = {PCT2T.name: POLICIES["default"], T2T.name: None}
+    found = {}
+    for done, (name, tags) in enumerate(mechanisms.items()):
+        tell("calibrating", done, len(mechanisms))
+        found[name] = calibration.calibrate(words.text(tags), run)
+    tell("calibrating", len(mechanisms), len(mechanisms))
+    return found
+
+
+def _write_indexes(
+    words: _Words,
+    etas: Mapping[str, float],
+    folder: Path,
+    run: calibration.Run,
+    tell: Progress,
+) -> dict[str, WordClass]:
+    """Classes of T2T are also searched by PCT2T, where a part of speech has too few words."""
+    (folder / "indexes").mkdir()
+    met = weights_by_class(words.vocabulary.counts, words.vocabulary.clitic, None)
+    met |= weights_by_class(
+        words.vocabulary.counts, words.vocabulary.clitic, word_classes.CLASS_TAGS
+    )
+    within_tag = {name: eta for name, eta in etas.items() if name.startswith(PCT2T.name)}
+    ends = np.cumsum([len(members) for members in words.classes.values()]).tolist()
+
+    def one(task: tuple[str, int]) -> WordClass:
+        name, end = task
+        members = words.classes[name]
+        return indexes.build(
+            words.space[members],
+            met[name][members] if name in met else np.zeros(len(members)),
+            etas if name.startswith(ANY) else within_tag,
+            folder,
+            f"indexes/{name.replace(ANY, 'ANY').replace('+', '-')}.hnsw",
+            end - len(members),
+        )
+
+    stored = {}
+    tasks = list(zip(words.classes, ends, strict=True))
+    for done, ((name, _), found) in enumerate(zip(tasks, run(one, tasks), strict=True)):
+        tell("indexing", done, len(tasks))
+        stored[name] = found
+    return stored
+
+
+def _files(folder: Path) -> dict[str, StoredFile]:
+    return {
+        path.relative_to(folder).as_posix(): StoredFile(path.stat().st_size, file_hash(path))
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }

@@ -1,0 +1,91 @@
+"""Sorts the words into classes whose members replace one another.
+
+Why it is here: under PCT2T a word may become any word of its part of speech (RAPT v2 section
+III-A2), so the classes decide what a released sentence can look like and how many words one can
+hide among. They come from public counts; words those never met are shown to the tagger.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.cloud.building.vocabulary import Vocabulary
+from sottovoce.edge.bundle import ANY, class_name
+from sottovoce.edge.tagger import UPOS, Tagger
+
+__all__ = ["CLASS_TAGS", "classes", "from_counts"]
+
+CLASS_TAGS: Final = tuple(tag for tag in UPOS if tag != "PUNCT")
+"""Punctuation is never released as a word."""
+
+_SHARE: Final = 0.05
+_TIMES: Final = 2
+_CLOSED: Final = frozenset({"ADP", "AUX", "CCONJ", "DET", "PART", "PRON", "SCONJ"})
+"""Parts of speech that take no new words: a slip of the tagger must not add to them."""
+_CLOSED_TIMES: Final = 20
+_FEWEST: Final = 4
+"""A smaller class would name its words; they are replaced among all words instead."""
+
+_CARRIERS: Final = (
+    ("We", "saw", None, "there", "."),
+    ("The", None, "was", "here", "."),
+    ("They", "are", "very", None, "."),
+)
+"""Neutral surroundings for a word nobody has met: object, subject, predicate."""
+
+
+def classes(vocabulary: Vocabulary, tagger: Tagger) -> dict[str, NDArray[np.int32]]:
+    """Word ids of each class, ascending.
+
+    All free words and all clitics form the classes of T2T. A word belongs to a part of speech if it
+    is what the word most often is, or at least 2 occurrences and 5 % of them; fewer than 20
+    occurrences in a closed class count only for a word never met in an open one. Words without
+    counts get what the tagger most often says in three carrier sentences, in small letters and
+    capitalised.
+    """
+    tagged = from_counts(vocabulary.counts)
+    unseen = np.flatnonzero(~vocabulary.counts.any(axis=1) & ~vocabulary.clitic)
+    tagged[unseen] = _from_tagger([vocabulary.words[word] for word in unseen], tagger)
+    found: dict[str, NDArray[np.int32]] = {}
+    for attached in (False, True):
+        of_kind = vocabulary.clitic == attached
+        by_tag = {ANY: of_kind, **{t: tagged[:, UPOS.index(t)] & of_kind for t in CLASS_TAGS}}
+        for tag, members in by_tag.items():
+            ids = np.flatnonzero(members).astype(np.int32)
+            if len(ids) >= _FEWEST or (tag == ANY and len(ids)):
+                found[class_name(tag, attached)] = ids
+    return found
+
+
+def from_counts(counts: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Which tags a word has by ``counts`` Floats2d (words, tags): Bools2d of the same shape."""
+    totals = counts.sum(axis=1, keepdims=True)
+    least = np.array([_CLOSED_TIMES if tag in _CLOSED else _TIMES for tag in UPOS])
+    tagged: NDArray[np.bool_] = (counts >= least) & (counts >= _SHARE * totals)
+    believed = np.where((counts >= least) | (least == _TIMES), counts, counts * 1e-9)
+    top = believed.argmax(axis=1)
+    met = np.flatnonzero(totals[:, 0])
+    tagged[met, top[met]] = True
+    return tagged
+
+
+def _from_tagger(words: list[str], tagger: Tagger) -> NDArray[np.bool_]:
+    """Bools2d (words, tags): one or two tags a word."""
+    votes = np.zeros((2, len(words), len(UPOS)), np.float32)
+    for written in range(2):
+        forms = [word.capitalize() if written else word for word in words]
+        for carrier in _CARRIERS:
+            place = carrier.index(None)
+            text = [form if slot is None else slot for form in forms for slot in carrier]
+            tags = tagger.tag(text)
+            at = slice(place, None, len(carrier))
+            votes[written, np.arange(len(words)), tags.ids[at]] += tags.confidence[at]
+    tagged = np.zeros((len(words), len(UPOS)), np.bool_)
+    open_tags = [column for column, tag in enumerate(UPOS) if tag not in _CLOSED | {"PUNCT"}]
+    for written in range(2):
+        best = votes[written][:, open_tags].argmax(axis=1)
+        tagged[np.arange(len(words)), np.array(open_tags)[best]] = True
+    return tagged

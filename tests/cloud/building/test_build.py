@@ -1,0 +1,103 @@
+"""A build gives a whole bundle, the same one each time, or a clear error."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sottovoce.cloud import building
+from sottovoce.edge.bundle import Bundle, sha256
+from sottovoce.edge.errors import InvalidInput, NotFound, NotReady
+from sottovoce.edge.privatizer import Privatizer, Setting
+from sottovoce.edge.tagger import UPOS, OnnxTagger
+
+
+def test_the_device_can_use_it(small_build: Bundle) -> None:
+    privatizer = Privatizer(small_build, OnnxTagger.load(small_build.tagger_folder))
+    text = "The old doctor didn't like the new house."
+    for mechanism in ("pct2t.v1", "t2t.v1"):
+        random = np.random.default_rng(0)
+        released = privatizer.release(text, Setting("strong", mechanism), random)
+        assert released.text != text
+        assert released.text.endswith(".")
+        assert len(released.words) == 10
+
+
+def test_the_manifest_describes_the_files(small_build: Bundle) -> None:
+    manifest, folder = small_build.manifest, small_build.folder
+
+    present = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+    assert set(manifest.files) == present - {"manifest.json"}
+    for path, stored in manifest.files.items():
+        assert sha256(folder / path) == stored.sha256
+    assert manifest.backbone.name == "all-MiniLM-L6-v2"
+    assert manifest.tagset == UPOS
+    assert manifest.policies["all"] == tuple(tag for tag in UPOS if tag != "PUNCT")
+    assert manifest.dimensions == 32
+    assert small_build.tokens.shape == (30_522, 32)
+    assert manifest.words == len(small_build.words) == 1_507
+
+
+def test_classes_tile_the_members(small_build: Bundle) -> None:
+    classes = sorted(small_build.manifest.classes.values(), key=lambda c: c.offset)
+    ends = np.cumsum([c.words for c in classes])
+
+    assert [c.offset for c in classes] == [0, *ends[:-1]]
+    assert ends[-1] == len(small_build.members)
+
+
+def test_both_mechanisms_are_calibrated(small_build: Bundle) -> None:
+    manifest = small_build.manifest
+    for mechanism in ("pct2t.v1", "t2t.v1"):
+        assert set(manifest.calibration[mechanism]) == {"strong", "balanced", "light"}
+        assert len(manifest.curve[mechanism]) >= 10
+
+
+def test_a_second_build_is_the_same_bundle(
+    small_build: Bundle, shipped_models: Path, tmp_path: Path
+) -> None:
+    stages: list[str] = []
+    building.build(
+        tmp_path / "again",
+        models=shipped_models,
+        limit=1_500,
+        progress=lambda stage, done, total: stages.append(stage),
+    )
+
+    again = (tmp_path / "again" / "manifest.json").read_bytes()
+    assert again == (small_build.folder / "manifest.json").read_bytes()
+    assert list(dict.fromkeys(stages)) == ["reading", "words", "calibrating", "indexing", "done"]
+
+
+@pytest.mark.parametrize("folder", ["tiny_decoder", "tiny_encoder_decoder"])
+def test_other_backbones_build_too(
+    folder: str, shipped_models: Path, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    path: Path = request.getfixturevalue(folder)
+    manifest = building.build(
+        tmp_path / "out", backbone=str(path), models=shipped_models, dimensions=8
+    )
+    built = Bundle.open(tmp_path / "out", verify=True, backbone=path.name)
+
+    assert built.space.shape == (manifest.words, 8)
+    tagger = OnnxTagger.load(built.tagger_folder)
+    released = Privatizer(built, tagger).release("The coffee was good.", Setting("strong"))
+    assert released.text.endswith(".")
+
+
+def test_missing_models_are_named(tmp_path: Path, shipped_models: Path) -> None:
+    with pytest.raises(NotReady, match=r"tagger.*--models"):
+        building.build(tmp_path / "out", models=tmp_path)
+    shutil.copytree(shipped_models / "tagger", tmp_path / "models" / "tagger")
+    with pytest.raises(NotReady, match=r"frequencies.*--models"):
+        building.build(tmp_path / "out", models=tmp_path / "models")
+    assert not (tmp_path / "out").exists()
+
+
+def test_wrong_arguments_leave_nothing(tmp_path: Path, shipped_models: Path) -> None:
+    with pytest.raises(NotFound, match="no backbone"):
+        building.build(tmp_path / "out", backbone=str(tmp_path / "absent"), models=shipped_models)
+    with pytest.raises(InvalidInput, match="between 2 and 384"):
+        building.build(tmp_path / "out", models=shipped_models, dimensions=1_000)
+    assert not any(tmp_path.iterdir())

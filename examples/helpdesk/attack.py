@@ -12,7 +12,6 @@ from pathlib import Path
 
 from sottovoce.cloud.attack import WordMapAttack
 from sottovoce.cloud.frequencies import load
-
 from sottovoce.edge.bundle import Bundle
 from sottovoce.edge.privatizer import Privatizer, Setting
 from sottovoce.edge.tagger import OnnxTagger
@@ -20,7 +19,6 @@ from sottovoce.edge.tagger import OnnxTagger
 __all__ = ["Recovered", "run"]
 
 FREQUENCIES = Path("models/frequencies")
-DRAWS = 400_000
 
 
 @dataclass(frozen=True)
@@ -57,7 +55,7 @@ def run(bundle_folder: Path, level: str, texts: list[str]) -> Recovered:
     bundle = Bundle.open(bundle_folder)
     setting = Setting(level=level)
     privatizer = Privatizer(bundle, OnnxTagger.load(bundle.tagger_folder))
-    attacker = WordMapAttack.fit(bundle, load(FREQUENCIES), setting, draws=DRAWS, seed=1)
+    attacker = WordMapAttack.fit(bundle, load(FREQUENCIES), setting)
     counts = dict.fromkeys(("known", "kept", "guessed", "unknown", "u", "identifiers", "i"), 0)
     eta = 0.0
     for text in texts:

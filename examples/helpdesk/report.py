@@ -48,47 +48,51 @@ def _accuracies(figures: dict[str, Any]) -> list[tuple[str, float]]:
 
 
 def draw(figures: dict[str, Any], path: Path) -> None:
-    """Writes the picture: accuracy, attack, time and a few messages."""
-    plain = {"edgecolor": "none"}
-    figure, axes = plt.subplots(2, 2, figsize=(13, 8.5), layout="constrained")
+    """Writes the picture: accuracy, attack and time above, a few messages below."""
+    figure = plt.figure(figsize=(15, 9))
     figure.suptitle(
         f"Helpdesk messages, {figures['mechanism']} at {figures['level']} "
         f"(eta {figures['eta']:.1f})",
         fontsize=14,
     )
-    names, values = zip(*_accuracies(figures), strict=True)
-    colours = ["#1b6ca8" if name.startswith("private") else "#95a5a6" for name in names]
-    bars = axes[0, 0].barh(names[::-1], values[::-1], color=colours[::-1], **plain)
-    axes[0, 0].bar_label(bars, fmt="%.3f", padding=3)
-    axes[0, 0].set(title="Accuracy on unseen messages", xlim=(0, 1.12))
-
+    boxes = {"accuracy": 0.15, "attack": 0.485, "time": 0.85}
+    axes = {name: figure.add_axes((left, 0.64, 0.14, 0.26)) for name, left in boxes.items()}
+    accuracies = dict(_accuracies(figures))
+    colours = ["#1b6ca8" if name.startswith("private") else "#95a5a6" for name in accuracies]
+    _bars(axes["accuracy"], "Accuracy on unseen messages", accuracies, colours, "%.3f")
     attack = figures["attack"]
     shares = {
-        "identifiers recovered": attack["identifiers_recovered"],
-        "unknown words recovered": attack["unknown_recovered"],
-        "known words left as they were": attack["kept"],
         "known words recovered (MAP)": attack["map_recovered"],
+        "known words left as they were": attack["kept"],
+        "unknown words recovered": attack["unknown_recovered"],
+        "identifiers recovered": attack["identifiers_recovered"],
     }
-    bars = axes[0, 1].barh(list(shares), list(shares.values()), color="#b03a2e", **plain)
-    axes[0, 1].bar_label(bars, fmt="%.3f", padding=3)
-    axes[0, 1].set(title="What an attacker gets (protected words)", xlim=(0, 1.12))
-
-    stages = figures["seconds"]
-    bars = axes[1, 0].barh(
-        list(stages)[::-1], list(stages.values())[::-1], color="#5d6d7e", **plain
-    )
-    axes[1, 0].bar_label(bars, fmt="%.0f s", padding=3)
-    axes[1, 0].set(title="Time by stage", xlim=(0, max(stages.values()) * 1.18))
-
-    axes[1, 1].axis("off")
-    axes[1, 1].set_title("Typed, and what left the device")
-    lines = []
-    for row in figures["examples"][:4]:
-        lines += textwrap.wrap("typed:  " + row["typed"], 84, subsequent_indent="        ")
-        lines += textwrap.wrap(
-            "left:   " + row["left_the_device"], 84, subsequent_indent="        "
-        )
-        lines += [f"answer: {row['answer']} (truth: {row['truth']})", ""]
-    axes[1, 1].text(0, 1, "\n".join(lines), va="top", family="monospace", fontsize=7.5)
+    _bars(axes["attack"], "What an attacker gets", shares, "#b03a2e", "%.3f")
+    stages = {name.partition(",")[0].partition(":")[0]: s for name, s in _stages(figures)}
+    _bars(axes["time"], "Time by stage", stages, "#5d6d7e", "%.0f s")
+    for column, row in enumerate(figures["examples"][:3]):
+        lines = []
+        for name, text in (("typed", row["typed"]), ("left the device", row["left_the_device"])):
+            lines += [f"{name}:", *textwrap.wrap(text, 54), ""]
+        lines += [f"answer: {row['answer']}   truth: {row['truth']}"]
+        where = (0.03 + 0.325 * column, 0.55)
+        figure.text(*where, "\n".join(lines), va="top", family="monospace", fontsize=9)
     figure.savefig(path, dpi=110)
     plt.close(figure)
+
+
+def _stages(figures: dict[str, Any]) -> list[tuple[str, float]]:
+    """Short names: the same step with and without reconstruction stays apart."""
+    return [
+        (name.replace("device customises, ", "customises "), seconds)
+        for name, seconds in figures["seconds"].items()
+    ]
+
+
+def _bars(axes: Any, title: str, values: dict[str, float], colour: Any, unit: str) -> None:
+    names = list(values)
+    bars = axes.barh(names, list(values.values()), color=colour)
+    axes.bar_label(bars, fmt=unit, padding=3)
+    axes.invert_yaxis()
+    axes.set(title=title, xlim=(0, max(values.values()) * 1.25))
+    axes.spines[["top", "right"]].set_visible(False)

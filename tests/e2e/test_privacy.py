@@ -15,7 +15,7 @@ from bench.canaries import Canary, as_token_ids, plant
 from bench.testbed import Agent, Cloud
 from bench.wiretap import Wiretap
 from sottovoce.edge.bundle import Bundle, class_name
-from sottovoce.v1 import inference_pb2, training_pb2
+from sottovoce.v1 import training_pb2
 
 HELPDESK = Path(__file__).parents[2] / "examples" / "helpdesk"
 
@@ -97,7 +97,7 @@ def test_no_canary_crosses_the_wire(
 
 
 def _assert_nothing_hidden(messages: list[bytes]) -> None:
-    """Uploads and predictions hold the declared fields and no others."""
+    """Uploads hold the declared fields and nothing else: they survive a round trip."""
     uploads = 0
     for message in messages:
         upload = training_pb2.UploadExamplesRequest()
@@ -109,11 +109,6 @@ def _assert_nothing_hidden(messages: list[bytes]) -> None:
             uploads += len(upload.examples)
             assert all(len(e.plain_token_ids) == 4 for e in upload.examples)
     assert uploads == 200
-    assert inference_pb2.InferencePredictRequest.DESCRIPTOR.fields_by_name.keys() == {
-        "adapter",
-        "released_text",
-        "bundle_id",
-    }
 
 
 @pytest.mark.parametrize("level", ["strong", "balanced", "light"])

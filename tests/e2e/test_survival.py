@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 import subprocess
 import time
@@ -48,7 +49,7 @@ def _job_state(cloud: Cloud) -> str:
 def test_cloud_killed_during_a_job_finishes_it_after_a_restart(
     agent: Agent, cloud: Cloud, tmp_path: Path
 ) -> None:
-    table = _table(tmp_path, 240)
+    table = _table(tmp_path, 96)
     agent.run("customize", "desk", "--input", str(table), "--epochs", "6", "--no-watch", "--json")
     _until(lambda: float(str(_customization(agent)["epoch"])) >= 1)
     cloud.kill()
@@ -117,7 +118,7 @@ def test_a_cloud_that_is_down_loses_nothing(agent: Agent, cloud: Cloud, tmp_path
     cloud.kill()
     answer = subprocess.run(
         [command("sotto"), "predict", "desk", "Hello there", "--json"],
-        env={**__import__("os").environ, **agent.env},
+        env={**os.environ, **agent.env},
         capture_output=True,
         check=False,
     )

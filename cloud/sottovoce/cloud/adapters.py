@@ -1,0 +1,188 @@
+"""Adapters on disk: what a folder holds, how it gets there, how it is read back.
+
+    adapter_model.safetensors   the LoRA matrices, by PEFT's names
+    head.safetensors            weight (C, h) and bias (C,)
+    adapter.json                labels, backbone, bundle, release settings, versions
+
+A tenant's adapter name is a symbolic link to the job that trained it, because a
+link can be swapped in one step and a folder cannot.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from peft import get_peft_model_state_dict
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from sottovoce.cloud.backbone import LoadedBackbone
+from sottovoce.cloud.model import Lora, TextClassifier
+from sottovoce.edge.errors import DataLoss, NotFound, SottovoceError
+
+__all__ = [
+    "FORMAT",
+    "Adapter",
+    "bundle_of",
+    "fingerprint",
+    "install",
+    "load",
+    "locate",
+    "save",
+    "uninstall",
+]
+
+FORMAT = "sottovoce.adapter.v1"
+_LORA, _HEAD, _FACTS = "adapter_model.safetensors", "head.safetensors", "adapter.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Adapter:
+    """An adapter in memory: weight (C, h), bias (C,), LoRA by PEFT's names."""
+
+    labels: tuple[str, ...]
+    lora: Lora
+    matrices: dict[str, Tensor]
+    weight: Tensor
+    bias: Tensor
+    backbone_sha256: str
+    origin: dict[str, Any]
+
+
+def fingerprint(labels: Sequence[str], *facts: Any) -> str:
+    """Names a run, so that a checkpoint is never taken up by another one."""
+    return hashlib.sha256(repr((tuple(labels), *facts)).encode()).hexdigest()
+
+
+def save(
+    folder: Path,
+    model: TextClassifier,
+    labels: Sequence[str],
+    backbone: LoadedBackbone,
+    lora: Lora,
+    origin: dict[str, Any],
+) -> None:
+    """Writes LoRA and head to ``folder``, replacing one that is there; nothing
+    of the backbone, nothing of the reconstruction head.
+
+    Raises:
+        SottovoceError: PEFT gave other matrices than those that were trained.
+    """
+    matrices = get_peft_model_state_dict(model.encoder)
+    trained = [n for n in model.trained() if n.startswith("encoder.")]
+    # PEFT has been seen to give {} for models it does not recognise.
+    if len(matrices) != len(trained) or not all("lora_" in name for name in matrices):
+        raise SottovoceError("the adapter could not be taken out of the model")
+    facts = {
+        "format": FORMAT,
+        "method": "lora",
+        "labels": list(labels),
+        "lora": asdict(lora),
+        "backbone": {"name": backbone.name, "sha256": backbone.sha256},
+        "origin": origin,
+        "versions": {name: version(name) for name in ("sottovoce-cloud", "torch", "peft")},
+    }
+    temporary = folder.with_name(f".{folder.name}.{os.getpid()}")
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir(parents=True)
+    _write(temporary / _LORA, matrices)
+    _write(temporary / _HEAD, {"weight": model.head.weight, "bias": model.head.bias})
+    (temporary / _FACTS).write_text(json.dumps(facts, indent=1, sort_keys=True) + "\n")
+    for file in temporary.iterdir():
+        with file.open("rb") as written:
+            os.fsync(written.fileno())
+    shutil.rmtree(folder, ignore_errors=True)
+    temporary.replace(folder)
+
+
+def _write(file: Path, tensors: dict[str, Tensor]) -> None:
+    save_file({n: t.detach().float().cpu().contiguous() for n, t in tensors.items()}, file)
+
+
+def load(folder: Path) -> Adapter:
+    """Reads an adapter.
+
+    Raises:
+        DataLoss: a file is missing or damaged.
+    """
+    try:
+        facts = json.loads((folder / _FACTS).read_bytes())
+        head = load_file(folder / _HEAD)
+        return Adapter(
+            labels=tuple(facts["labels"]),
+            lora=Lora(**facts["lora"]),
+            matrices=load_file(folder / _LORA),
+            weight=head["weight"],
+            bias=head["bias"],
+            backbone_sha256=facts["backbone"]["sha256"],
+            origin=facts["origin"],
+        )
+    except (OSError, SafetensorError, ValueError, KeyError, TypeError) as error:
+        raise _damaged() from error
+
+
+def bundle_of(folder: Path) -> str:
+    """Id of the bundle whose releases the adapter was trained on ("" if none).
+
+    Raises:
+        DataLoss: the adapter's description is damaged.
+    """
+    try:
+        return str(json.loads((folder / _FACTS).read_bytes())["origin"].get("bundle_id", ""))
+    except (OSError, ValueError, KeyError, AttributeError) as error:
+        raise _damaged() from error
+
+
+def _damaged() -> DataLoss:
+    return DataLoss(
+        "the adapter's files are damaged",
+        fix="customise again under the same name",
+        subject="adapter",
+    )
+
+
+def _link(state: Path, tenant: str, name: str) -> Path:
+    return state / "adapters" / tenant / name
+
+
+def locate(state: Path, tenant: str, name: str) -> Path:
+    """The folder behind a tenant's adapter name.
+
+    Raises:
+        NotFound: the tenant has no such adapter.
+    """
+    link = _link(state, tenant, name)
+    try:
+        return link.resolve(strict=True)
+    except OSError as error:
+        raise NotFound(
+            "no such adapter for this tenant",
+            fix="train one with `sotto customize NAME`, or see `sotto status` for those there are",
+            subject="adapter",
+        ) from error
+
+
+def install(state: Path, tenant: str, name: str, folder: Path) -> None:
+    """Makes ``folder`` the tenant's adapter ``name`` in one step."""
+    link = _link(state, tenant, name)
+    link.parent.mkdir(parents=True, exist_ok=True)
+    temporary = link.with_name(f".{name}.{os.getpid()}")
+    temporary.unlink(missing_ok=True)
+    temporary.symlink_to(os.path.relpath(folder, link.parent))
+    temporary.replace(link)
+
+
+def uninstall(state: Path, tenant: str, name: str, folder: Path) -> None:
+    """Takes the name away if it still stands for ``folder``."""
+    link = _link(state, tenant, name)
+    if link.is_symlink() and link.resolve() == folder.resolve():
+        link.unlink()

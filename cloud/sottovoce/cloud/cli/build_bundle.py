@@ -1,0 +1,66 @@
+"""``sotto-cloud build-bundle``."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import click
+
+from sottovoce.cloud.cli.options import folder, watch_stages
+from sottovoce.edge.bundle import bundle_id
+from sottovoce.edge.cli.common import Command, json_option, print_json
+
+
+@click.command("build-bundle", cls=Command)
+@click.option(
+    "--out", type=folder, default=Path("bundle"), show_default=True, help="Folder to write."
+)
+@click.option(
+    "--backbone",
+    default="default",
+    show_default=True,
+    help="Model whose embeddings make the privacy space: a folder or a Hugging Face name.",
+)
+@click.option(
+    "--models",
+    type=folder,
+    default=Path("models"),
+    show_default=True,
+    help="Folder with the tagger and the word frequencies.",
+)
+@click.option(
+    "--dimensions",
+    type=click.IntRange(2, 1024),
+    default=32,
+    show_default=True,
+    help="Width of the privacy space.",
+)
+@json_option
+def command(out: Path, backbone: str, models: Path, dimensions: int, as_json: bool) -> None:
+    """Build the bundle that devices fetch: privacy space, indexes, calibration, tagger.
+
+    The same inputs give the same bytes. A bundle already at --out is replaced
+    once the new one is whole.
+    """
+    from sottovoce.cloud.building.build import build
+
+    started = time.monotonic()
+    with watch_stages(enabled=not as_json) as show:
+        manifest = build(
+            out, backbone=backbone, models=models, dimensions=dimensions, progress=show
+        )
+    identity, seconds = bundle_id(manifest.to_json()), time.monotonic() - started
+    if as_json:
+        print_json(
+            {
+                "bundle_id": identity,
+                "path": str(out),
+                "backbone": manifest.backbone.name,
+                "words": manifest.words,
+                "bytes": sum(stored.bytes for stored in manifest.files.values()),
+                "seconds": round(seconds, 1),
+            }
+        )
+    else:
+        click.echo(f"bundle {identity}, {manifest.words:,} words, at {out} ({seconds:.0f} s)")

@@ -1,0 +1,61 @@
+"""``sotto-cloud enroll``."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+from sottovoce.cloud.cli.options import state_option
+from sottovoce.cloud.store import Store
+from sottovoce.cloud.tenants import Tenants
+from sottovoce.edge.cli.common import Command, json_option, print_json
+from sottovoce.edge.errors import InvalidInput
+
+
+@click.command("enroll", cls=Command)
+@click.argument("tenant")
+@state_option
+@click.option(
+    "--token-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the token here (mode 0600) instead of printing it.",
+)
+@click.option("--renew", is_flag=True, help="Give an enrolled tenant a new token.")
+@json_option
+def command(tenant: str, state: Path, token_file: Path | None, renew: bool, as_json: bool) -> None:
+    """Add TENANT and print its token, which cannot be shown again.
+
+    On the device, set cloud.tenant to TENANT and cloud.token_file to a file that
+    holds the token. A running server knows the tenant at once.
+    """
+    store = Store(state)
+    try:
+        tenants = Tenants(store)
+        token = tenants.renew(tenant) if renew else tenants.enroll(tenant)
+    finally:
+        store.close()
+    if token_file is not None:
+        _write_private(token_file, token)
+    if as_json:
+        shown = {"token_file": str(token_file)} if token_file else {"token": token}
+        print_json({"tenant": tenant, **shown})
+    else:
+        click.echo(f"token of {tenant} written to {token_file}" if token_file else token)
+
+
+def _write_private(file: Path, token: str) -> None:
+    temporary = file.with_name(f".{file.name}.{os.getpid()}")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        opened = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(opened, "w") as written:
+            written.write(token + "\n")
+        temporary.replace(file)
+    except OSError as error:
+        raise InvalidInput(
+            f"cannot write {file}: {error.strerror}",
+            fix="choose another --token-file, then run enroll again with --renew",
+            subject="token_file",
+        ) from error

@@ -1,0 +1,113 @@
+"""``sotto-cloud serve``."""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from sottovoce.cloud.cli.options import folder, state_option
+from sottovoce.cloud.config import DEFAULT_LISTEN, Settings
+from sottovoce.edge.cli.common import Command, json_option, print_json
+
+if TYPE_CHECKING:
+    from sottovoce.cloud.server import Server
+
+_file = click.Path(dir_okay=False, exists=True, path_type=Path)
+_threads = click.IntRange(min=1)
+
+
+@click.command("serve", cls=Command)
+@click.option(
+    "--listen",
+    default=DEFAULT_LISTEN,
+    show_default=True,
+    help="HOST:PORT, or unix:PATH; port 0 takes a free one.",
+)
+@state_option
+@click.option(
+    "--bundle",
+    "bundles",
+    type=folder,
+    multiple=True,
+    required=True,
+    help="Bundle folder to serve; may be given again. The first is the default.",
+)
+@click.option(
+    "--backbone",
+    default="default",
+    show_default=True,
+    help="Model to train and predict with: a folder or a Hugging Face name.",
+)
+@click.option("--tls-cert", type=_file, help="PEM certificate chain.")
+@click.option("--tls-key", type=_file, help="PEM private key.")
+@click.option(
+    "--insecure-plaintext",
+    is_flag=True,
+    help="Allow plaintext on an address others can reach; for use behind a proxy that ends TLS.",
+)
+@click.option(
+    "--threads",
+    type=_threads,
+    default=max(1, (os.cpu_count() or 2) // 2),
+    show_default="half the cores",
+    help="CPU threads for predictions.",
+)
+@click.option(
+    "--training-threads",
+    type=_threads,
+    default=os.cpu_count() or 1,
+    show_default="all cores",
+    help="CPU threads for training.",
+)
+@json_option
+def command(
+    listen: str,
+    state: Path,
+    bundles: tuple[Path, ...],
+    backbone: str,
+    tls_cert: Path | None,
+    tls_key: Path | None,
+    insecure_plaintext: bool,
+    threads: int,
+    training_threads: int,
+    as_json: bool,
+) -> None:
+    """Serve bundles, training and predictions until SIGTERM or Ctrl-C.
+
+    A worker process beside the server trains the queued jobs, one at a time, and
+    takes up what a crash or a restart left unfinished. Prints one line when ready.
+    """
+    settings = Settings(
+        state=state,
+        bundles=bundles,
+        listen=listen,
+        backbone=backbone,
+        tls_cert=tls_cert,
+        tls_key=tls_key,
+        insecure_plaintext=insecure_plaintext,
+        threads=threads,
+        training_threads=training_threads,
+    )
+    # Imported late: half the options can be wrong without waiting for torch.
+    from sottovoce.cloud import server
+
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
+
+    def ready(running: Server) -> None:
+        if as_json:
+            print_json(
+                {
+                    "ready": True,
+                    "address": running.address,
+                    "pid": os.getpid(),
+                    "bundles": list(running.bundles),
+                }
+            )
+        else:
+            click.echo(f"serving on {running.address}", err=True)
+
+    server.serve(settings, ready, os.getpid())

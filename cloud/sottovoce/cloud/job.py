@@ -1,0 +1,92 @@
+"""What a job is: its states, what was asked of it, how far it is.
+
+Values only, so that the trainer can speak of progress without a database.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+__all__ = ["FINAL", "TRANSITIONS", "Job", "Progress", "Release", "State", "TrainingOptions"]
+
+
+class State(enum.StrEnum):
+    """Where a job stands; the wire's JobState by the same names."""
+
+    UPLOADING = "UPLOADING"
+    QUEUED = "QUEUED"
+    RUNNING = "RUNNING"
+    SUCCEEDED = "SUCCEEDED"
+    FAILED = "FAILED"
+    CANCELLED = "CANCELLED"
+
+
+TRANSITIONS: Mapping[State, frozenset[State]] = {
+    State.UPLOADING: frozenset({State.QUEUED, State.CANCELLED}),
+    State.QUEUED: frozenset({State.RUNNING, State.CANCELLED}),
+    State.RUNNING: frozenset({State.SUCCEEDED, State.FAILED, State.CANCELLED}),
+    State.SUCCEEDED: frozenset(),
+    State.FAILED: frozenset(),
+    State.CANCELLED: frozenset(),
+}
+FINAL = frozenset(state for state, following in TRANSITIONS.items() if not following)
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingOptions:
+    """What the tenant chose; 0 takes the trainer's default."""
+
+    reconstruction: bool = False
+    plain_tokens: int = 0
+    epochs: int = 0
+    batch_size: int = 0
+    learning_rate: float = 0.0
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """How the examples were privatised."""
+
+    mechanism: str
+    eta: float
+    level: str
+    bundle_id: str
+    policy: str
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far training is; accuracy is the best so far on the held-out part."""
+
+    epoch: int = 0
+    epochs: int = 0
+    step: int = 0
+    steps: int = 0
+    loss: float = 0.0
+    reconstruction_loss: float = 0.0
+    held_out_accuracy: float = 0.0
+    examples_per_second: float = 0.0
+    seconds_left: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One job as stored. ``next_sequence`` counts the examples received."""
+
+    id: str
+    tenant: str
+    adapter: str
+    state: State
+    training: TrainingOptions
+    release: Release
+    next_sequence: int
+    attempts: int
+    cancel_requested: bool
+    created: float
+    updated: float
+    message: str = ""
+    labels: tuple[str, ...] = ()
+    progress: Progress = field(default_factory=Progress)

@@ -1,0 +1,324 @@
+"""The jobs in the store: who may change them, and how.
+
+A job moves only along ``TRANSITIONS``, inside one transaction that checks the
+state it comes from, so server and worker cannot disagree about a job.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import sqlite3
+import time
+from collections import Counter
+from dataclasses import asdict
+from typing import Any
+
+from sottovoce.cloud.config import Limits, check_name
+from sottovoce.cloud.data import Example, check_labels
+from sottovoce.cloud.job import FINAL, TRANSITIONS, Job, Progress, Release, State, TrainingOptions
+from sottovoce.cloud.store import Store
+from sottovoce.edge.errors import InvalidInput, NotFound, NotReady, QuotaExceeded
+
+__all__ = ["Jobs"]
+
+
+def _job(row: sqlite3.Row) -> Job:
+    return Job(
+        id=row["id"],
+        tenant=row["tenant"],
+        adapter=row["adapter"],
+        state=State(row["state"]),
+        training=TrainingOptions(**json.loads(row["training"])),
+        release=Release(**json.loads(row["release"])),
+        next_sequence=row["next_sequence"],
+        attempts=row["attempts"],
+        cancel_requested=bool(row["cancel_requested"]),
+        created=row["created"],
+        updated=row["updated"],
+        message=row["message"],
+        labels=tuple(json.loads(row["labels"])),
+        progress=Progress(**json.loads(row["progress"])),
+    )
+
+
+def _missing(job_id: str) -> NotFound:
+    """The one answer for a job that is not there and one that is another's."""
+    return NotFound(
+        "no such job for this tenant", fix="list yours with `sotto status`", subject=job_id
+    )
+
+
+class Jobs:
+    """The jobs in a store. ``tenant`` None means the provider, who sees all."""
+
+    def __init__(self, store: Store, limits: Limits | None = None) -> None:
+        self.store = store
+        self.limits = limits or Limits()
+
+    # What tenants do -------------------------------------------------------
+
+    def create(
+        self,
+        tenant: str,
+        request_id: str,
+        adapter: str,
+        training: TrainingOptions,
+        release: Release,
+    ) -> Job:
+        """A new job, or the one made earlier with the same request id.
+
+        Raises:
+            InvalidInput: a bad name or setting, or a request id used for another.
+            QuotaExceeded: too many unfinished jobs.
+        """
+        check_name(adapter, "adapter")
+        if not 1 <= len(request_id) <= 128:
+            raise InvalidInput(
+                "the request id is missing or too long",
+                fix="send 1 to 128 characters, the same on every retry",
+                subject="request_id",
+            )
+        self._check(training, release)
+        wanted = (adapter, json.dumps(asdict(training)), json.dumps(asdict(release)))
+        now = time.time()
+        with self.store.write() as connection:
+            row = connection.execute(
+                "SELECT * FROM jobs WHERE tenant = ? AND request_id = ?", (tenant, request_id)
+            ).fetchone()
+            if row is None:
+                (unfinished,) = connection.execute(
+                    "SELECT count(*) FROM jobs WHERE tenant = ? AND NOT deleted AND state IN "
+                    "('UPLOADING', 'QUEUED', 'RUNNING')",
+                    (tenant,),
+                ).fetchone()
+                if unfinished >= self.limits.unfinished_jobs:
+                    raise QuotaExceeded(
+                        f"{unfinished} jobs are unfinished, which is the limit",
+                        fix="wait for one to finish, or cancel or delete one",
+                        subject="unfinished_jobs",
+                    )
+                row = connection.execute(
+                    "INSERT INTO jobs (id, tenant, request_id, adapter, state, training, release, "
+                    "created, updated) VALUES (?, ?, ?, ?, 'UPLOADING', ?, ?, ?, ?) RETURNING *",
+                    (secrets.token_hex(12), tenant, request_id, *wanted, now, now),
+                ).fetchone()
+        if row["deleted"] or (row["adapter"], row["training"], row["release"]) != wanted:
+            raise InvalidInput(
+                "this request id was used for another job",
+                fix="take a new request id for a new job",
+                subject="request_id",
+            )
+        return _job(row)
+
+    def _check(self, training: TrainingOptions, release: Release) -> None:
+        limits = self.limits
+        wrong = ""
+        if training.reconstruction != (training.plain_tokens > 0):
+            wrong, fix = "training.plain_tokens", "at least 1 with reconstruction, 0 without"
+        elif training.plain_tokens > limits.plain_tokens:
+            wrong, fix = "training.plain_tokens", f"at most {limits.plain_tokens}"
+        elif training.epochs > limits.epochs:
+            wrong, fix = "training.epochs", f"0 for the default, or 1 to {limits.epochs}"
+        elif training.batch_size > limits.batch_size:
+            wrong, fix = "training.batch_size", f"0 for the default, or 1 to {limits.batch_size}"
+        elif not 0.0 <= training.learning_rate <= 0.1:
+            wrong, fix = "training.learning_rate", "0 for the default, or up to 0.1"
+        elif not 0.0 < release.eta < float("inf"):
+            wrong, fix = "release.eta", "a finite number above 0"
+        elif not release.mechanism:
+            wrong, fix = "release.mechanism", "name the mechanism; there is none for clear text"
+        if wrong:
+            raise InvalidInput(f"{wrong} is out of range", fix=f"give {fix}", subject=wrong)
+
+    def get(self, job_id: str, tenant: str | None = None) -> Job:
+        """A job.
+
+        Raises:
+            NotFound: no such job, or not this tenant's.
+        """
+        with self.store.read() as connection:
+            return _job(self._row(connection, job_id, tenant))
+
+    @staticmethod
+    def _row(connection: sqlite3.Connection, job_id: str, tenant: str | None) -> sqlite3.Row:
+        row: sqlite3.Row | None = connection.execute(
+            "SELECT * FROM jobs WHERE id = ? AND NOT deleted", (job_id,)
+        ).fetchone()
+        if row is None or (tenant is not None and row["tenant"] != tenant):
+            raise _missing(job_id)
+        return row
+
+    def page(
+        self, tenant: str | None = None, *, page_size: int = 50, page_token: str = ""
+    ) -> tuple[list[Job], str]:
+        """Jobs, newest first, and the token of the next page ("" at the end).
+
+        Raises:
+            InvalidInput: a token this server did not give.
+        """
+        if page_token and not page_token.isdecimal():
+            raise InvalidInput(
+                "unknown page token",
+                fix="use the token of the page before, or none",
+                subject="page_token",
+            )
+        size = min(page_size or 50, 200)
+        with self.store.read() as connection:
+            rows = connection.execute(
+                "SELECT * FROM jobs WHERE NOT deleted AND (?1 IS NULL OR tenant = ?1) "
+                "AND number < ?2 ORDER BY number DESC LIMIT ?3",
+                (tenant, int(page_token or 2**62), size + 1),
+            ).fetchall()
+        token = str(rows[size - 1]["number"]) if len(rows) > size else ""
+        return [_job(row) for row in rows[:size]], token
+
+    def start(self, job_id: str, tenant: str, total: int) -> Job:
+        """Queues an uploaded job; a job that was started already stays as it is.
+
+        Raises:
+            NotReady: another number of examples is held, they cannot train (see
+                ``data.check_labels``), or the job was cancelled.
+        """
+        with self.store.write() as connection:
+            job = _job(self._row(connection, job_id, tenant))
+            if job.state == State.CANCELLED:
+                raise NotReady("the job was cancelled", fix="create a new job", subject="state")
+            if job.state != State.UPLOADING:
+                return job
+            if job.next_sequence != total:
+                raise NotReady(
+                    f"the job holds {job.next_sequence} examples, not {total}",
+                    fix="upload from next_sequence on, then start",
+                    subject="examples",
+                )
+            counts = connection.execute(
+                "SELECT label, count(*) FROM examples WHERE job = ? GROUP BY label", (job_id,)
+            ).fetchall()
+            check_labels(Counter(dict(map(tuple, counts))), self.limits.labels)
+            return self._move(connection, job, State.QUEUED)
+
+    def cancel(self, job_id: str, tenant: str | None = None) -> Job:
+        """Cancels; a running job is only asked to, and ends within a step.
+
+        Idempotent; a job that has ended stays as it is.
+        """
+        with self.store.write() as connection:
+            job = _job(self._row(connection, job_id, tenant))
+            if job.state in FINAL:
+                return job
+            if job.state == State.RUNNING:
+                connection.execute("UPDATE jobs SET cancel_requested = 1 WHERE id = ?", (job_id,))
+                return _job(self._row(connection, job_id, tenant))
+            return self._move(connection, job, State.CANCELLED)
+
+    def delete(self, job_id: str, tenant: str | None = None) -> bool:
+        """Hides the job at once; True if its traces may be purged right away,
+        False if it is running and the worker will do so when it has stopped."""
+        with self.store.write() as connection:
+            job = _job(self._row(connection, job_id, tenant))
+            connection.execute(
+                "UPDATE jobs SET deleted = 1, cancel_requested = 1 WHERE id = ?", (job_id,)
+            )
+            if job.state in FINAL or job.state == State.RUNNING:
+                return job.state in FINAL
+            self._move(connection, job, State.CANCELLED)
+            return True
+
+    def purge(self, job_id: str) -> None:
+        """Forgets a deleted job; its request id stays taken, without content."""
+        with self.store.write() as connection:
+            connection.execute("DELETE FROM examples WHERE job = ?", (job_id,))
+            connection.execute(
+                "UPDATE jobs SET labels = '[]', message = '', progress = '{}' WHERE id = ? "
+                "AND deleted",
+                (job_id,),
+            )
+        self.store.scrub()
+
+    # What the worker does --------------------------------------------------
+
+    def claim(self) -> Job | None:
+        """The next job to train: one left running first, then the oldest queued."""
+        with self.store.write() as connection:
+            row = connection.execute(
+                "SELECT * FROM jobs WHERE state IN ('RUNNING', 'QUEUED') "
+                "ORDER BY state = 'QUEUED', number LIMIT 1"
+            ).fetchone()
+            if row is None:
+                return None
+            job = _job(row)
+            if job.state == State.QUEUED:
+                job = self._move(connection, job, State.RUNNING)
+            connection.execute("UPDATE jobs SET attempts = attempts + 1 WHERE id = ?", (job.id,))
+            return job
+
+    def begin(self, job_id: str, labels: tuple[str, ...]) -> None:
+        """Records the labels in the order of the outputs."""
+        self._set(job_id, labels=json.dumps(labels))
+
+    def report(self, job_id: str, progress: Progress) -> None:
+        """Records progress."""
+        self._set(job_id, progress=json.dumps(asdict(progress)))
+
+    def forgive(self, job_id: str) -> None:
+        """Forgets failed attempts: the job got further, or was put down in order."""
+        self._set(job_id, attempts=0)
+
+    def stop_requested(self, job_id: str) -> bool:
+        """Whether the running job is to be cancelled."""
+        with self.store.read() as connection:
+            row = connection.execute(
+                "SELECT cancel_requested FROM jobs WHERE id = ?", (job_id,)
+            ).fetchone()
+        return bool(row["cancel_requested"])
+
+    def finish(self, job_id: str, state: State, message: str = "") -> bool:
+        """Ends a running job and drops its examples; True if it was deleted
+        meanwhile and is now to be purged."""
+        with self.store.write() as connection:
+            row = connection.execute("SELECT * FROM jobs WHERE id = ?", (job_id,)).fetchone()
+            self._move(connection, _job(row), state, message)
+        self.store.scrub()
+        return bool(row["deleted"])
+
+    def examples(self, job_id: str) -> list[Example]:
+        """The job's examples in upload order."""
+        with self.store.read() as connection:
+            rows = connection.execute(
+                "SELECT * FROM examples WHERE job = ? ORDER BY sequence", (job_id,)
+            ).fetchall()
+        return [
+            Example(
+                row["text"],
+                row["label"],
+                tuple(json.loads(row["plain_tokens"])),
+                tuple(json.loads(row["plain_token_ids"])),
+            )
+            for row in rows
+        ]
+
+    def _set(self, job_id: str, **values: Any) -> None:
+        names = ", ".join(f"{name} = ?" for name in values)
+        with self.store.write() as connection:
+            connection.execute(
+                f"UPDATE jobs SET {names}, updated = ? WHERE id = ?",
+                (*values.values(), time.time(), job_id),
+            )
+
+    @staticmethod
+    def _move(connection: sqlite3.Connection, job: Job, state: State, message: str = "") -> Job:
+        if state not in TRANSITIONS[job.state]:
+            raise NotReady(
+                f"a job that is {job.state} cannot become {state}",
+                fix="look at its state with `sotto-cloud jobs show`",
+                subject="state",
+            )
+        if state in FINAL:
+            # The cloud keeps released texts no longer than it needs them.
+            connection.execute("DELETE FROM examples WHERE job = ?", (job.id,))
+        row = connection.execute(
+            "UPDATE jobs SET state = ?, message = ?, updated = ? WHERE id = ? RETURNING *",
+            (state, message, time.time(), job.id),
+        ).fetchone()
+        return _job(row)

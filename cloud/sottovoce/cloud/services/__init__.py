@@ -1,0 +1,1 @@
+"""The wire's three services; each turns messages into calls and back, no more."""

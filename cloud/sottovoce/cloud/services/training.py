@@ -1,0 +1,205 @@
+"""Customisation jobs over the wire. Every call names its tenant."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+
+import grpc
+
+from sottovoce.cloud.data import Example
+from sottovoce.cloud.job import FINAL, Job, Release, TrainingOptions
+from sottovoce.cloud.jobs import Jobs
+from sottovoce.cloud.tenants import Tenants
+from sottovoce.cloud.uploads import Upload, append
+from sottovoce.cloud.worker import discard
+from sottovoce.edge.bundle import Bundle
+from sottovoce.edge.errors import BundleMismatch, InvalidInput
+from sottovoce.v1 import training_pb2 as wire
+from sottovoce.v1 import training_pb2_grpc
+
+__all__ = ["TrainingService", "job_message"]
+
+POLL_SECONDS = 0.3
+
+
+def job_message(job: Job) -> wire.Job:
+    """A job as the wire shows it."""
+    training, release, progress = job.training, job.release, job.progress
+    message = wire.Job(
+        id=job.id,
+        adapter=job.adapter,
+        state=f"JOB_STATE_{job.state}",
+        training=wire.TrainingSettings(
+            method=wire.METHOD_LORA,
+            reconstruction=training.reconstruction,
+            plain_tokens=training.plain_tokens,
+            epochs=training.epochs,
+            batch_size=training.batch_size,
+            learning_rate=training.learning_rate,
+            seed=training.seed,
+        ),
+        release=wire.ReleaseSettings(
+            mechanism=release.mechanism,
+            eta=release.eta,
+            level=release.level,
+            bundle_id=release.bundle_id,
+            policy=release.policy,
+        ),
+        next_sequence=job.next_sequence,
+        progress=wire.JobProgress(
+            epoch=progress.epoch,
+            epochs=progress.epochs,
+            step=progress.step,
+            steps=progress.steps,
+            loss=progress.loss,
+            reconstruction_loss=progress.reconstruction_loss,
+            held_out_accuracy=progress.held_out_accuracy,
+            examples_per_second=progress.examples_per_second,
+            seconds_left=progress.seconds_left,
+        ),
+        labels=job.labels,
+        message=job.message,
+    )
+    message.create_time.FromMicroseconds(round(job.created * 1e6))
+    message.update_time.FromMicroseconds(round(job.updated * 1e6))
+    return message
+
+
+def _uploads(message: wire.UploadExamplesRequest) -> list[Upload]:
+    return [
+        Upload(
+            example.example_id,
+            Example(
+                example.released_text,
+                example.label,
+                tuple(example.released_plain_tokens),
+                tuple(example.plain_token_ids),
+            ),
+        )
+        for example in message.examples
+    ]
+
+
+class TrainingService(training_pb2_grpc.TrainingServicer):
+    """Jobs of the tenants who call."""
+
+    def __init__(self, jobs: Jobs, tenants: Tenants, bundles: Mapping[str, Bundle]) -> None:
+        self._jobs = jobs
+        self._tenants = tenants
+        self._bundles = bundles
+
+    def _tenant(self, context: grpc.ServicerContext) -> str:
+        return self._tenants.authenticate(context.invocation_metadata())
+
+    def CreateJob(  # noqa: N802 - the wire's names
+        self, request: wire.CreateJobRequest, context: grpc.ServicerContext
+    ) -> wire.CreateJobResponse:
+        """A new job, or the one this request id made."""
+        tenant = self._tenant(context)
+        training, release = request.training, request.release
+        if training.method not in (wire.METHOD_UNSPECIFIED, wire.METHOD_LORA):
+            raise InvalidInput(
+                "unknown training method", fix="use METHOD_LORA", subject="training.method"
+            )
+        bundle = self._bundles.get(release.bundle_id)
+        if bundle is None:
+            raise BundleMismatch(
+                "the examples were released with a bundle this cloud does not serve",
+                fix="fetch the current one with `sotto pull HOST:PORT` and customise again",
+                subject="bundle_id",
+            )
+        if release.mechanism not in bundle.manifest.calibration:
+            raise InvalidInput(
+                "unknown mechanism; there is none for clear text",
+                fix=f"use one of: {', '.join(sorted(bundle.manifest.calibration))}",
+                subject="release.mechanism",
+            )
+        job = self._jobs.create(
+            tenant,
+            request.request_id,
+            request.adapter,
+            TrainingOptions(
+                reconstruction=training.reconstruction,
+                plain_tokens=training.plain_tokens,
+                epochs=training.epochs,
+                batch_size=training.batch_size,
+                learning_rate=training.learning_rate,
+                seed=training.seed,
+            ),
+            Release(
+                release.mechanism, release.eta, release.level, release.bundle_id, release.policy
+            ),
+        )
+        return wire.CreateJobResponse(job=job_message(job))
+
+    def UploadExamples(  # noqa: N802
+        self,
+        request_iterator: Iterator[wire.UploadExamplesRequest],
+        context: grpc.ServicerContext,
+    ) -> wire.UploadExamplesResponse:
+        """Appends message by message, each committed before the next is read."""
+        tenant = self._tenant(context)
+        held = 0
+        for message in request_iterator:
+            job = self._jobs.get(message.job_id, tenant)
+            words = self._bundles[job.release.bundle_id].manifest.words
+            first, uploads = message.first_sequence, _uploads(message)
+            held = append(self._jobs, job.id, tenant, first, uploads, words)
+        return wire.UploadExamplesResponse(next_sequence=held)
+
+    def StartJob(  # noqa: N802
+        self, request: wire.StartJobRequest, context: grpc.ServicerContext
+    ) -> wire.StartJobResponse:
+        """Queues the job."""
+        job = self._jobs.start(request.job_id, self._tenant(context), request.total_examples)
+        return wire.StartJobResponse(job=job_message(job))
+
+    def GetJob(  # noqa: N802
+        self, request: wire.GetJobRequest, context: grpc.ServicerContext
+    ) -> wire.GetJobResponse:
+        """The job as it stands."""
+        job = self._jobs.get(request.job_id, self._tenant(context))
+        return wire.GetJobResponse(job=job_message(job))
+
+    def WatchJob(  # noqa: N802
+        self, request: wire.WatchJobRequest, context: grpc.ServicerContext
+    ) -> Iterator[wire.WatchJobResponse]:
+        """The job at once and on every change, until it ends or the caller goes."""
+        tenant = self._tenant(context)
+        shown: Job | None = None
+        while context.is_active():
+            job = self._jobs.get(request.job_id, tenant)
+            if job != shown:
+                yield wire.WatchJobResponse(job=job_message(job))
+                shown = job
+            if job.state in FINAL:
+                return
+            # The worker is another process: SQLite tells of changes only if asked.
+            time.sleep(POLL_SECONDS)
+
+    def CancelJob(  # noqa: N802
+        self, request: wire.CancelJobRequest, context: grpc.ServicerContext
+    ) -> wire.CancelJobResponse:
+        """Cancels; a running job ends within a step."""
+        job = self._jobs.cancel(request.job_id, self._tenant(context))
+        return wire.CancelJobResponse(job=job_message(job))
+
+    def ListJobs(  # noqa: N802
+        self, request: wire.ListJobsRequest, context: grpc.ServicerContext
+    ) -> wire.ListJobsResponse:
+        """The tenant's jobs, newest first."""
+        found, token = self._jobs.page(
+            self._tenant(context), page_size=request.page_size, page_token=request.page_token
+        )
+        return wire.ListJobsResponse(jobs=map(job_message, found), next_page_token=token)
+
+    def DeleteJob(  # noqa: N802
+        self, request: wire.DeleteJobRequest, context: grpc.ServicerContext
+    ) -> wire.DeleteJobResponse:
+        """Deletes the job and its traces."""
+        tenant = self._tenant(context)
+        job = self._jobs.get(request.job_id, tenant)
+        if self._jobs.delete(job.id, tenant):
+            discard(self._jobs, job)
+        return wire.DeleteJobResponse()

@@ -1,0 +1,199 @@
+"""The process that trains: one job at a time, resumed where it was left.
+
+It is a process of its own so that training never slows an answer's interpreter
+and a crash in it takes no request along. A lock file keeps two workers apart,
+and a worker whose parent has died puts its job down by itself.
+
+    python -m sottovoce.cloud.worker --state DIR
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import logging
+import os
+import shutil
+import signal
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import IO
+
+import torch
+
+from sottovoce.cloud import adapters, backbone
+from sottovoce.cloud.data import Example
+from sottovoce.cloud.job import Job, Progress, State
+from sottovoce.cloud.jobs import Jobs
+from sottovoce.cloud.store import Store
+from sottovoce.cloud.train import Stopped, train
+from sottovoce.edge.errors import SottovoceError
+
+__all__ = ["Worker", "discard", "job_folder", "main"]
+
+ATTEMPTS = 3
+POLL_SECONDS = 0.2
+REPORT_SECONDS = 0.5
+
+_log = logging.getLogger(__name__)
+
+
+def job_folder(state: Path, job_id: str) -> Path:
+    """Where a job keeps its checkpoint and its adapter."""
+    return state / "jobs" / job_id
+
+
+def discard(jobs: Jobs, job: Job) -> None:
+    """Removes what a deleted job left behind: adapter, checkpoint, rows."""
+    folder = job_folder(jobs.store.state, job.id)
+    adapters.uninstall(jobs.store.state, job.tenant, job.adapter, folder / "adapter")
+    shutil.rmtree(folder, ignore_errors=True)
+    jobs.purge(job.id)
+
+
+class Worker:
+    """Trains the jobs of one state folder.
+
+    Args:
+        state: the state folder.
+        backbone_name: what jobs are trained on.
+        parent: process id that this worker belongs to; it stops when that
+            process is gone. None for a worker that stands alone.
+    """
+
+    def __init__(self, state: Path, backbone_name: str, parent: int | None = None) -> None:
+        self.state = state
+        self.jobs = Jobs(Store(state))
+        self._backbone = backbone_name
+        self._parent = parent
+        self._stop = False
+
+    def stop(self) -> None:
+        """Asks the worker to put its job down and end."""
+        self._stop = True
+
+    @property
+    def stopping(self) -> bool:
+        """Whether it was told to stop, or is an orphan."""
+        return self._stop or (self._parent is not None and os.getppid() != self._parent)
+
+    def run(self) -> None:
+        """Works until told to stop."""
+        with (self.state / "worker.lock").open("w") as lock:
+            if not self._own(lock):
+                return
+            while not self.stopping:
+                if not self.run_next():
+                    time.sleep(POLL_SECONDS)
+
+    def _own(self, lock: IO[str]) -> bool:
+        while not self.stopping:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:  # an orphan is still writing its last checkpoint
+                time.sleep(POLL_SECONDS)
+            else:
+                return True
+        return False
+
+    def run_next(self) -> bool:
+        """Trains the next job, if there is one; False if there is none."""
+        job = self.jobs.claim()
+        if job is None:
+            return False
+        _log.info("job %s: %d examples", job.id, job.next_sequence)
+        state, message = State.SUCCEEDED, ""
+        try:
+            if job.attempts >= ATTEMPTS:
+                raise SottovoceError(
+                    f"the worker died {job.attempts} times while training this job",
+                    fix="try a smaller batch size; the provider finds more in the server's log",
+                )
+            self._train(job)
+        except Stopped:
+            if not self.jobs.stop_requested(job.id):
+                self.jobs.forgive(job.id)
+                return True  # stays RUNNING, for the next worker to take up
+            state = State.CANCELLED
+        except SottovoceError as error:
+            state, message = State.FAILED, str(error)
+        except Exception as error:
+            # Its text may quote an example; the kind and the place do not.
+            kind = type(error).__name__
+            state, message = (
+                State.FAILED,
+                f"internal error ({kind}); try again, or ask the provider",
+            )
+        _log.info("job %s: %s", job.id, state)
+        if self.jobs.finish(job.id, state, message):
+            discard(self.jobs, job)
+        elif state != State.SUCCEEDED:
+            shutil.rmtree(job_folder(self.state, job.id), ignore_errors=True)
+        return True
+
+    def _train(self, job: Job) -> None:
+        loaded = backbone.load(self._backbone)
+        examples: list[Example] = self.jobs.examples(job.id)
+        self.jobs.begin(job.id, tuple(sorted({e.label for e in examples})))
+        folder = job_folder(self.state, job.id)
+        reported = 0.0
+        first: Progress | None = None
+
+        def report(progress: Progress) -> None:
+            nonlocal reported, first
+            first = first or progress
+            if time.monotonic() - reported > REPORT_SECONDS or progress.step == progress.steps:
+                self.jobs.report(job.id, progress)
+                reported = time.monotonic()
+                if progress.epoch > first.epoch:
+                    self.jobs.forgive(job.id)
+
+        checked = 0.0
+
+        def should_stop() -> bool:
+            nonlocal checked
+            if self.stopping:
+                return True
+            if time.monotonic() - checked < POLL_SECONDS:
+                return False
+            checked = time.monotonic()
+            return self.jobs.stop_requested(job.id)
+
+        train(
+            examples,
+            job.training,
+            loaded,
+            folder / "adapter",
+            resume=folder / "checkpoints" / "last.safetensors",
+            on_progress=report,
+            should_stop=should_stop,
+            origin={
+                "job": job.id,
+                "bundle_id": job.release.bundle_id,
+                "training": asdict(job.training),
+                "release": asdict(job.release),
+            },
+        )
+        adapters.install(self.state, job.tenant, job.adapter, folder / "adapter")
+        shutil.rmtree(folder / "checkpoints", ignore_errors=True)
+
+
+def main() -> None:
+    """Entry point of the worker process."""
+    parser = argparse.ArgumentParser(prog="python -m sottovoce.cloud.worker")
+    parser.add_argument("--state", type=Path, required=True)
+    parser.add_argument("--backbone", default="default")
+    parser.add_argument("--parent", type=int)
+    parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
+    options = parser.parse_args()
+    logging.basicConfig(level=logging.INFO, format="worker: %(message)s")
+    torch.set_num_threads(options.threads)
+    worker = Worker(options.state, options.backbone, options.parent)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: worker.stop())
+    worker.run()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,128 @@
+"""Every command explains itself, speaks JSON, and fails with a reason and a fix."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from sottovoce.cloud.cli import COMMANDS, main
+from sottovoce.cloud.job import TrainingOptions
+from sottovoce.cloud.jobs import Jobs
+from sottovoce.cloud.store import Store
+from sottovoce.cloud.tenants import Tenants
+
+from ..cloud_kit import RELEASE, credentials
+
+
+def run(*arguments: object) -> tuple[int, str, str]:
+    result = CliRunner().invoke(main, [str(argument) for argument in arguments])
+    return result.exit_code, result.stdout, result.stderr
+
+
+@pytest.fixture
+def job_id(tmp_path: Path) -> str:
+    """A job in the state folder."""
+    store = Store(tmp_path)
+    Tenants(store).enroll("acme")
+    job = Jobs(store).create("acme", "r", "topics", TrainingOptions(), RELEASE)
+    store.close()
+    return job.id
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help(command: str) -> None:
+    code, out, _ = run(command, "--help")
+    assert code == 0
+    assert out.startswith("Usage:")
+    if command != "jobs":
+        assert "--json" in out
+
+
+def test_jobs_subcommands_have_help_and_json() -> None:
+    for command in ("list", "show", "cancel", "delete"):
+        code, out, _ = run("jobs", command, "--help")
+        assert code == 0
+        assert "--json" in out
+
+
+def test_the_version_is_the_packages() -> None:
+    assert run("--version")[1].startswith("sotto-cloud 0.")
+
+
+def test_enroll_prints_a_token_that_works(tmp_path: Path) -> None:
+    code, out, _ = run("enroll", "acme", "--state", tmp_path, "--json")
+    assert code == 0
+    told = json.loads(out)
+    store = Store(tmp_path)
+    assert Tenants(store).authenticate(credentials("acme", told["token"])) == "acme"
+    store.close()
+
+
+def test_enroll_writes_a_private_token_file(tmp_path: Path) -> None:
+    file = tmp_path / "keys" / "token"
+    code, out, _ = run("enroll", "acme", "--state", tmp_path, "--token-file", file, "--json")
+    assert code == 0
+    token = file.read_text().strip()
+    assert token not in out
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    code, _, _ = run("enroll", "acme", "--state", tmp_path, "--token-file", file, "--renew")
+    assert code == 0
+    assert file.read_text().strip() != token
+
+
+def test_errors_name_the_fix_in_both_forms(tmp_path: Path) -> None:
+    run("enroll", "acme", "--state", tmp_path)
+    code, out, err = run("enroll", "acme", "--state", tmp_path)
+    assert (code, out) == (2, "")
+    assert err.startswith("error: tenant 'acme' exists\n  fix: ")
+    code, _, err = run("enroll", "acme", "--state", tmp_path, "--json")
+    assert code == 2
+    assert json.loads(err)["error"]["subject"] == "tenant"
+
+
+def test_jobs_are_listed_shown_cancelled_and_deleted(tmp_path: Path, job_id: str) -> None:
+    state = ("--state", tmp_path)
+    listed = json.loads(run("jobs", "list", *state, "--json")[1])["jobs"]
+    assert [job["id"] for job in listed] == [job_id]
+    assert job_id in run("jobs", "list", *state)[1]
+    assert json.loads(run("jobs", "list", *state, "--tenant", "x", "--json")[1]) == {"jobs": []}
+    shown = json.loads(run("jobs", "show", job_id, *state, "--json")[1])
+    assert (shown["state"], shown["tenant"]) == ("UPLOADING", "acme")
+    assert "UPLOADING" in run("jobs", "show", job_id, *state)[1]
+    assert json.loads(run("jobs", "cancel", job_id, *state, "--json")[1])["state"] == "CANCELLED"
+    assert json.loads(run("jobs", "delete", job_id, *state, "--json")[1])["deleted"] is True
+    code, _, err = run("jobs", "show", job_id, *state)
+    assert code == 4
+    assert "no such job" in err
+
+
+def test_serve_refuses_plaintext_in_public_and_a_missing_bundle(tmp_path: Path) -> None:
+    state = ("--state", tmp_path / "s")
+    code, _, err = run("serve", "--bundle", tmp_path, *state, "--listen", "0.0.0.0:0")
+    assert code == 78
+    assert "--tls-cert" in err
+    code, _, err = run("serve", "--bundle", tmp_path / "none", *state)
+    assert code == 3
+    assert "no bundle at" in err
+
+
+def test_a_bundle_cannot_be_built_without_the_models(tmp_path: Path) -> None:
+    out = tmp_path / "bundle"
+    code, _, err = run("build-bundle", "--models", tmp_path, "--out", out, "--json")
+    assert code != 0
+    assert json.loads(err)["error"]["fix"]
+    assert not out.exists()
+
+
+def test_tagger_and_counts_name_missing_data(tmp_path: Path) -> None:
+    for command in (
+        ("train-tagger", "--data", tmp_path, "--out", tmp_path / "out"),
+        ("count-words", "--data", tmp_path, "--out", tmp_path / "out", "--tagger", tmp_path),
+    ):
+        code, _, err = run(*command)
+        assert code not in (0, 1)
+        assert "fix:" in err

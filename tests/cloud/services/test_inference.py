@@ -1,0 +1,155 @@
+"""Predictions over a real channel, in order, from the caller's own adapters."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import grpc
+import pytest
+
+from sottovoce.cloud.config import Settings
+from sottovoce.cloud.services.inference import WINDOW
+from sottovoce.edge import errors
+from sottovoce.edge.rpc import from_rpc_error
+from sottovoce.v1 import inference_pb2 as wire
+
+from ..cloud_kit import Caller, Cloud, cloud, examples, tiny_bert, tiny_bundle
+
+TEXTS = [row.text for row in examples(200, seed=5)]
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
+    """A server."""
+    root = tmp_path_factory.mktemp("cloud")
+    bert = tiny_bert(root / "bert")
+    bundle = tiny_bundle(root / "bundle", bert)
+    settings = Settings(root / "state", (bundle,), f"unix:{root}/s.sock", str(bert))
+    with cloud(settings) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def acme(running: Cloud) -> Iterator[Caller]:
+    """A tenant with the adapter "topics"."""
+    with running.caller("acme") as caller:
+        caller.submit(running.bundle_id, examples(60), training={"epochs": 3})
+        running.work()
+        yield caller
+
+
+def request(running: Cloud, text: str = TEXTS[0], **changes: str) -> wire.InferencePredictRequest:
+    fields = {"adapter": "topics", "bundle_id": running.bundle_id, "released_text": text}
+    return wire.InferencePredictRequest(**{**fields, **changes})
+
+
+def predict(acme: Caller, asked: wire.InferencePredictRequest) -> dict[str, float]:
+    answer = acme.inference.Predict(asked, metadata=acme.metadata)
+    return {score.label: score.probability for score in answer.scores}
+
+
+def refused(acme: Caller, asked: wire.InferencePredictRequest) -> errors.SottovoceError:
+    with pytest.raises(grpc.RpcError) as caught:
+        acme.inference.Predict(asked, metadata=acme.metadata)
+    return from_rpc_error(caught.value, peer="cloud")
+
+
+def test_the_adapter_knows_what_it_was_taught(running: Cloud, acme: Caller) -> None:
+    rows = examples(45, seed=11)
+    hits = 0
+    for row in rows:
+        scores = predict(acme, request(running, row.text))
+        assert list(scores.values()) == sorted(scores.values(), reverse=True)
+        hits += next(iter(scores)) == row.label
+    assert hits > 40  # chance is 15; the 99.999 % quantile 29
+
+
+def test_a_stream_answers_in_order_and_as_single_calls_do(running: Cloud, acme: Caller) -> None:
+    asked = [
+        wire.InferencePredictStreamRequest(request_id=str(i), request=request(running, text))
+        for i, text in enumerate(TEXTS)
+    ]
+    answers = list(acme.inference.PredictStream(iter(asked), metadata=acme.metadata))
+    assert [answer.request_id for answer in answers] == [str(i) for i in range(len(TEXTS))]
+    for i in (0, 77, 199):
+        single = predict(acme, request(running, TEXTS[i]))
+        streamed = {s.label: s.probability for s in answers[i].response.scores}
+        assert streamed == pytest.approx(single, abs=1e-5)
+
+
+def test_a_stream_answers_before_it_ends(running: Cloud, acme: Caller) -> None:
+    answered = threading.Event()
+
+    def ask() -> Iterator[wire.InferencePredictStreamRequest]:
+        yield wire.InferencePredictStreamRequest(request_id="1", request=request(running))
+        assert answered.wait(30)
+        yield wire.InferencePredictStreamRequest(request_id="2", request=request(running))
+
+    stream = acme.inference.PredictStream(ask(), metadata=acme.metadata)
+    assert next(stream).request_id == "1"
+    answered.set()
+    assert [answer.request_id for answer in stream] == ["2"]
+
+
+def test_a_stream_reads_no_further_than_its_window(running: Cloud, acme: Caller) -> None:
+    read = 0
+
+    def ask() -> Iterator[wire.InferencePredictStreamRequest]:
+        nonlocal read
+        for i in range(5_000):
+            read = i
+            # Large enough that the wire cannot hold them all in its buffers.
+            asked = request(running, "tree " * 2_000)
+            yield wire.InferencePredictStreamRequest(request_id=str(i), request=asked)
+
+    stream = acme.inference.PredictStream(ask(), metadata=acme.metadata)
+    assert next(stream).request_id == "0"
+    before = -1
+    while read != before:  # until reading has come to rest
+        before = read
+        threading.Event().wait(1.0)
+    stream.cancel()
+    assert WINDOW <= read < 2_500
+
+
+def test_a_bad_request_ends_the_stream_with_its_reason(running: Cloud, acme: Caller) -> None:
+    asked = [
+        wire.InferencePredictStreamRequest(request_id="1", request=request(running)),
+        wire.InferencePredictStreamRequest(request_id="2", request=request(running, adapter="no")),
+    ]
+    stream = acme.inference.PredictStream(iter(asked), metadata=acme.metadata)
+    assert next(stream).request_id == "1"
+    with pytest.raises(grpc.RpcError) as caught:
+        next(stream)
+    assert isinstance(from_rpc_error(caught.value, peer="cloud"), errors.NotFound)
+
+
+def test_an_unknown_adapter_names_the_fix(running: Cloud, acme: Caller) -> None:
+    error = refused(acme, request(running, adapter="none"))
+    assert isinstance(error, errors.NotFound)
+    assert "sotto customize" in error.fix
+    assert isinstance(refused(acme, request(running, adapter="../acme")), errors.InvalidInput)
+
+
+def test_a_text_of_another_bundle_is_refused(running: Cloud, acme: Caller) -> None:
+    for other in ("", "0" * 16):
+        assert isinstance(refused(acme, request(running, bundle_id=other)), errors.BundleMismatch)
+
+
+@pytest.mark.parametrize("text", ["", " \n", "x" * 70_000])
+def test_texts_empty_or_too_long_are_refused(running: Cloud, acme: Caller, text: str) -> None:
+    error = refused(acme, request(running, text))
+    assert isinstance(error, errors.InvalidInput)
+    assert error.subject == "released_text"
+
+
+def test_another_tenants_adapter_does_not_exist(running: Cloud, acme: Caller) -> None:
+    with running.caller("other") as other:
+        assert isinstance(refused(other, request(running)), errors.NotFound)
+    with running.caller("acme", token="guess") as thief:  # noqa: S106
+        assert isinstance(refused(thief, request(running)), errors.Unauthenticated)
+        asked = wire.InferencePredictStreamRequest(request=request(running))
+        with pytest.raises(grpc.RpcError) as caught:
+            next(thief.inference.PredictStream(iter([asked]), metadata=thief.metadata))
+        assert caught.value.code() == grpc.StatusCode.UNAUTHENTICATED

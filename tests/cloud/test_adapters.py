@@ -1,0 +1,134 @@
+"""An adapter folder holds the adapter and nothing else, and is swapped in one step."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import peft
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from sottovoce.cloud import adapters, backbone
+from sottovoce.cloud.job import TrainingOptions
+from sottovoce.cloud.model import Lora, TextClassifier, targets
+from sottovoce.cloud.train import Result, train
+from sottovoce.edge.errors import DataLoss, NotFound, SottovoceError
+
+from .cloud_kit import examples, tiny_bert
+
+
+@pytest.fixture(scope="module")
+def bert(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A tiny encoder."""
+    return str(tiny_bert(tmp_path_factory.mktemp("backbones") / "bert"))
+
+
+@pytest.fixture
+def trained(bert: str, tmp_path: Path) -> Result:
+    """An adapter trained with reconstruction."""
+    options = TrainingOptions(
+        reconstruction=True, plain_tokens=3, epochs=4, batch_size=8, learning_rate=1e-2
+    )
+    return train(
+        examples(24, plain=3),
+        options,
+        backbone.load(bert),
+        tmp_path / "jobs" / "j1" / "adapter",
+        origin={"bundle_id": "b1"},
+    )
+
+
+def test_the_folder_holds_lora_and_head_only(trained: Result, bert: str) -> None:
+    assert sorted(f.name for f in trained.folder.iterdir()) == [
+        "adapter.json",
+        "adapter_model.safetensors",
+        "head.safetensors",
+    ]
+    matrices = load_file(trained.folder / "adapter_model.safetensors")
+    layers = targets(backbone.load(bert).model, False)
+    assert len(matrices) == 2 * len(layers)
+    assert {tuple(t.shape) for t in matrices.values()} == {(8, 32), (32, 8)}
+    assert any(bool(t.any()) for name, t in matrices.items() if "lora_B" in name)
+    head = load_file(trained.folder / "head.safetensors")
+    assert {n: tuple(t.shape) for n, t in head.items()} == {"weight": (3, 32), "bias": (3,)}
+    facts = json.loads((trained.folder / "adapter.json").read_text())
+    assert facts["backbone"]["sha256"] == backbone.load(bert).sha256
+    assert facts["labels"] == ["garden", "kitchen", "office"]
+    assert adapters.bundle_of(trained.folder) == "b1"
+    assert not list(trained.folder.parent.glob(".*"))
+
+
+def test_a_model_peft_gives_nothing_for_is_refused(
+    trained: Result, bert: str, tmp_path: Path
+) -> None:
+    loaded = backbone.load(bert)
+    model = TextClassifier(loaded.model, Lora(), 2)
+    # Left with an adapter of another name, PEFT finds nothing under "default".
+    model.encoder.add_adapter("other", peft.LoraConfig(target_modules=targets_of(model)))
+    model.encoder.set_adapter("other")
+    model.encoder.delete_adapter("default")
+    with pytest.raises((SottovoceError, KeyError)):
+        adapters.save(tmp_path / "x", model, ("a", "b"), loaded, Lora(), {})
+    assert not (tmp_path / "x").exists()
+
+
+def targets_of(model: torch.nn.Module) -> list[str]:
+    names = [n for n, m in model.named_modules() if n.endswith("attention.self.query")]
+    return [n.removeprefix("encoder.base_model.model.") for n in names]
+
+
+def test_load_gives_what_was_saved_or_says_it_is_damaged(trained: Result) -> None:
+    adapter = adapters.load(trained.folder)
+    assert adapter.labels == trained.labels
+    assert torch.equal(adapter.weight, load_file(trained.folder / "head.safetensors")["weight"])
+    for name in ("head.safetensors", "adapter_model.safetensors", "adapter.json"):
+        file = trained.folder / name
+        whole = file.read_bytes()
+        file.write_bytes(whole[: len(whole) // 2])
+        with pytest.raises(DataLoss, match="damaged"):
+            adapters.load(trained.folder)
+        file.unlink()
+        with pytest.raises(DataLoss, match="damaged"):
+            adapters.load(trained.folder)
+        file.write_bytes(whole)
+    adapters.load(trained.folder)
+
+
+def test_a_name_is_swapped_and_taken_away_only_from_its_own_job(tmp_path: Path) -> None:
+    first, second = (tmp_path / "jobs" / name / "adapter" for name in ("j1", "j2"))
+    for folder in (first, second):
+        folder.mkdir(parents=True)
+    with pytest.raises(NotFound, match="no such adapter"):
+        adapters.locate(tmp_path, "acme", "topics")
+
+    adapters.install(tmp_path, "acme", "topics", first)
+    assert adapters.locate(tmp_path, "acme", "topics") == first
+    with pytest.raises(NotFound):
+        adapters.locate(tmp_path, "other", "topics")
+    adapters.install(tmp_path, "acme", "topics", second)
+    assert adapters.locate(tmp_path, "acme", "topics") == second
+    assert [f.name for f in (tmp_path / "adapters" / "acme").iterdir()] == ["topics"]
+
+    adapters.uninstall(tmp_path, "acme", "topics", first)
+    assert adapters.locate(tmp_path, "acme", "topics") == second
+    adapters.uninstall(tmp_path, "acme", "topics", second)
+    with pytest.raises(NotFound):
+        adapters.locate(tmp_path, "acme", "topics")
+
+
+def test_the_state_folder_may_be_moved(tmp_path: Path) -> None:
+    folder = tmp_path / "a" / "jobs" / "j" / "adapter"
+    folder.mkdir(parents=True)
+    adapters.install(tmp_path / "a", "acme", "topics", folder)
+    (tmp_path / "a").rename(tmp_path / "b")
+    assert adapters.locate(tmp_path / "b", "acme", "topics").is_dir()
+
+
+def test_fingerprints_tell_runs_apart() -> None:
+    options = TrainingOptions()
+    same = adapters.fingerprint(("a",), options, 1)
+    assert adapters.fingerprint(("a",), TrainingOptions(), 1) == same
+    assert adapters.fingerprint(("a",), TrainingOptions(seed=1), 1) != same
+    assert adapters.fingerprint(("b",), options, 1) != same

@@ -1,0 +1,222 @@
+"""Jobs move along their table, belong to one tenant, and forget their examples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sottovoce.cloud.config import Limits
+from sottovoce.cloud.job import FINAL, Job, Progress, State, TrainingOptions
+from sottovoce.cloud.jobs import Jobs
+from sottovoce.cloud.store import Store
+from sottovoce.cloud.tenants import Tenants
+from sottovoce.cloud.uploads import Upload, append
+from sottovoce.edge.errors import InvalidInput, NotFound, NotReady, QuotaExceeded
+
+from .cloud_kit import RELEASE, WORDS, Example, examples
+
+
+@pytest.fixture
+def jobs(tmp_path: Path) -> Iterator[Jobs]:
+    """The jobs of two tenants."""
+    store = Store(tmp_path)
+    for name in ("acme", "other"):
+        Tenants(store).enroll(name)
+    yield Jobs(store, Limits(unfinished_jobs=3))
+    store.close()
+
+
+def create(jobs: Jobs, request_id: str = "r", tenant: str = "acme") -> Job:
+    return jobs.create(tenant, request_id, "topics", TrainingOptions(), RELEASE)
+
+
+def fill(jobs: Jobs, job: Job, rows: list[Example] | None = None) -> int:
+    rows = rows if rows is not None else examples(12)
+    uploads = [Upload(f"e{i}", row) for i, row in enumerate(rows)]
+    return append(jobs, job.id, job.tenant, 0, uploads, len(WORDS))
+
+
+def queued(jobs: Jobs, request_id: str = "r", tenant: str = "acme") -> Job:
+    job = create(jobs, request_id, tenant)
+    return jobs.start(job.id, tenant, fill(jobs, job))
+
+
+def rows_held(jobs: Jobs) -> int:
+    with jobs.store.read() as connection:
+        return int(connection.execute("SELECT count(*) FROM examples").fetchone()[0])
+
+
+def test_the_same_request_makes_one_job(jobs: Jobs) -> None:
+    first = create(jobs)
+    assert create(jobs) == first
+    assert create(jobs, tenant="other").id != first.id
+    assert len(jobs.page("acme")[0]) == 1
+    with pytest.raises(InvalidInput, match="another job"):
+        jobs.create("acme", "r", "else", TrainingOptions(), RELEASE)
+
+
+@pytest.mark.parametrize(
+    "training",
+    [
+        TrainingOptions(reconstruction=True),
+        TrainingOptions(plain_tokens=4),
+        TrainingOptions(reconstruction=True, plain_tokens=999),
+        TrainingOptions(epochs=100_000),
+        TrainingOptions(batch_size=100_000),
+        TrainingOptions(learning_rate=-1),
+        TrainingOptions(learning_rate=float("nan")),
+    ],
+)
+def test_settings_out_of_range_are_named(jobs: Jobs, training: TrainingOptions) -> None:
+    with pytest.raises(InvalidInput, match="out of range") as caught:
+        jobs.create("acme", "r", "topics", training, RELEASE)
+    assert caught.value.subject.startswith("training.")
+    assert caught.value.fix
+
+
+@pytest.mark.parametrize("eta", [0.0, -1.0, float("nan"), float("inf")])
+def test_an_eta_that_protects_nothing_is_refused(jobs: Jobs, eta: float) -> None:
+    with pytest.raises(InvalidInput, match="eta"):
+        jobs.create("acme", "r", "topics", TrainingOptions(), replace(RELEASE, eta=eta))
+
+
+def test_bad_names_and_request_ids_are_refused(jobs: Jobs) -> None:
+    with pytest.raises(InvalidInput, match="adapter"):
+        jobs.create("acme", "r", "../x", TrainingOptions(), RELEASE)
+    with pytest.raises(InvalidInput, match="request id"):
+        create(jobs, "")
+
+
+def test_unfinished_jobs_are_limited_by_tenant(jobs: Jobs) -> None:
+    made = [create(jobs, f"r{i}") for i in range(3)]
+    with pytest.raises(QuotaExceeded) as caught:
+        create(jobs, "r3")
+    assert caught.value.subject == "unfinished_jobs"
+    create(jobs, "r0")  # a retry is no new job
+    create(jobs, "r3", tenant="other")
+    jobs.cancel(made[0].id)
+    create(jobs, "r3")
+
+
+def test_another_tenants_job_does_not_exist(jobs: Jobs) -> None:
+    job = create(jobs)
+    for call in (
+        lambda: jobs.get(job.id, "other"),
+        lambda: jobs.start(job.id, "other", 0),
+        lambda: jobs.cancel(job.id, "other"),
+        lambda: jobs.delete(job.id, "other"),
+        lambda: append(jobs, job.id, "other", 0, [], 1),
+    ):
+        with pytest.raises(NotFound):
+            call()
+    assert jobs.page("other") == ([], "")
+    assert jobs.get(job.id).state == State.UPLOADING
+
+
+def test_a_job_starts_only_when_it_is_complete(jobs: Jobs) -> None:
+    job = create(jobs)
+    with pytest.raises(NotReady, match="0 examples, not 12"):
+        jobs.start(job.id, "acme", 12)
+    assert fill(jobs, job) == 12
+    with pytest.raises(NotReady, match="12 examples, not 13"):
+        jobs.start(job.id, "acme", 13)
+    assert jobs.start(job.id, "acme", 12).state == State.QUEUED
+    assert jobs.start(job.id, "acme", 12).state == State.QUEUED
+
+
+def test_a_label_seen_once_is_told_at_the_start(jobs: Jobs) -> None:
+    job = create(jobs)
+    total = fill(jobs, job, [*examples(12), Example("the lamp", "lonely")])
+    with pytest.raises(NotReady, match="'lonely'") as caught:
+        jobs.start(job.id, "acme", total)
+    assert "drop it" in caught.value.fix
+    assert jobs.get(job.id).state == State.UPLOADING
+
+
+def test_jobs_are_claimed_in_order_and_the_one_left_running_first(jobs: Jobs) -> None:
+    first, second = queued(jobs, "1"), queued(jobs, "2", tenant="other")
+    claimed = jobs.claim()
+    assert claimed is not None
+    assert (claimed.id, claimed.state, claimed.attempts) == (first.id, State.RUNNING, 0)
+    again = jobs.claim()  # after a crash
+    assert again is not None
+    assert (again.id, again.attempts) == (first.id, 1)
+    jobs.forgive(first.id)
+    assert jobs.get(first.id).attempts == 0
+    jobs.finish(first.id, State.SUCCEEDED)
+    following = jobs.claim()
+    assert following is not None
+    assert following.id == second.id
+    jobs.finish(second.id, State.FAILED, "why")
+    assert jobs.get(second.id).message == "why"
+    assert jobs.claim() is None
+
+
+@pytest.mark.parametrize("end", sorted(FINAL))
+def test_examples_are_dropped_when_a_job_ends(jobs: Jobs, end: State) -> None:
+    job = queued(jobs)
+    assert len(jobs.examples(job.id)) == 12
+    jobs.claim()
+    assert rows_held(jobs) == 12
+    jobs.finish(job.id, end)
+    assert rows_held(jobs) == 0
+    assert jobs.get(job.id).next_sequence == 12
+    with pytest.raises(NotReady, match="cannot become"):
+        jobs.finish(job.id, State.SUCCEEDED)
+
+
+def test_cancelling_ends_a_waiting_job_and_asks_a_running_one(jobs: Jobs) -> None:
+    waiting, running = queued(jobs, "1"), queued(jobs, "2")
+    assert jobs.cancel(waiting.id, "acme").state == State.CANCELLED
+    assert jobs.cancel(waiting.id, "acme").state == State.CANCELLED
+    jobs.claim()
+    assert not jobs.stop_requested(running.id)
+    assert jobs.cancel(running.id, "acme").state == State.RUNNING
+    assert jobs.stop_requested(running.id)
+    with pytest.raises(NotReady, match="cancelled"):
+        jobs.start(waiting.id, "acme", 12)
+
+
+def test_a_deleted_job_is_gone_at_once_and_purged_when_it_has_stopped(jobs: Jobs) -> None:
+    waiting, running = queued(jobs, "1"), queued(jobs, "2")
+    assert jobs.delete(waiting.id)
+    jobs.claim()
+    assert not jobs.delete(running.id)
+    for job in (waiting, running):
+        with pytest.raises(NotFound):
+            jobs.get(job.id)
+    assert jobs.stop_requested(running.id)
+    assert jobs.finish(running.id, State.CANCELLED)
+    jobs.purge(running.id)
+    assert rows_held(jobs) == 0
+    with pytest.raises(InvalidInput, match="request id"):
+        create(jobs, "1")
+
+
+def test_pages_hold_every_job_once_newest_first(jobs: Jobs) -> None:
+    made = []
+    for i in range(7):
+        made.append(create(jobs, f"r{i}").id)
+        jobs.cancel(made[-1])
+    found, token = [], ""
+    while True:
+        page, token = jobs.page("acme", page_size=3, page_token=token)
+        found += [job.id for job in page]
+        if not token:
+            break
+    assert found == made[::-1]
+    with pytest.raises(InvalidInput, match="page token"):
+        jobs.page("acme", page_token="x' OR 1")  # noqa: S106
+
+
+def test_progress_and_labels_come_back_as_they_were(jobs: Jobs) -> None:
+    job = queued(jobs)
+    progress = Progress(1, 4, 2, 9, 0.5, 3.25, 0.75, 120.0, 7.5)
+    jobs.begin(job.id, ("a", "b"))
+    jobs.report(job.id, progress)
+    found = jobs.get(job.id)
+    assert (found.labels, found.progress) == (("a", "b"), progress)
+    assert found.updated >= job.updated

@@ -1,0 +1,84 @@
+"""The database file keeps whole transactions, for one user, in one version."""
+
+from __future__ import annotations
+
+import sqlite3
+import stat
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from sottovoce.cloud.store import Store
+from sottovoce.edge.errors import DataLoss, NotReady
+
+
+def enroll(store: Store, name: str) -> None:
+    with store.write() as connection:
+        connection.execute("INSERT INTO tenants VALUES (?, x'00', 0)", (name,))
+
+
+def tenants(store: Store) -> int:
+    with store.read() as connection:
+        return int(connection.execute("SELECT count(*) FROM tenants").fetchone()[0])
+
+
+def test_a_failed_transaction_leaves_nothing(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+
+    def fail() -> None:
+        with store.write() as connection:
+            connection.execute("INSERT INTO tenants VALUES ('a', x'00', 0)")
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail()
+    assert tenants(store) == 0
+    enroll(store, "b")  # the connection is fit for use afterwards
+    assert tenants(store) == 1
+    store.close()
+
+
+def test_two_connections_and_many_threads_lose_no_write(tmp_path: Path) -> None:
+    stores = [Store(tmp_path), Store(tmp_path)]
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(lambda i: enroll(stores[i % 2], f"t{i}"), range(60)))
+    assert [tenants(store) for store in stores] == [60, 60]
+    for store in stores:
+        store.close()
+
+
+def test_rows_cannot_outlive_what_they_belong_to(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    with pytest.raises(sqlite3.IntegrityError), store.write() as connection:
+        connection.execute("INSERT INTO examples VALUES ('none', 0, 'e', 't', 'l', '', '')")
+    store.close()
+
+
+def test_only_the_owner_may_read_the_file(tmp_path: Path) -> None:
+    store = Store(tmp_path / "state")
+    assert stat.S_IMODE((tmp_path / "state" / "sottovoce.db").stat().st_mode) == 0o600
+    assert stat.S_IMODE((tmp_path / "state").stat().st_mode) == 0o700
+    store.close()
+
+
+def test_a_damaged_or_foreign_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / "sottovoce.db").write_bytes(b"not a database, " * 100)
+    with pytest.raises(DataLoss, match="damaged") as caught:
+        Store(tmp_path)
+    assert "--state" in caught.value.fix
+
+
+def test_a_newer_schema_is_refused(tmp_path: Path) -> None:
+    Store(tmp_path).close()
+    connection = sqlite3.connect(tmp_path / "sottovoce.db")
+    connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    with pytest.raises(DataLoss, match="version 99"):
+        Store(tmp_path)
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(NotReady, match="cannot write"):
+        Store(tmp_path / "file")

@@ -1,0 +1,228 @@
+"""The worker trains one job at a time, and no crash, cancel or orphan loses one."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from sottovoce.cloud import adapters
+from sottovoce.cloud.job import Job, State, TrainingOptions
+from sottovoce.cloud.jobs import Jobs
+from sottovoce.cloud.store import Store
+from sottovoce.cloud.tenants import Tenants
+from sottovoce.cloud.uploads import Upload, append
+from sottovoce.cloud.worker import ATTEMPTS, Worker, discard, job_folder
+from sottovoce.edge.errors import NotFound
+
+from .cloud_kit import RELEASE, WORDS, environment, examples, tiny_bert
+
+
+@pytest.fixture(scope="module")
+def bert(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A tiny encoder."""
+    return str(tiny_bert(tmp_path_factory.mktemp("backbones") / "bert"))
+
+
+@pytest.fixture
+def jobs(tmp_path: Path) -> Iterator[Jobs]:
+    """The jobs of one tenant."""
+    store = Store(tmp_path)
+    Tenants(store).enroll("acme")
+    yield Jobs(store)
+    store.close()
+
+
+@pytest.fixture
+def worker(tmp_path: Path, bert: str, jobs: Jobs) -> Iterator[Worker]:
+    """A worker in this process."""
+    worker = Worker(tmp_path, bert)
+    yield worker
+    worker.jobs.store.close()
+
+
+def queue(jobs: Jobs, request_id: str = "r", epochs: int = 2, count: int = 24) -> Job:
+    training = TrainingOptions(epochs=epochs, batch_size=8)
+    job = jobs.create("acme", request_id, "topics", training, RELEASE)
+    uploads = [Upload(f"e{i}", row) for i, row in enumerate(examples(count))]
+    append(jobs, job.id, "acme", 0, uploads, len(WORDS))
+    return jobs.start(job.id, "acme", count)
+
+
+def until(true: Callable[[], bool], seconds: float = 120) -> None:
+    """Waits, and fails if it never comes true."""
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, "waited too long"
+        time.sleep(0.02)
+
+
+def test_a_queued_job_becomes_an_adapter(worker: Worker, jobs: Jobs, tmp_path: Path) -> None:
+    job = queue(jobs)
+    assert worker.run_next()
+    found = jobs.get(job.id)
+    assert (found.state, found.labels) == (State.SUCCEEDED, ("garden", "kitchen", "office"))
+    assert found.progress.step == found.progress.steps > 0
+    adapter = adapters.load(adapters.locate(tmp_path, "acme", "topics"))
+    assert adapter.origin["bundle_id"] == RELEASE.bundle_id
+    assert adapter.origin["release"]["eta"] == RELEASE.eta
+    assert os.listdir(job_folder(tmp_path, job.id)) == ["adapter"]
+    assert not worker.run_next()
+
+
+def test_a_new_job_replaces_the_adapter_only_when_it_succeeds(
+    worker: Worker, jobs: Jobs, tmp_path: Path
+) -> None:
+    first = queue(jobs, "1")
+    worker.run_next()
+    second = queue(jobs, "2")
+    jobs.store._connection.execute("UPDATE examples SET label = 'one' WHERE job = ?", (second.id,))
+    worker.run_next()
+    assert jobs.get(second.id).state == State.FAILED
+    assert "at least 2 labels" in jobs.get(second.id).message
+    kept = adapters.locate(tmp_path, "acme", "topics")
+    assert kept == job_folder(tmp_path, first.id) / "adapter"
+    assert not job_folder(tmp_path, second.id).exists()
+
+    third = queue(jobs, "3")
+    worker.run_next()
+    assert adapters.locate(tmp_path, "acme", "topics") != kept
+    # Deleting the older job leaves the newer one's adapter.
+    assert jobs.delete(first.id)
+    discard(jobs, first)
+    assert adapters.locate(tmp_path, "acme", "topics").parent.name == third.id
+    assert jobs.delete(third.id)
+    discard(jobs, third)
+    with pytest.raises(NotFound):
+        adapters.locate(tmp_path, "acme", "topics")
+    assert os.listdir(tmp_path / "jobs") == []
+
+
+def test_a_cancelled_job_ends_within_steps_and_leaves_nothing(
+    worker: Worker, jobs: Jobs, tmp_path: Path
+) -> None:
+    job = queue(jobs, epochs=200)
+    thread = threading.Thread(target=worker.run_next)
+    thread.start()
+    until(lambda: jobs.get(job.id).progress.step > 0)
+    jobs.cancel(job.id, "acme")
+    thread.join(60)
+    assert not thread.is_alive()
+    assert jobs.get(job.id).state == State.CANCELLED
+    assert not job_folder(tmp_path, job.id).exists()
+
+
+def test_a_running_job_that_is_deleted_is_purged(
+    worker: Worker, jobs: Jobs, tmp_path: Path
+) -> None:
+    job = queue(jobs, epochs=200)
+    thread = threading.Thread(target=worker.run_next)
+    thread.start()
+    until(lambda: jobs.get(job.id).progress.step > 0)
+    assert not jobs.delete(job.id, "acme")
+    thread.join(60)
+    assert not thread.is_alive()
+    assert not job_folder(tmp_path, job.id).exists()
+    assert jobs.examples(job.id) == []
+    assert jobs.claim() is None
+
+
+def test_a_stopped_worker_leaves_the_job_for_the_next(
+    worker: Worker, jobs: Jobs, tmp_path: Path, bert: str
+) -> None:
+    job = queue(jobs, epochs=30)
+    thread = threading.Thread(target=worker.run_next)
+    thread.start()
+    until(lambda: jobs.get(job.id).progress.step > 0)
+    worker.stop()
+    thread.join(60)
+    left = jobs.get(job.id)
+    assert (left.state, left.attempts) == (State.RUNNING, 0)
+    assert (job_folder(tmp_path, job.id) / "checkpoints" / "last.safetensors").is_file()
+
+    following = Worker(tmp_path, bert)
+    following.run_next()
+    following.jobs.store.close()
+    assert jobs.get(job.id).state == State.SUCCEEDED
+
+
+def test_a_job_that_kills_its_worker_is_given_up(worker: Worker, jobs: Jobs) -> None:
+    job = queue(jobs)
+    for _ in range(ATTEMPTS):
+        jobs.claim()  # and the worker dies
+    worker.run_next()
+    found = jobs.get(job.id)
+    assert found.state == State.FAILED
+    assert "died" in found.message
+
+
+def test_an_internal_error_says_its_kind_and_quotes_nothing(
+    worker: Worker, jobs: Jobs, tmp_path: Path
+) -> None:
+    job = queue(jobs)
+    (tmp_path / "jobs").write_text("in the way")  # no folder can be made here
+    worker.run_next()
+    found = jobs.get(job.id)
+    assert found.state == State.FAILED
+    assert "internal error" in found.message
+    assert str(tmp_path) not in found.message
+
+
+def test_the_second_worker_waits_for_the_first_to_leave(
+    tmp_path: Path, bert: str, jobs: Jobs
+) -> None:
+    job = queue(jobs, epochs=8)
+    workers = [Worker(tmp_path, bert) for _ in range(2)]
+    threads = [threading.Thread(target=worker.run) for worker in workers]
+    for thread in threads:
+        thread.start()
+    until(lambda: jobs.get(job.id).state == State.SUCCEEDED)
+    # Had both trained it, the later one could not have ended it, and its thread had died.
+    assert all(thread.is_alive() for thread in threads)
+    for worker, thread in zip(workers, threads, strict=True):
+        worker.stop()
+        thread.join(60)
+        assert not thread.is_alive()
+        worker.jobs.store.close()
+
+
+def test_an_orphan_puts_its_job_down_and_ends(tmp_path: Path, bert: str, jobs: Jobs) -> None:
+    job = queue(jobs, epochs=200, count=90)
+    parent = subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            "import os, subprocess, sys, time\n"
+            "p = subprocess.Popen([*sys.argv[1:], '--parent', str(os.getpid())])\n"
+            "print(p.pid, flush=True)\n"
+            "time.sleep(600)",
+            *[sys.executable, "-m", "sottovoce.cloud.worker", "--state", str(tmp_path)],
+            *["--backbone", bert, "--threads", "1"],
+        ],
+        env=environment(),
+        stdout=subprocess.PIPE,
+    )
+    assert parent.stdout is not None
+    orphan = int(parent.stdout.readline())
+    until(lambda: jobs.get(job.id).progress.step > 0)
+    parent.send_signal(signal.SIGKILL)
+    parent.wait()
+    parent.stdout.close()
+
+    def gone() -> bool:
+        try:
+            os.kill(orphan, 0)
+        except ProcessLookupError:
+            return True
+        return Path(f"/proc/{orphan}/stat").read_text().split()[2] == "Z"
+
+    until(gone)
+    assert jobs.get(job.id).state == State.RUNNING
+    assert (job_folder(tmp_path, job.id) / "checkpoints" / "last.safetensors").is_file()

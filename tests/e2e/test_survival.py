@@ -49,8 +49,8 @@ def _job_state(cloud: Cloud) -> str:
 def test_cloud_killed_during_a_job_finishes_it_after_a_restart(
     agent: Agent, cloud: Cloud, tmp_path: Path
 ) -> None:
-    table = _table(tmp_path, 96)
-    agent.run("customize", "desk", "--input", str(table), "--epochs", "6", "--no-watch", "--json")
+    table = _table(tmp_path, 48)
+    agent.run("customize", "desk", "--input", str(table), "--epochs", "8", "--no-watch", "--json")
     _until(lambda: float(str(_customization(agent)["epoch"])) >= 1)
     cloud.kill()
     time.sleep(1)

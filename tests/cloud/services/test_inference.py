@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from typing import cast
 
 import grpc
 import pytest
 
-from sottovoce.cloud.config import Settings
-from sottovoce.cloud.services.inference import WINDOW
+from sottovoce.cloud.config import Limits, Settings
+from sottovoce.cloud.services.inference import WINDOW, InferenceService
 from sottovoce.edge import errors
 from sottovoce.edge.rpc import from_rpc_error
 from sottovoce.v1 import inference_pb2 as wire
@@ -92,25 +93,42 @@ def test_a_stream_answers_before_it_ends(running: Cloud, acme: Caller) -> None:
     assert [answer.request_id for answer in stream] == ["2"]
 
 
+class Call:
+    """What the service asks of a call; there is no wire here, whose buffers would read ahead."""
+
+    def __init__(self, metadata: tuple[tuple[str, str], ...]) -> None:
+        self.metadata = metadata
+        self.active = True
+
+    def invocation_metadata(self) -> tuple[tuple[str, str], ...]:
+        return self.metadata
+
+    def is_active(self) -> bool:
+        return self.active
+
+
 def test_a_stream_reads_no_further_than_its_window(running: Cloud, acme: Caller) -> None:
     read = 0
 
     def ask() -> Iterator[wire.InferencePredictStreamRequest]:
         nonlocal read
-        for i in range(5_000):
-            read = i
-            # Large enough that the wire cannot hold them all in its buffers.
-            asked = request(running, "tree " * 2_000)
-            yield wire.InferencePredictStreamRequest(request_id=str(i), request=asked)
+        for i in range(10 * WINDOW):
+            read += 1
+            yield wire.InferencePredictStreamRequest(request_id=str(i), request=request(running))
 
-    stream = acme.inference.PredictStream(ask(), metadata=acme.metadata)
-    assert next(stream).request_id == "0"
-    before = -1
-    while read != before:  # until reading has come to rest
-        before = read
-        threading.Event().wait(1.0)
-    stream.cancel()
-    assert WINDOW <= read < 2_500
+    server = running.server
+    service = InferenceService(server.store, server.tenants, server.predictor, Limits())
+    call = Call(acme.metadata)
+    stream = service.PredictStream(ask(), cast(grpc.ServicerContext, call))
+    for taken in range(1, 4):
+        assert next(stream).request_id == str(taken - 1)
+        before = -1
+        while read != before:  # until reading has come to rest
+            before = read
+            threading.Event().wait(0.3)
+        # The window, the answers taken, and the one that waits for a place.
+        assert WINDOW <= read <= WINDOW + taken + 1
+    call.active = False
 
 
 def test_a_bad_request_ends_the_stream_with_its_reason(running: Cloud, acme: Caller) -> None:

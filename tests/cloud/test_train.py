@@ -216,8 +216,6 @@ def test_the_rate_rises_then_falls_and_never_reaches_zero() -> None:
 
 
 def test_the_real_backbone_learns_real_messages(tmp_path: Path) -> None:
-    if not (HELPDESK / "train.tsv").is_file():
-        pytest.skip("examples/helpdesk is not in this checkout")
     train_rows, test_rows = _table("train"), _table("test")
     wanted = ("billing", "plumbing")
     some = [row for row in train_rows if row.label in wanted][:48]

@@ -5,11 +5,11 @@ Why it is here: a Pi takes a second to import gRPC and onnxruntime; ``sotto --he
 
 from __future__ import annotations
 
-from importlib import import_module
-from importlib.metadata import version
 from pathlib import Path
 
 import click
+
+from sottovoce.edge.cli.group import LazyGroup
 
 __all__ = ["COMMANDS", "main"]
 
@@ -25,42 +25,19 @@ COMMANDS = {
 }
 
 
-class _Commands(click.Group):
-    """A group that knows its commands by name before any is imported."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            return None
-        found: click.Command = import_module(f"{__name__}.{cmd_name}").command
-        return found
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
-
-
-def _show_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
-    if wanted:
-        click.echo(f"sotto {version('sottovoce-edge')}")
-        ctx.exit()
-
-
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=LazyGroup,
+    package=__name__,
+    summaries=COMMANDS,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.option(
     "--config",
     type=click.Path(path_type=Path),
     help="Configuration file.  [default: SOTTO_CONFIG, else $XDG_CONFIG_HOME/sottovoce/agent.toml]",
 )
-@click.option(
-    "--version",
-    is_flag=True,
-    is_eager=True,
-    expose_value=False,
-    callback=_show_version,
-    help="Show the version and exit.",
+@click.version_option(
+    package_name="sottovoce-edge", prog_name="sotto", message="%(prog)s %(version)s"
 )
 @click.pass_context
 def main(ctx: click.Context, config: Path | None) -> None:

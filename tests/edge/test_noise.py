@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from randomgen import AESCounter
 from scipy import stats
 
 from sottovoce.edge import noise
@@ -40,14 +39,29 @@ def test_the_length_is_gamma_distributed(r: int, eta: float) -> None:
     assert radius_p_value(drawn(r, eta), eta) > ALPHA
 
 
+def direction_p_value(vectors: np.ndarray) -> float:
+    """The least over five axes, two of the coordinates' and three at random, times five.
+
+    Along any axis the coordinate u of a uniform direction has (1 + u) / 2 ~ Beta of (r - 1) / 2
+    twice.
+    """
+    r = vectors.shape[1]
+    axes = np.vstack([np.eye(r)[[0, r - 1]], np.random.default_rng(7).standard_normal((3, r))])
+    axes /= np.linalg.norm(axes, axis=1, keepdims=True)
+    unit = vectors / np.linalg.norm(vectors.astype(np.float64), axis=1, keepdims=True)
+    of_sphere = stats.beta((r - 1) / 2, (r - 1) / 2).cdf
+    p_values = [stats.kstest((1 + unit @ axis) / 2, of_sphere).pvalue for axis in axes]
+    return float(min(p_values) * len(axes))
+
+
 @pytest.mark.parametrize("r", [2, 32, 384])
 def test_the_direction_is_uniform_on_the_sphere(r: int) -> None:
-    vectors = drawn(r, 10.0).astype(np.float64)
-    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-    # Any coordinate u of a uniform direction: (1 + u) / 2 ~ Beta((r - 1) / 2, (r - 1) / 2).
-    of_sphere = stats.beta((r - 1) / 2, (r - 1) / 2).cdf
-    for axis in (0, r - 1):
-        assert stats.kstest((1 + unit[:, axis]) / 2, of_sphere).pvalue > ALPHA / 2
+    assert direction_p_value(drawn(r, 10.0)) > ALPHA
+
+
+@pytest.mark.parametrize("r", [2, 32, 384])
+def test_a_direction_from_the_cube_would_be_caught(r: int) -> None:
+    assert direction_p_value(np.random.default_rng(2024).random((DRAWS, r)) - 0.5) < ALPHA
 
 
 def test_in_one_dimension_it_is_laplace() -> None:
@@ -78,15 +92,28 @@ def test_shape_and_type() -> None:
     assert noise.draw(np.random.default_rng(0), 0, 5, 1.0).shape == (0, 5)
 
 
-def test_the_stream_is_cryptographic_and_keyed_anew_each_time() -> None:
-    first, second = noise.secure_random(), noise.secure_random()
-    assert isinstance(first.bit_generator, AESCounter)
-    keys = [tuple(g.bit_generator.state["s"]["seed"].ravel().tolist()) for g in (first, second)]
-    assert keys[0] != keys[1]
-    assert not np.array_equal(first.integers(2**63, size=4), second.integers(2**63, size=4))
+def test_the_stream_is_the_operating_systems(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr(noise.os, "urandom", lambda n: asked.append(n) or b"\xff" * n)
+    largest = noise.SecureRandom().random((3, 2))
+    assert asked == [8 * 6]  # all 53 bits of every number come from there
+    assert largest.shape == (3, 2)
+    assert (largest == 1 - 2.0**-53).all()
+
+
+def test_two_streams_differ() -> None:
+    assert not np.array_equal(*(noise.SecureRandom().random((4,)) for _ in range(2)))
+
+
+def test_the_largest_number_of_the_stream_gives_finite_noise() -> None:
+    class Largest:
+        def random(self, size: tuple[int, ...]) -> np.ndarray:
+            return np.full(size, 1 - 2.0**-53)
+
+    assert np.isfinite(noise.draw(Largest(), 2, 32, 1.0)).all()
 
 
 def test_the_secure_stream_gives_the_same_distribution() -> None:
-    lengths = np.linalg.norm(noise.draw(noise.secure_random(), 5_000, 32, 25.0), axis=1)
+    lengths = np.linalg.norm(noise.draw(noise.SecureRandom(), 5_000, 32, 25.0), axis=1)
     # Not seeded, hence the smaller level: this one must not fail on a good day.
     assert stats.kstest(lengths, stats.gamma(32, scale=1 / 25.0).cdf).pvalue > 1e-6

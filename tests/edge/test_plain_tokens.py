@@ -7,7 +7,7 @@ from scipy import stats
 from sottovoce.edge import plain_tokens
 from sottovoce.edge.bundle import Bundle
 from sottovoce.edge.errors import NotFound
-from sottovoce.edge.noise import secure_random
+from sottovoce.edge.noise import SecureRandom
 
 ALPHA = 1e-3
 
@@ -31,13 +31,13 @@ def test_only_free_words_of_the_policy_are_drawn(small_bundle: Bundle) -> None:
 
 
 def test_draws_differ_from_one_another(small_bundle: Bundle) -> None:
-    draws = [plain_tokens.draw(small_bundle, 40, "default", secure_random()) for _ in range(2)]
+    draws = [plain_tokens.draw(small_bundle, 40, "default", SecureRandom()) for _ in range(2)]
     assert draws[0] != draws[1]
-    assert plain_tokens.draw(small_bundle, 0, "default", secure_random()) == []
+    assert plain_tokens.draw(small_bundle, 0, "default", SecureRandom()) == []
 
 
 def test_an_unknown_policy_names_those_there_are(small_bundle: Bundle) -> None:
     with pytest.raises(NotFound) as caught:
-        plain_tokens.draw(small_bundle, 1, "some", secure_random())
+        plain_tokens.draw(small_bundle, 1, "some", SecureRandom())
     assert "default" in caught.value.fix
     assert caught.value.subject == "policy"

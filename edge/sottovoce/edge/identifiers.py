@@ -10,7 +10,9 @@ import string
 import unicodedata
 from typing import Final
 
-from numpy.random import Generator
+import numpy as np
+
+from sottovoce.edge.noise import Random
 
 TOP_LEVELS: Final = ("com", "org", "net", "info")
 """What the last label of a host is drawn from, whatever it was."""
@@ -89,7 +91,7 @@ def has_number(text: str) -> bool:
     return any(unicodedata.category(character)[0] == "N" for character in text)
 
 
-def replace(text: str, random: Generator) -> str:
+def replace(text: str, random: Random) -> str:
     """A random identifier of the same shape as `text`.
 
     Numbers of any script become random ASCII digits, letters of any script random ASCII letters of
@@ -108,16 +110,21 @@ def replace(text: str, random: Generator) -> str:
     label = _LAST_LABEL.search(authority)
     if label is None:
         return scheme + _scramble(rest, random)
-    top = TOP_LEVELS[int(random.integers(len(TOP_LEVELS)))]
+    top = TOP_LEVELS[_below(len(TOP_LEVELS), 1, random)[0]]
     before, after = authority[: label.start(1)], rest[label.end(1) :]
     return scheme + _scramble(before, random) + top + _scramble(after, random)
 
 
-def _scramble(text: str, random: Generator) -> str:
+def _scramble(text: str, random: Random) -> str:
     # Both arrays are drawn for every character: the stream then advances by the length alone.
-    digits = random.integers(10, size=len(text)).tolist()
-    letters = random.integers(26, size=len(text)).tolist()
+    digits, letters = _below(10, len(text), random), _below(26, len(text), random)
     return "".join(map(_same_shape, text, digits, letters))
+
+
+def _below(end: int, n: int, random: Random) -> list[int]:
+    """``n`` whole numbers, uniform on 0 .. end - 1 but for a part in 2**53 / end."""
+    drawn: list[int] = (random.random((n,)) * end).astype(np.int64).tolist()
+    return drawn
 
 
 def _same_shape(character: str, digit: int, letter: int) -> str:

@@ -12,12 +12,10 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
-from numpy.random import Generator
-
 from sottovoce.edge import noise
 from sottovoce.edge.bundle import ANY, class_name
 from sottovoce.edge.errors import InvalidInput
-from sottovoce.edge.noise import Floats2d
+from sottovoce.edge.noise import Floats2d, Random
 
 __all__ = ["MECHANISMS", "PCT2T", "T2T", "Guarantee", "Mechanism"]
 
@@ -68,7 +66,7 @@ class Mechanism(Protocol):
     def word_class(self, tag: str, clitic: bool) -> str:
         """Name of the class within which such a word is replaced."""
 
-    def perturb(self, vectors: Floats2d, random: Generator) -> Floats2d:
+    def perturb(self, vectors: Floats2d, random: Random) -> Floats2d:
         """``vectors`` Floats2d (n, r) with fresh noise on each row."""
 
     def charge(self, words: int) -> float:
@@ -87,7 +85,7 @@ class _OnWords:
                 "eta must be a positive number", fix="take a calibrated level", subject="eta"
             )
 
-    def perturb(self, vectors: Floats2d, random: Generator) -> Floats2d:
+    def perturb(self, vectors: Floats2d, random: Random) -> Floats2d:
         """Adds noise of density exp(-eta * ||z||) to each row (RAPT v1 section 3.1)."""
         n, r = vectors.shape
         noisy: Floats2d = vectors + noise.draw(random, n, r, self.eta)

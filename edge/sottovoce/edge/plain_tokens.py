@@ -9,11 +9,11 @@ subject; we follow the paper in drawing uniformly.
 from __future__ import annotations
 
 import numpy as np
-from numpy.random import Generator
 from numpy.typing import NDArray
 
 from sottovoce.edge.bundle import Bundle
 from sottovoce.edge.errors import NotFound
+from sottovoce.edge.noise import Random
 
 __all__ = ["candidates", "draw"]
 
@@ -32,12 +32,13 @@ def candidates(bundle: Bundle, policy: str) -> NDArray[np.int32]:
     return np.unique(np.concatenate([bundle.class_members(tag) for tag in classes]))
 
 
-def draw(bundle: Bundle, n: int, policy: str, random: Generator) -> list[int]:
+def draw(bundle: Bundle, n: int, policy: str, random: Random) -> list[int]:
     """``n`` word ids, independent and uniform over `candidates`.
 
     Raises:
         NotFound: unknown policy.
     """
     pool = candidates(bundle, policy)
-    drawn: list[int] = pool[random.integers(len(pool), size=n)].tolist()
+    places = (random.random((n,)) * len(pool)).astype(np.int64)
+    drawn: list[int] = pool[places].tolist()
     return drawn

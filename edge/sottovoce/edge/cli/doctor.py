@@ -19,7 +19,7 @@ from sottovoce.edge.engine import open_tagger
 from sottovoce.edge.errors import BundleMismatch, NotReady, SottovoceError
 from sottovoce.edge.files import open_to_others
 from sottovoce.edge.ledger import Ledger
-from sottovoce.edge.noise import secure_random
+from sottovoce.edge.noise import SecureRandom
 from sottovoce.edge.store import Store
 
 __all__ = ["command"]
@@ -97,13 +97,13 @@ def _run(name: str, check: Callable[[], str]) -> Finding:
 
 
 def _randomness(_: Config) -> str:
-    one, other = (secure_random().integers(0, 2**63, 8) for _ in range(2))
+    one, other = (SecureRandom().random((8,)) for _ in range(2))
     if np.array_equal(one, other):
         raise SottovoceError(
-            "two fresh noise streams are equal",
+            "two draws of noise are equal",
             fix="do not use this device: its operating system gives no randomness",
         )
-    return "fresh noise streams differ"
+    return "two draws of noise differ"
 
 
 def _state(config: Config) -> str:

@@ -10,7 +10,7 @@ from sottovoce.cloud.running_text import counts_by_tag, draw, weights_by_class
 from sottovoce.edge.bundle import Bundle
 from sottovoce.edge.errors import NotFound
 from sottovoce.edge.noise import Floats2d
-from sottovoce.edge.privatizer import Setting
+from sottovoce.edge.release import Setting
 from sottovoce.edge.search import Search
 
 
@@ -59,7 +59,7 @@ def test_success_grows_with_eta(bundle: Bundle, table: FrequencyTable) -> None:
     weights, suspects = _text(bundle, table)
     ids = draw({"": weights}, 1_000, np.random.default_rng(0))[""]
     success = []
-    for eta in (5.0, 15.0, 25.0, 40.0, 80.0):
+    for eta in (5.0, 15.0, 30.0, 60.0, 120.0):
         noisy = attack.perturb(bundle.space[ids], eta, np.random.default_rng(1))
         success.append((suspects.behind_vectors(noisy, eta) == ids).mean())
 

@@ -25,7 +25,7 @@ from sottovoce.edge.bundle import ANY, Bundle, class_name
 from sottovoce.edge.errors import NotFound
 from sottovoce.edge.mechanisms import T2T
 from sottovoce.edge.noise import Floats2d
-from sottovoce.edge.privatizer import Setting
+from sottovoce.edge.release import Setting
 from sottovoce.edge.search import Search
 from sottovoce.edge.vectors import Vectors
 

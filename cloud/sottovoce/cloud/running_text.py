@@ -14,7 +14,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from sottovoce.cloud.frequencies import FrequencyTable, normal_form
+from sottovoce.cloud.frequencies import FrequencyTable
 from sottovoce.edge.bundle import ANY, CLITIC, class_name
 from sottovoce.edge.tagger import UPOS
 
@@ -32,12 +32,12 @@ def counts_by_tag(
 ) -> NDArray[np.float64]:
     """Occurrences of ``words`` by tag: Floats2d (words, tags) in the order of `UPOS`.
 
-    The table's forms are in small letters without accents; where several words have one such form,
-    in a cased vocabulary, they share its count.
+    The table's forms are in small letters, and in most languages without accents; where several
+    words have one such form, in a cased vocabulary, they share its count.
     """
     places: dict[tuple[str, bool], list[int]] = {}
     for place, (word, attached) in enumerate(zip(words, clitic.tolist(), strict=True)):
-        places.setdefault((normal_form(word), attached), []).append(place)
+        places.setdefault((table.language.normal_form(word), attached), []).append(place)
     counts = np.zeros((len(words), len(UPOS)))
     entries = zip(table.words, table.clitics.tolist(), table.tags, table.counts, strict=True)
     for word, attached, tag, number in entries:

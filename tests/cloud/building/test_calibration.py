@@ -4,11 +4,14 @@ import itertools
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from bench.held_out import DATA
+from bench.trial import Language, tails
 from sottovoce.cloud.attack import perturb
 from sottovoce.cloud.building import calibration
 from sottovoce.cloud.building.calibration import Survival, Text
@@ -39,7 +42,9 @@ def text(space: Floats2d) -> Text:
     noun = np.where(everything < 300, weights, 0)
     verb = np.where(everything >= 300, weights, 0)  # a class the bundle does not have
     rare = weights < 3
-    return Text(space, {"*": everything, "NOUN": members}, {"NOUN": noun, "VERB": verb}, rare)
+    met = {"NOUN": noun, "VERB": verb}
+    names = {"NOUN": noun * (everything % 5 == 0), "VERB": np.zeros(400)}
+    return Text(space, {"*": everything, "NOUN": members}, met, rare, names)
 
 
 def test_cells_end_where_another_word_is_nearer(space: Floats2d) -> None:
@@ -89,11 +94,12 @@ def test_levels_replace_the_share_they_are_named_for(text: Text, calibrated: Cal
     for name, share in calibration.LEVELS.items():
         level = levels[name]
         assert level.replaced == pytest.approx(share, abs=1e-3)
-        replaced, rare, vector = _plainly(text, level.eta, 6_000)
+        replaced, rare, names, vector = _plainly(text, level.eta, 6_000)
         # Independent draws of 6,000: 4 standard errors, alpha < 1e-4 each.
         bound = 4 * 0.5 / 6_000**0.5
         assert replaced == pytest.approx(level.replaced, abs=bound)
         assert rare == pytest.approx(level.replaced_rare, abs=bound)
+        assert names == pytest.approx(level.replaced_names, abs=bound)
         assert vector == pytest.approx(level.map_attack, abs=bound + 0.01)
     assert len(curve) == len(calibration.REPLACED_ON_CURVE)
 
@@ -133,7 +139,7 @@ def test_the_bundles_levels_hold_on_fresh_noise(
     tags = None if mechanism == "t2t.v1" else bundle.manifest.policies["default"]
     weights = weights_by_class(counts_by_tag(bundle.words, clitic, table), clitic, tags)
     classes = {name: bundle.class_members(name) for name in bundle.manifest.classes}
-    everything = Text(bundle.space, classes, weights, ~clitic)
+    everything = Text(bundle.space, classes, weights, ~clitic, {})
     random = np.random.default_rng(99)
     kept = met = 0
     for name, ids in draw(weights, 8_000, random).items():
@@ -148,8 +154,36 @@ def test_the_bundles_levels_hold_on_fresh_noise(
     assert stated.replaced == pytest.approx(calibration.LEVELS[level], abs=0.005)
 
 
-def _plainly(text: Text, eta: float, n: int) -> tuple[float, float, float]:
-    """Shares replaced and found out, by independent draws and comparison with every word."""
+@pytest.mark.parametrize("mechanism", ["pct2t.v1", "t2t.v1"])
+def test_no_level_gives_rare_words_or_names_away(bundle: Bundle, mechanism: str) -> None:
+    """An attacker who finds a tail no more often than all words does no better on it than on the
+    rest. The manifest's figures come from at least 5,000 words each: a standard error below 0.7
+    points, so that a success as large as on the rest would fail here half of the time."""
+    for level in bundle.manifest.calibration[mechanism].values():
+        assert level.map_attack_rare <= level.map_attack
+        assert level.map_attack_names <= level.map_attack
+        assert level.map_attack_word_rare <= level.map_attack_word
+        assert level.map_attack_word_names <= level.map_attack_word
+        # Nor does one who believes every released word.
+        assert level.replaced_rare >= level.replaced
+        assert level.replaced_names >= level.replaced
+
+
+@pytest.mark.skipif(not DATA.is_dir(), reason="the treebanks are not in ../shared/data")
+def test_nor_on_held_out_text(bundle: Bundle, shipped_models: Path) -> None:
+    language = Language.load(bundle, shipped_models, DATA / "ud_gum" / "dev.conllu.gz")
+    for mechanism in ("pct2t.v1", "t2t.v1"):
+        for attackers in tails(language, mechanism, (2_000, 1_000)).values():
+            for found in attackers.values():
+                # Two points for the sampling error of some 2,000 words on either side.
+                assert found["rare"] <= found["common"] + 0.02
+                assert found["names"] <= found["others"] + 0.02
+                assert 0.1 < found["all"] < 0.95
+
+
+def _plainly(text: Text, eta: float, n: int) -> tuple[float, float, float, float]:
+    """Shares replaced (all, rare, names) and found out, by independent draws and comparison with
+    every word."""
     random = np.random.default_rng(7)
     names = list(text.weights)
     stacked = np.concatenate([text.weights[name] for name in names])
@@ -174,4 +208,10 @@ def _plainly(text: Text, eta: float, n: int) -> tuple[float, float, float]:
         return int((prior - eta * np.linalg.norm(text.space - q, axis=1)).argmax())
 
     rare = stacked * np.tile(text.rare, len(names))
-    return 1 - simulate(stacked, nearest), 1 - simulate(rare, nearest), simulate(stacked, likeliest)
+    called = np.concatenate([text.names[name] for name in names])
+    return (
+        1 - simulate(stacked, nearest),
+        1 - simulate(rare, nearest),
+        1 - simulate(called, nearest),
+        simulate(stacked, likeliest),
+    )

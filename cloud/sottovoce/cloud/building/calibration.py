@@ -38,9 +38,9 @@ REPLACED_ON_CURVE: Final = tuple(np.linspace(0.97, 0.03, 12).tolist())
 _DRAWS: Final = 40_000
 """Words drawn to set eta. Drawn systematically and with their survival in closed form, the share
 replaced has a standard error below 0.1 point."""
-_RARE_DRAWS: Final = 10_000
-_ATTACKS: Final = {True: (10_000, 5_000), False: (3_000, 1_500)}
-"""Words attacked, all and rare, at a level and at a point of the curve."""
+_TAIL_DRAWS: Final = 5_000
+_ATTACKS: Final = {True: (10_000, 5_000), False: (3_000, 1_000)}
+"""Words attacked, all and of each tail, at a level and at a point of the curve."""
 _FITTED: Final = 1_000
 """Words drawn to fit the attacker on released words."""
 _SCORES: Final = 1 << 19
@@ -67,18 +67,23 @@ class Text:
         classes: Ints1d ids by class name, those words are replaced from.
         weights: Floats1d (words,) by class name, how often each word is met in it.
         rare: Bools1d (words,).
+        names: as ``weights``, of proper nouns alone.
     """
 
     space: Floats2d
     classes: Mapping[str, NDArray[np.int32]]
     weights: Mapping[str, NDArray[np.float64]]
     rare: NDArray[np.bool_]
+    names: Mapping[str, NDArray[np.float64]]
 
-    @cached_property
-    def rare_weights(self) -> dict[str, NDArray[np.float64]]:
-        """``weights`` without the common words."""
-        only = {name: each * self.rare for name, each in self.weights.items()}
-        return {name: each for name, each in only.items() if each.any()} or dict(self.weights)
+    @property
+    def tails(self) -> dict[str, dict[str, NDArray[np.float64]]]:
+        """``weights`` of rare words and of names; of all words where there are no such."""
+        rare = {name: each * self.rare for name, each in self.weights.items()}
+        return {
+            kind: {name: each for name, each in only.items() if each.any()} or dict(self.weights)
+            for kind, only in (("rare", rare), ("names", self.names))
+        }
 
     def members(self, name: str) -> NDArray[np.int32]:
         """The words that may replace one of class ``name``."""
@@ -114,7 +119,10 @@ def calibrate(text: Text, run: Run, *, seed: int = 0) -> tuple[dict[str, Level],
     """
     survival = Survival(text.space.shape[1])
     cells = _cells(text, text.weights, _DRAWS, seed, run)
-    rare_cells = _cells(text, text.rare_weights, _RARE_DRAWS, seed + 1, run)
+    tail_cells = {
+        kind: _cells(text, weights, _TAIL_DRAWS, seed + 1, run)
+        for kind, weights in text.tails.items()
+    }
     strangers = 1 - survival(cells, _WIDEST[1])  # replaced however short the noise
     if strangers >= min(LEVELS.values()):
         raise InvalidInput(
@@ -127,10 +135,8 @@ def calibrate(text: Text, run: Run, *, seed: int = 0) -> tuple[dict[str, Level],
 
     def measure(task: tuple[float, bool]) -> Level:
         eta, at_level = task
-        words, rare_words = _ATTACKS[at_level]
+        words, tail_words = _ATTACKS[at_level]
         slope = _fit_slope(text, eta, seed + 2)
-        samples = _simulate(text, text.weights, words, eta, seed + 3)
-        rare = _simulate(text, text.rare_weights, rare_words, eta, seed + 4)
 
         def from_vector(sample: _Sample) -> NDArray[np.int32]:
             return text.suspects[sample.name].behind_vectors(sample.noisy, eta)
@@ -140,14 +146,33 @@ def calibrate(text: Text, run: Run, *, seed: int = 0) -> tuple[dict[str, Level],
             guesses: NDArray[np.int32] = text.suspects[sample.name].behind_words(rows, slope)[0]
             return guesses
 
-        kept, rare_kept = survival(cells, eta), survival(rare_cells, eta)
+        def shares(
+            weights: Mapping[str, NDArray[np.float64]], lengths: NDArray[np.float64], n: int
+        ) -> tuple[float, float, float]:
+            """Replaced, recovered from the vector, recovered from the word."""
+            kept = survival(lengths, eta)
+            samples = _simulate(text, weights, n, eta, seed + 3)
+            return (
+                1 - kept,
+                _success(samples, from_vector, kept),
+                _success(samples, from_word, kept),
+            )
+
+        overall = shares(text.weights, cells, words)
+        rare, names = (
+            shares(weights, tail_cells[kind], tail_words) for kind, weights in text.tails.items()
+        )
         return Level(
             eta=eta,
-            replaced=1 - kept,
-            replaced_rare=1 - rare_kept,
-            map_attack=_success(samples, from_vector, kept),
-            map_attack_rare=_success(rare, from_vector, rare_kept),
-            map_attack_word=_success(samples, from_word, kept),
+            replaced=overall[0],
+            replaced_rare=rare[0],
+            replaced_names=names[0],
+            map_attack=overall[1],
+            map_attack_rare=rare[1],
+            map_attack_names=names[1],
+            map_attack_word=overall[2],
+            map_attack_word_rare=rare[2],
+            map_attack_word_names=names[2],
         )
 
     points = run(measure, [(eta, place < len(LEVELS)) for place, eta in enumerate(etas)])

@@ -2,23 +2,57 @@
 
 Why it is here: d_X-privacy needs *a* metric, not the backbone's own. Noise of density
 exp(-eta * ||z||) grows in length with the dimension, so few dimensions make replacements closer in
-meaning at the same rate of replacement; and what the components are weighted with decides which
-words are protected. Plain principal components leave rare words (names, places, diagnoses) alone
-in their corners, weights by full frequency crowd them together. The square root of frequency, with
-rows scaled to length 1, treats both alike, and bounds every distance by 2.
+meaning at the same success of the attacker. Which dimensions, and how far apart the words stand in
+them, decides who is protected. Three steps, each of which was measured against its alternatives
+(docs/privacy_space.md):
+
+1. `fit`: the directions in which words spread widely but near neighbours in meaning do not;
+2. rows scaled to length 1, which bounds every distance by 2;
+3. `place`: words move towards their neighbours, the further the rarer they are, or the common words
+   would be crowded and the rare ones (names, places, diagnoses) alone and easily told.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.cloud.running_text import UNSEEN
 from sottovoce.edge.errors import InvalidInput
+from sottovoce.edge.noise import Floats2d
+from sottovoce.edge.vectors import unit_rows
 
-__all__ = ["Projection", "fit", "unit_rows"]
+__all__ = [
+    "DIMENSIONS",
+    "EXPONENT",
+    "RIDGE",
+    "SHRINKAGE",
+    "Projection",
+    "check_dimensions",
+    "fit",
+    "neighbours",
+    "on_tokens",
+    "place",
+]
+
+DIMENSIONS: Final = 16
+"""Of the sizes between 8 and 384, the smallest whose replacements are as close as any's."""
+
+EXPONENT: Final = 0.7
+"""Of frequency, in the weights of `fit`. With 1 common words take all the room; with 0.6 or less
+they have so little that at light noise rare words are told more easily than they."""
+RIDGE: Final = 1.0
+"""Added to the scatter of neighbours, in units of its mean variance: no direction counts for much
+only because neighbours happen to agree in it. A large one leaves plain principal components."""
+SHRINKAGE: Final = 1e-4
+"""Share of running text at which a word moves half the way to its neighbours."""
+_NEIGHBOURS: Final = 20
+_SCORES: Final = 1 << 22
+"""Cosines held at once: 16 MiB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,54 +61,157 @@ class Projection:
 
     Attributes:
         mean: Floats1d (width,).
-        components: Floats2d (width, r), orthonormal columns, the widest spread first.
+        components: Floats2d (width, r), the direction that tells most first.
     """
 
     mean: NDArray[np.float64]
     components: NDArray[np.float64]
 
-    def __call__(self, embeddings: NDArray[np.float32]) -> NDArray[np.float32]:
+    def __call__(self, embeddings: Floats2d) -> Floats2d:
         """Floats2d (n, width) to Floats2d (n, r); not scaled."""
         centred = embeddings.astype(np.float64) - self.mean
-        projected: NDArray[np.float32] = (centred @ self.components).astype(np.float32)
+        projected: Floats2d = (centred @ self.components).astype(np.float32)
         return projected
 
 
-def fit(embeddings: NDArray[np.float32], counts: NDArray[np.float64], r: int) -> Projection:
-    """The ``r`` principal components of the words, weighted by the square root of frequency.
-
-    Args:
-        embeddings: Floats2d (words, width).
-        counts: Floats1d (words,), occurrences in running text.
-        r: dimensions of the privacy space, at most the width.
-
-    Raises:
-        InvalidInput: ``r`` is not between 2 and the width.
-    """
-    width = embeddings.shape[1]
+def check_dimensions(r: int, width: int) -> None:
+    """Raises InvalidInput unless ``r`` is between 2 and the ``width`` of the embeddings."""
     if not 2 <= r <= width:
         raise InvalidInput(
             f"the privacy space cannot have {r} dimensions",
             fix=f"choose between 2 and {width}, the width of the backbone's embeddings",
             subject="dimensions",
         )
-    weights = np.sqrt(counts + UNSEEN)
+
+
+def neighbours(
+    embeddings: Floats2d,
+    run: Callable[[Callable[[slice], NDArray[np.int32]], list[slice]], Iterable[NDArray[np.int32]]],
+) -> NDArray[np.int32]:
+    """The words nearest in meaning to each, by the cosine of their embeddings.
+
+    Exact, so its cost grows with the square of the number of words.
+
+    Args:
+        embeddings: Floats2d (words, width).
+        run: `map`, or the `map` of a pool of threads.
+
+    Returns:
+        Ints2d (words, k), in no order, the word itself left out; k is 20, or a tenth of the words
+        where they are few.
+    """
+    rows = unit_rows(embeddings)
+    n = len(rows)
+    k = min(_NEIGHBOURS, max(1, n // 10))
+
+    def nearest(chunk: slice) -> NDArray[np.int32]:
+        cosines = rows[chunk] @ rows.T
+        itself = np.arange(n)[chunk]
+        cosines[np.arange(len(itself)), itself] = -np.inf
+        return np.argpartition(cosines, n - k, axis=1)[:, n - k :].astype(np.int32)
+
+    step = max(1, _SCORES // n)
+    chunks = [slice(start, start + step) for start in range(0, n, step)]
+    return np.concatenate([*run(nearest, chunks)])
+
+
+def fit(
+    embeddings: Floats2d,
+    counts: NDArray[np.float64],
+    near: NDArray[np.int32],
+    r: int,
+    *,
+    exponent: float = EXPONENT,
+    ridge: float = RIDGE,
+) -> Projection:
+    """The ``r`` directions with the most spread between words for that between neighbours.
+
+    Both scatters are weighted by a power of frequency. Generalised eigenvectors, as in linear
+    discriminant analysis, with a word and the mean of its neighbours in place of a class.
+
+    Args:
+        embeddings: Floats2d (words, width).
+        counts: Floats1d (words,), occurrences in running text.
+        near: Ints2d (words, k), see `neighbours`.
+        r: dimensions of the privacy space, at most the width.
+        exponent: of frequency.
+        ridge: see `RIDGE`.
+
+    Raises:
+        InvalidInput: ``r`` is not between 2 and the width.
+    """
+    width = embeddings.shape[1]
+    check_dimensions(r, width)
+    weights = (counts + UNSEEN) ** exponent
     weights /= weights.sum()
     words = embeddings.astype(np.float64)
     mean = weights @ words
     words -= mean
-    _, vectors = np.linalg.eigh((words * weights[:, None]).T @ words)
-    components = vectors[:, ::-1][:, :r]
+    between = (words * weights[:, None]).T @ words
+    words -= _means(words, near)
+    within = (words * weights[:, None]).T @ words
+    within += ridge * max(np.trace(within) / width, np.finfo(float).tiny) * np.eye(width)
+    # With within = L L', the eigenvectors v of inv(L) between inv(L)' give the directions inv(L)'v.
+    lower = np.linalg.cholesky(within)
+    half = np.linalg.solve(lower, between)
+    _, vectors = np.linalg.eigh(np.linalg.solve(lower, half.T))
+    components = np.linalg.solve(lower.T, vectors[:, ::-1][:, :r])
     # An eigenvector's sign is free; its largest entry made positive fixes it.
     largest = np.abs(components).argmax(axis=0)
-    components = components * np.sign(components[largest, np.arange(r)])
+    components *= np.sign(components[largest, np.arange(r)])
     return Projection(mean, np.ascontiguousarray(components))
 
 
-def unit_rows(rows: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Rows scaled to length 1; a row of zeros becomes the first unit vector."""
-    scaled = rows.astype(np.float64)
-    lengths = np.linalg.norm(scaled, axis=1)
-    scaled[lengths == 0, 0] = lengths[lengths == 0] = 1.0
-    unit: NDArray[np.float32] = (scaled / lengths[:, None]).astype(np.float32)
-    return unit
+def place(
+    projected: Floats2d,
+    counts: NDArray[np.float64],
+    near: NDArray[np.int32],
+    *,
+    shrinkage: float = SHRINKAGE,
+) -> Floats2d:
+    """Rows of length 1, those of rare words close to their neighbours.
+
+    A word met c times in a text of n goes the share s / (c + s) of the way to the mean of its
+    neighbours, s = n * shrinkage: an estimate of what a word means, when the word was hardly ever
+    met, would lean on the words like it.
+
+    Args:
+        projected: Floats2d (words, r), see `Projection`.
+        counts: Floats1d (words,), occurrences in running text; infinite for a word that must stay.
+        near: Ints2d (words, k), see `neighbours`.
+        shrinkage: see `SHRINKAGE`; none leaves every row where it is.
+
+    Returns:
+        Floats2d (words, r).
+    """
+    rows = unit_rows(projected)
+    half = shrinkage * float(counts[np.isfinite(counts)].sum())
+    share = (half / np.maximum(counts + half, 1e-9)).astype(np.float32)[:, None]
+    return unit_rows((1 - share) * rows + share * _means(rows, near))
+
+
+def on_tokens(projected: Floats2d, rows: Floats2d, pieces: tuple[tuple[int, ...], ...]) -> Floats2d:
+    """The token table in which a listed word that is one token has the direction of its row.
+
+    Args:
+        projected: Floats2d (tokens, r), see `Projection`.
+        rows: Floats2d (words, r), see `place`.
+        pieces: the token ids of each word.
+
+    Returns:
+        Floats2d (tokens, r); every token keeps its length, which is its weight in a mean.
+    """
+    table = projected.copy()
+    words = [word for word, ids in enumerate(pieces) if len(ids) == 1]
+    tokens = [pieces[word][0] for word in words]
+    table[tokens] = rows[words] * np.linalg.norm(projected[tokens], axis=1, keepdims=True)
+    return table
+
+
+def _means(rows: NDArray[np.floating], near: NDArray[np.int32]) -> NDArray[np.floating]:
+    """The mean of each word's neighbours, summed one by one: all at once would fill gigabytes."""
+    total = np.zeros_like(rows)
+    for column in near.T:
+        total += rows[column]
+    means: NDArray[np.floating] = total / near.shape[1]
+    return means

@@ -16,12 +16,13 @@ from sottovoce.cloud.frequencies import (
     FrequencyTable,
     count_words,
     load,
-    normal_form,
 )
+from sottovoce.cloud.language import load as load_language
 from sottovoce.edge.errors import DataLoss, InvalidInput, NotReady
 from sottovoce.edge.identifiers import find, has_number
 from sottovoce.edge.tagger import UPOS, OnnxTagger
 
+ENGLISH = load_language("en")
 MODELS = Path(__file__).parents[2] / "models"
 SHIPPED = MODELS / "frequencies"
 
@@ -70,7 +71,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def table(
     data: Path, tagger: OnnxTagger, tmp_path_factory: pytest.TempPathFactory
 ) -> FrequencyTable:
-    return count_words(data, tmp_path_factory.mktemp("out"), tagger)
+    return count_words(data, tmp_path_factory.mktemp("out"), tagger, ENGLISH)
 
 
 def test_counts_treebanks_with_the_tags_people_gave(table: FrequencyTable) -> None:
@@ -99,7 +100,7 @@ def test_leaves_out_rare_words_identifiers_and_punctuation(table: FrequencyTable
 def test_every_word_read_is_counted_or_left_out(
     data: Path, tagger: OnnxTagger, tmp_path: Path
 ) -> None:
-    table = count_words(data, tmp_path, tagger)
+    table = count_words(data, tmp_path, tagger, ENGLISH)
     sources = json.loads((tmp_path / "totals.json").read_text())["sources"]
     total = sum(source["words"] for source in sources.values())
     assert table.counts.sum() + sum(table.left_out.values()) == total
@@ -109,7 +110,7 @@ def test_every_word_read_is_counted_or_left_out(
 
 def test_the_same_data_gives_the_same_bytes(data: Path, tagger: OnnxTagger, tmp_path: Path) -> None:
     for name in ("a", "b"):
-        count_words(data, tmp_path / name, tagger)
+        count_words(data, tmp_path / name, tagger, ENGLISH)
     for file in ("words.tsv.gz", "totals.json"):
         assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes()
 
@@ -118,7 +119,7 @@ def test_long_sources_are_sampled(
     data: Path, tagger: OnnxTagger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sottovoce.cloud.frequencies.MOST_WORDS", 6)
-    count_words(data, tmp_path, tagger)
+    count_words(data, tmp_path, tagger, ENGLISH)
     sources = json.loads((tmp_path / "totals.json").read_text())["sources"]
     assert sources["openstax"] == {"words": 5, "every": 3}
     assert sources["novels-sample"]["every"] == 1
@@ -126,7 +127,7 @@ def test_long_sources_are_sampled(
 
 def test_reports_each_source(data: Path, tagger: OnnxTagger, tmp_path: Path) -> None:
     seen: list[tuple[str, int, int]] = []
-    count_words(data, tmp_path, tagger, lambda *now: seen.append(now))
+    count_words(data, tmp_path, tagger, ENGLISH, lambda *now: seen.append(now))
     assert [done for _, done, _ in seen] == list(range(9))
     assert {total for _, _, total in seen} == {8}
     assert seen[0][0] == "ud_ewt"
@@ -134,7 +135,7 @@ def test_reports_each_source(data: Path, tagger: OnnxTagger, tmp_path: Path) -> 
 
 def test_missing_text_names_the_option(tagger: OnnxTagger, tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="--data"):
-        count_words(tmp_path, tmp_path / "out", tagger)
+        count_words(tmp_path, tmp_path / "out", tagger, ENGLISH)
 
 
 def test_a_missing_table_names_the_command(tmp_path: Path) -> None:
@@ -157,7 +158,7 @@ def test_normal_form_is_that_of_the_default_tokenizer(word: str) -> None:
     bert = BertNormalizer(
         clean_text=False, handle_chinese_chars=False, strip_accents=True, lowercase=True
     )
-    assert normal_form(word) == bert.normalize_str(word.replace("’", "'"))
+    assert ENGLISH.normal_form(word) == bert.normalize_str(word.replace("’", "'"))
 
 
 @pytest.fixture(scope="module")

@@ -5,16 +5,14 @@ against an attacker who knows how common they are, and the cloud guesses back wi
 All of that must rest on public text, so the counts are made once, from named sources, and ship.
 """
 
-import csv
 import gzip
 import io
 import itertools
 import json
 import math
-import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Final
@@ -22,9 +20,11 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from sottovoce.cloud import sources as public_text
+from sottovoce.cloud.language import Language
 from sottovoce.cloud.tagger.augment import cut
-from sottovoce.cloud.tagger.treebanks import Sentence, read_conllu, read_masc
-from sottovoce.edge.errors import DataLoss, InvalidInput, NotReady
+from sottovoce.cloud.tagger.treebanks import Sentence
+from sottovoce.edge.errors import DataLoss, NotReady
 from sottovoce.edge.tagger import UPOS, Tagger
 from sottovoce.edge.words import Kind, split
 
@@ -39,9 +39,6 @@ MOST_WORDS: Final = 600_000
 
 _HEADER: Final = ("word", "clitic", "tag", "count")
 _CHUNK: Final = 2_000
-_TEXTBOOKS: Final = (
-    *("introduction-anthropology", "introduction-business", "principles-economics-bundle"),
-)
 _Key = tuple[str, bool, int]
 
 
@@ -50,7 +47,7 @@ class FrequencyTable:
     """How often words were met, by part of speech; one entry a (word, clitic, tag)."""
 
     words: tuple[str, ...]
-    """Small letters without accents, as the default backbone's tokenizer writes them."""
+    """In the language's normal form."""
     clitics: NDArray[np.bool_]
     """(n,) whether the entry counts the word as a clitic (the "'s" of "it's")."""
     tags: NDArray[np.uint8]
@@ -59,6 +56,8 @@ class FrequencyTable:
     """(n,) times met."""
     left_out: Mapping[str, int]
     """For each part of speech, the words met that are in no entry because they are rare."""
+    language: Language = field(default_factory=Language)
+    """Whose words they are."""
 
     @cached_property
     def _found(self) -> dict[_Key, int]:
@@ -87,56 +86,49 @@ class FrequencyTable:
         return np.asarray(smoothed / smoothed.sum(), np.float64)
 
 
-def normal_form(word: str) -> str:
-    """The word in small letters and without accents, as an uncased BERT vocabulary has it.
-
-    >>> normal_form("Café’s")
-    "cafe's"
-    """
-    apart = unicodedata.normalize("NFD", word.replace("’", "'"))
-    # Letter by letter, as the tokenizer does: no letter depends on its place in the word.
-    return "".join(c.lower() for c in apart if unicodedata.category(c) != "Mn")
-
-
 def count_words(
-    data: Path, out: Path, tagger: Tagger, progress: Progress | None = None
+    data: Path, out: Path, tagger: Tagger, language: Language, progress: Progress | None = None
 ) -> FrequencyTable:
     """Counts the sources in `data` and writes `out`/words.tsv.gz and `out`/totals.json.
 
     The treebanks count with the tags people gave them, other text with those of `tagger`. The same
-    data and tagger give the same bytes.
+    data, tagger and language give the same bytes.
 
     Raises:
         InvalidInput: `data` holds none of the sources, or one of them is missing.
     """
+    found = public_text.find(data)
     counts: Counter[_Key] = Counter()
-    sources: dict[str, dict[str, int]] = {}
-    texts = _texts(data)
-    total = len(texts) + 2
-    for done, (name, sentences) in enumerate(_treebanks(data)):
+    read: dict[str, dict[str, int]] = {}
+    total = len(found.treebanks) + len(found.texts)
+    for name, sentences in found.treebanks.items():
         if progress:
-            progress(name, done, total)
-        found = _count_treebank(sentences, tagger)
-        sources[name] = {"words": found.total(), "every": 1}
-        counts.update(found)
-    for done, (name, paragraphs) in enumerate(texts.items(), start=2):
+            progress(name, len(read), total)
+        met = _count_treebank(sentences(), tagger, language)
+        read[name] = {"words": met.total(), "every": 1}
+        counts.update(met)
+    for name, paragraphs in found.texts.items():
         if progress:
-            progress(name, done, total)
-        every = math.ceil(sum(text.count(" ") + 1 for text in paragraphs) / MOST_WORDS)
-        found = _count_text(paragraphs[::every], tagger)
-        sources[name] = {"words": found.total(), "every": every}
-        counts.update(found)
+            progress(name, len(read), total)
+        text = paragraphs()
+        every = math.ceil(sum(line.count(" ") + 1 for line in text) / MOST_WORDS)
+        met = _count_text(text[::every], tagger, language)
+        read[name] = {"words": met.total(), "every": every}
+        counts.update(met)
     if progress:
         progress("writing", total, total)
     out.mkdir(parents=True, exist_ok=True)
     left_out = _write_table(counts, out / "words.tsv.gz")
     totals = {
         "format": FORMAT,
+        "language": language.to_dict(),
         "least": LEAST,
         "left_out": {tag: left_out[position] for position, tag in enumerate(UPOS)},
-        "sources": sources,
+        "sources": read,
     }
-    (out / "totals.json").write_text(json.dumps(totals, indent=2) + "\n", encoding="utf-8")
+    (out / "totals.json").write_text(
+        json.dumps(totals, indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
+    )
     return load(out)
 
 
@@ -155,7 +147,8 @@ def load(folder: Path) -> FrequencyTable:
             subject="frequencies",
         )
     try:
-        left_out = json.loads(totals.read_text("utf-8"))["left_out"]
+        about = json.loads(totals.read_text("utf-8"))
+        language = Language.from_dict(about["language"])
         with gzip.open(table, "rt", encoding="utf-8", newline="") as file:
             header, *lines = [line.rstrip("\n").split("\t") for line in file]
         if tuple(header) != _HEADER:
@@ -166,9 +159,10 @@ def load(folder: Path) -> FrequencyTable:
             np.array([clitic == "1" for clitic in clitics]),
             np.array([UPOS.index(tag) for tag in tags], np.uint8),
             np.array(counts, np.int64),
-            left_out,
+            about["left_out"],
+            language,
         )
-    except (OSError, EOFError, ValueError, KeyError) as error:
+    except (OSError, EOFError, ValueError, KeyError, TypeError) as error:
         raise DataLoss(
             f"the word frequencies in {folder} cannot be read",
             fix="fetch them again, or run `sotto-cloud count-words`",
@@ -196,13 +190,9 @@ def _write_table(counts: Counter[_Key], path: Path) -> list[int]:
     return left_out
 
 
-def _treebanks(data: Path) -> Iterator[tuple[str, list[Sentence]]]:
-    web = data / "ud_ewt" / "train.conllu.gz"
-    yield "ud_ewt", read_conllu(web)
-    yield "pos_masc", read_masc(data / "pos_masc" / "all.jsonl.gz", web)
-
-
-def _count_treebank(sentences: Sequence[Sentence], tagger: Tagger) -> Counter[_Key]:
+def _count_treebank(
+    sentences: Sequence[Sentence], tagger: Tagger, language: Language
+) -> Counter[_Key]:
     """Tags as given; where several are allowed the tagger chooses, and what it cannot is left."""
     counts: Counter[_Key] = Counter()
     for _, group in itertools.groupby(sentences, key=lambda sentence: sentence.document):
@@ -210,7 +200,7 @@ def _count_treebank(sentences: Sequence[Sentence], tagger: Tagger) -> Counter[_K
             piece
             for sentence in group
             for word, allowed in zip(sentence.words, sentence.allowed, strict=True)
-            for piece in cut(word, allowed)
+            for piece in cut(word, allowed, language.clitics)
         ]
         chosen = tagger.tag([word for word, _ in pairs]).ids.tolist()
         for (word, allowed), tag in zip(pairs, chosen, strict=True):
@@ -218,62 +208,20 @@ def _count_treebank(sentences: Sequence[Sentence], tagger: Tagger) -> Counter[_K
                 tag = allowed.bit_length() - 1
             elif not allowed >> tag & 1:
                 continue
-            for piece in split(word):
+            for piece in split(word, language.clitics):
                 if piece.kind is Kind.WORD:
-                    counts[normal_form(piece.text), piece.clitic, tag] += 1
+                    counts[language.normal_form(piece.text), piece.clitic, tag] += 1
     return counts
 
 
-def _texts(data: Path) -> dict[str, list[str]]:
-    """Paragraphs of each source whose words nobody has tagged."""
-    text = data / "text"
-    sources = {
-        "openstax": [text / f"openstax-{book}.txt.gz" for book in _TEXTBOOKS],
-        "us-presidential": [text / "us-presidential.txt.gz"],
-        "novels-sample": [text / "novels-sample.txt.gz"],
-        "wikitext2": [text / f"wikitext2-{part}.txt.gz" for part in ("test", "valid")],
-    }
-    found = {name: [*_paragraphs(paths)] for name, paths in sources.items()}
-    found["wikitext2"] = [_untokenised(line) for line in found["wikitext2"]]
-    with _open(data / "movie_reviews" / "train.tsv.gz") as file:
-        rows = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
-        found["movie_reviews"] = [row["text"] for row in rows]
-    with _open(data / "wnut17" / "train.jsonl.gz") as file:
-        found["wnut17"] = [" ".join(json.loads(line)["tokens"]) for line in file]
-    return found
-
-
-def _paragraphs(paths: Iterable[Path]) -> Iterator[str]:
-    for path in paths:
-        with _open(path) as file:
-            yield from filter(None, map(str.strip, file))
-
-
-def _untokenised(line: str) -> str:
-    """WikiText marks inner punctuation and hides rare words: "1 @,@ 000 <unk>"."""
-    for mark in ",.-":
-        line = line.replace(f" @{mark}@ ", mark)
-    return line.replace("<unk>", " ")
-
-
-def _open(path: Path) -> io.TextIOBase:
-    if not path.is_file():
-        raise InvalidInput(
-            f"no text at {path}",
-            fix="name the data folder with --data; the model card says what it holds",
-            subject="data",
-        )
-    return gzip.open(path, "rt", encoding="utf-8", newline="\n")
-
-
-def _count_text(paragraphs: Iterable[str], tagger: Tagger) -> Counter[_Key]:
+def _count_text(paragraphs: Iterable[str], tagger: Tagger, language: Language) -> Counter[_Key]:
     counts: Counter[_Key] = Counter()
     for chunk in _chunks(paragraphs):
-        found = [word for paragraph in chunk for word in split(paragraph)]
+        found = [word for paragraph in chunk for word in split(paragraph, language.clitics)]
         tags = tagger.tag([word.text for word in found]).ids.tolist()
         for word, tag in zip(found, tags, strict=True):
             if word.kind is Kind.WORD:
-                counts[normal_form(word.text), word.clitic, tag] += 1
+                counts[language.normal_form(word.text), word.clitic, tag] += 1
     return counts
 
 

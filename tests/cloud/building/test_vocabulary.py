@@ -32,9 +32,9 @@ def test_the_default_list_holds_whole_words_and_clitics(words: Vocabulary) -> No
     )
 
 
-def test_a_released_word_is_cut_as_one_word_again(words: Vocabulary) -> None:
+def test_a_released_word_is_cut_as_one_word_again(words: Vocabulary, table: FrequencyTable) -> None:
     for word, clitic in zip(words.words, words.clitic.tolist(), strict=True):
-        (cut,) = split(word)
+        (cut,) = split(word, table.language.clitics)
         assert (cut.text, cut.kind, cut.clitic) == (word, Kind.WORD, clitic)
         assert not has_number(word)
 

@@ -37,6 +37,24 @@ def bits(*tags: str) -> int:
     return sum(1 << TAG_ID[tag] for tag in tags)
 
 
+CONTRACTED = """1-2\tIm\t_\t_\t_\t_\t_\t_\t_\t_
+1\tIn\tin\tADP\t_\t_\t_\t_\t_\t_
+2\tdem\tder\tDET\t_\t_\t_\t_\t_\t_
+3\tHaus\tHaus\tNOUN\t_\t_\t_\t_\t_\t_
+4-5\tzum\t_\t_\t_\t_\t_\t_\t_\t_
+4\tzu\tzu\tADP\t_\t_\t_\t_\t_\t_
+5\tdem\tder\tDET\t_\t_\t_\t_\t_\t_
+"""
+
+
+def test_contractions_that_are_more_than_their_words_are_one_word(tmp_path: Path) -> None:
+    plain = tmp_path / "de.conllu"
+    plain.write_text(CONTRACTED, encoding="utf-8")
+    (sentence,) = read_conllu(plain)
+    assert sentence.words == ("Im", "Haus", "zum")
+    assert sentence.allowed == (bits("ADP"), bits("NOUN"), bits("ADP"))
+
+
 def test_reads_words_tags_and_documents(tmp_path: Path) -> None:
     first, second = read_conllu(packed(tmp_path / "web.gz", WEB))
     assert first.words == ("It", "rains", "in", "May", ".")

@@ -3,15 +3,15 @@
 Why it is here: a released word must be one the backbone knows whole, and one that the device's own
 cutter would cut as a single word, or the text that leaves would not be the words that were drawn.
 So the list is asked of the backbone's tokenizer and checked with the edge's `words.split`. Letters
-of other scripts, which English vocabularies hold in hundreds, would be odd replacements and weak
-hiding places: they stay out unless the frequency table has seen them.
+of other scripts, which vocabularies of Latin script hold in hundreds, would be odd replacements and
+weak hiding places: they stay out unless the frequency table has seen them.
 """
 
 from __future__ import annotations
 
 import json
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.cloud.frequencies import FrequencyTable
-from sottovoce.cloud.frequencies import normal_form as folded
 from sottovoce.cloud.running_text import counts_by_tag
 from sottovoce.edge.errors import InvalidInput
 from sottovoce.edge.words import Kind, split
@@ -62,8 +61,8 @@ def make(tokenizer: Any, table: FrequencyTable, *, limit: int | None = None) -> 
     seen = set(table.words)
     free = {
         word: token
-        for word, token in whole_words(tokenizer, normal)
-        if _belongs(word) or folded(word) in seen
+        for word, token in whole_words(tokenizer, normal, table.language.clitics)
+        if _belongs(word) or table.language.normal_form(word) in seen
     }
     kept = list(free.items())[:limit]
     if len(kept) < 2:
@@ -95,7 +94,9 @@ def normal_form(tokenizer: Any) -> Callable[[str], str]:
     return lambda word: normalizer.normalize_str(word).replace("▁", " ").strip()
 
 
-def whole_words(tokenizer: Any, normal: Callable[[str], str]) -> Iterator[tuple[str, int]]:
+def whole_words(
+    tokenizer: Any, normal: Callable[[str], str], clitics: Sequence[str] = ()
+) -> Iterator[tuple[str, int]]:
     """Words that are one token, with that token, in order of token ids.
 
     Only forms that the device would cut as one word (neither punctuation nor identifier) and look
@@ -108,7 +109,7 @@ def whole_words(tokenizer: Any, normal: Callable[[str], str]) -> Iterator[tuple[
         if token in special or not starts(token):
             continue
         word = str(tokenizer.convert_tokens_to_string([token])).strip()
-        if word and word not in done and normal(word) == word and _is_one_word(word):
+        if word and word not in done and normal(word) == word and _is_one_word(word, clitics):
             done.add(word)
             yield word, number
 
@@ -124,8 +125,8 @@ def _word_start(tokenizer: Any) -> Callable[[str], bool]:
     return lambda token: token.startswith(marker)
 
 
-def _is_one_word(word: str) -> bool:
-    cut = split(word)
+def _is_one_word(word: str, clitics: Sequence[str]) -> bool:
+    cut = split(word, clitics)
     return len(cut) == 1 and cut[0].kind is Kind.WORD and not cut[0].clitic and cut[0].text == word
 
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from sottovoce.cloud.cli.options import folder, watch_stages
 from sottovoce.edge.bundle import bundle_id
 from sottovoce.edge.cli.common import Command, json_option, print_json
+
+if TYPE_CHECKING:
+    from sottovoce.cloud.building.indexes import Choice
 
 
 @click.command("build-bundle", cls=Command)
@@ -30,14 +34,36 @@ from sottovoce.edge.cli.common import Command, json_option, print_json
     help="Folder with the tagger and the word frequencies.",
 )
 @click.option(
+    "--spacy",
+    default="",
+    metavar="PIPELINE",
+    help="Tag with this spaCy pipeline instead; devices must then be set to the same one.",
+)
+@click.option(
     "--dimensions",
     type=click.IntRange(2, 1024),
-    default=32,
+    default=16,
     show_default=True,
     help="Width of the privacy space.",
 )
+@click.option(
+    "--index",
+    type=click.Choice(["auto", "exact", "hnsw"]),
+    default="auto",
+    show_default=True,
+    help="How words are searched: as measured to be best on this machine; one by one; over a graph"
+    " wherever that finds enough.",
+)
 @json_option
-def command(out: Path, backbone: str, models: Path, dimensions: int, as_json: bool) -> None:
+def command(
+    out: Path,
+    backbone: str,
+    models: Path,
+    spacy: str,
+    dimensions: int,
+    index: Choice,
+    as_json: bool,
+) -> None:
     """Build the bundle that devices fetch: privacy space, indexes, calibration, tagger.
 
     The same inputs give the same bytes. A bundle already at --out is replaced
@@ -48,7 +74,13 @@ def command(out: Path, backbone: str, models: Path, dimensions: int, as_json: bo
     started = time.monotonic()
     with watch_stages(enabled=not as_json) as show:
         manifest = build(
-            out, backbone=backbone, models=models, dimensions=dimensions, progress=show
+            out,
+            backbone=backbone,
+            models=models,
+            spacy=spacy,
+            dimensions=dimensions,
+            index=index,
+            progress=show,
         )
     identity, seconds = bundle_id(manifest.to_json()), time.monotonic() - started
     if as_json:

@@ -20,6 +20,15 @@ from sottovoce.edge.cli.common import Command, json_option, print_json
     help="Folder of the tagger for texts without tags.",
 )
 @click.option(
+    "--spacy", default="", metavar="PIPELINE", help="Tag them with this spaCy pipeline instead."
+)
+@click.option(
+    "--language",
+    default="en",
+    show_default=True,
+    help='Whose words they are: "en", or a JSON file that describes the language.',
+)
+@click.option(
     "--out",
     type=folder,
     default=Path("models/frequencies"),
@@ -27,13 +36,21 @@ from sottovoce.edge.cli.common import Command, json_option, print_json
     help="Folder to write.",
 )
 @json_option
-def command(data: Path, tagger: Path, out: Path, as_json: bool) -> None:
-    """Count words by part of speech in public text, for calibration and the attacks."""
+def command(data: Path, tagger: Path, spacy: str, language: str, out: Path, as_json: bool) -> None:
+    """Count words by part of speech in public text, for calibration and the attacks.
+
+    The text is that of the shipped table, if --data holds it, or else every
+    treebank (*.conllu) and text (*.txt, a paragraph a line) there, gzip or not.
+    """
     from sottovoce.cloud.frequencies import count_words
+    from sottovoce.cloud.language import load
+    from sottovoce.edge.spacy_tagger import SpacyTagger
     from sottovoce.edge.tagger import OnnxTagger
 
+    described = load(language)
+    chosen = SpacyTagger(spacy) if spacy else OnnxTagger.load(tagger)
     with watch_stages(enabled=not as_json) as show:
-        table = count_words(data, out, OnnxTagger.load(tagger), show)
+        table = count_words(data, out, chosen, described, show)
     entries, words = len(table.words), int(table.counts.sum())
     if as_json:
         print_json({"path": str(out), "entries": entries, "words": words})

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from numpy.random import Generator
 
+from sottovoce.cloud import language
 from sottovoce.cloud.tagger.treebanks import TAG_ID, Sentence
 from sottovoce.edge import identifiers, words
 
@@ -19,6 +20,8 @@ _NO_FULL_STOP = 0.15
 _OTHER_NUMBERS = 0.3
 _LONGEST_PASSAGE = 8
 _PUNCT = 1 << TAG_ID["PUNCT"]
+_CLITICS = language.load("en").clitics
+"""Both treebanks are English."""
 
 
 def passages(sentences: Sequence[Sentence], random: Generator) -> Iterator[Sentence]:
@@ -56,9 +59,9 @@ def _change(sentence: Sentence, random: Generator) -> Sentence:
     return Sentence(tuple(w for w, _ in pairs), tuple(a for _, a in pairs), sentence.document)
 
 
-def cut(word: str, allowed: int) -> list[tuple[str, int]]:
+def cut(word: str, allowed: int, clitics: Sequence[str] = _CLITICS) -> list[tuple[str, int]]:
     """A treebank's word as the device would cut it: "Mr." -> "Mr", "."; with the tags allowed."""
-    pieces = [] if word.isalpha() else words.split(word)
+    pieces = [] if word.isalpha() else words.split(word, clitics)
     if len(pieces) < 2 or allowed == _PUNCT:
         return [(word, allowed)]
     return [(p.text, _PUNCT if p.kind is words.Kind.PUNCTUATION else allowed) for p in pieces]

@@ -10,7 +10,7 @@ import gzip
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -52,7 +52,14 @@ class _Token:
 
 
 def read_conllu(path: Path) -> list[Sentence]:
-    """Sentences of a gzip CoNLL-U file, one tag a word. Raises InvalidInput where there is none."""
+    """Sentences of a CoNLL-U file, gzip or not, one tag a word.
+
+    A contraction that is more than its words put together ("im" for "in dem") counts as one word,
+    with the tag of the first.
+
+    Raises:
+        InvalidInput: there is no such file.
+    """
     return [
         Sentence(
             tuple(token.form for token in tokens),
@@ -108,6 +115,7 @@ def _bits(tags: Iterable[str]) -> int:
 
 def _conllu(path: Path) -> Iterator[tuple[str, Sequence[_Token]]]:
     document, tokens = "", list[_Token]()
+    contraction, begin, end = "", 0, ""
     for line in _lines(path):
         if line.startswith("# newdoc"):
             document = line.partition("=")[2].strip()
@@ -116,9 +124,15 @@ def _conllu(path: Path) -> Iterator[tuple[str, Sequence[_Token]]]:
             tokens = []
         elif line and line[0] != "#":
             fields = line.split("\t")
-            # "1-2" holds a contraction whose words follow, "1.1" a word that was left out.
-            if fields[0].isdigit():
+            number, _, last = fields[0].partition("-")
+            if last:  # "1-2" holds a contraction whose words follow
+                contraction, begin, end = fields[1], len(tokens), last
+            elif number.isdigit():  # "1.1" is a word that was left out
                 tokens.append(_Token(fields[1], fields[3], fields[4]))
+            if number == end:
+                if "".join(token.form for token in tokens[begin:]) != contraction:
+                    tokens[begin:] = [replace(tokens[begin], form=contraction)]
+                end = ""
     if tokens:
         yield document, tokens
 
@@ -130,6 +144,7 @@ def _lines(path: Path) -> Iterator[str]:
             fix="name the data folder with --data; the model card says what it holds",
             subject="data",
         )
-    with gzip.open(path, "rt", encoding="utf-8") as file:
+    opened = gzip.open if path.suffix == ".gz" else open
+    with opened(path, "rt", encoding="utf-8") as file:
         for line in file:
             yield line.rstrip("\n")

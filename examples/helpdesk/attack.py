@@ -13,7 +13,8 @@ from pathlib import Path
 from sottovoce.cloud.attack import WordMapAttack
 from sottovoce.cloud.frequencies import load
 from sottovoce.edge.bundle import Bundle
-from sottovoce.edge.privatizer import Privatizer, Setting
+from sottovoce.edge.privatizer import Privatizer
+from sottovoce.edge.release import Setting
 from sottovoce.edge.tagger import OnnxTagger
 
 __all__ = ["Recovered", "run"]

@@ -14,7 +14,7 @@ from sottovoce.edge.courier import Courier
 from sottovoce.edge.customize import Defaults, Intake
 from sottovoce.edge.errors import InvalidInput, NotFound, NotReady, Unavailable
 from sottovoce.edge.predict import WINDOW
-from sottovoce.edge.privatizer import Setting
+from sottovoce.edge.release import Setting
 from sottovoce.edge.tagger import Tagger
 from sottovoce.v1 import edge_agent_pb2 as agent
 

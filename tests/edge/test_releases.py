@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sottovoce.edge.errors import InvalidInput, NotFound, QuotaExceeded
-from sottovoce.edge.privatizer import Setting
+from sottovoce.edge.release import Setting
 from sottovoce.edge.releases import resolve
 from sottovoce.edge.tagger import Tagger
 from sottovoce.v1 import edge_agent_pb2 as agent

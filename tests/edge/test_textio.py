@@ -13,8 +13,9 @@ def test_decodes_what_utf8_encodes(text: str) -> None:
     assert textio.decode(text.encode(), "f") == text.removeprefix("\ufeff")
 
 
-def test_drops_a_byte_order_mark() -> None:
+def test_drops_a_byte_order_mark_where_the_file_begins() -> None:
     assert textio.decode(b"\xef\xbb\xbfhello", "f") == "hello"
+    assert textio.decode(b"\xef\xbb\xbfhello", "f", begins=False) == "\ufeffhello"
 
 
 @pytest.mark.parametrize(

@@ -22,9 +22,9 @@ from sottovoce.edge import labels, plain_tokens
 from sottovoce.edge.engine import Engine, Opened
 from sottovoce.edge.errors import InvalidInput, SottovoceError
 from sottovoce.edge.ledger import Ledger
-from sottovoce.edge.noise import secure_random
+from sottovoce.edge.noise import SecureRandom
 from sottovoce.edge.outbox import Outbox, outbox_place
-from sottovoce.edge.privatizer import Setting
+from sottovoce.edge.release import Setting
 from sottovoce.edge.releases import Releases, resolve
 from sottovoce.edge.store import Store
 from sottovoce.v1 import edge_agent_pb2 as agent
@@ -169,7 +169,7 @@ class Intake:
             _check_example(sequence, example)
             seen[example.label] += 1
             try:
-                response, charge = self._releases.make(opened.privatizer, example.text, setting)
+                release = opened.privatizer.release(example.text, setting)
             except InvalidInput as error:
                 raise InvalidInput(
                     f"example {sequence + 1}: {error.problem}", fix=error.fix, subject="text"
@@ -179,18 +179,19 @@ class Intake:
                 example_id=secrets.token_hex(16), label=example.label
             )
             if count:
-                ids = plain_tokens.draw(opened.bundle, count, setting.policy, secure_random())
-                released = opened.privatizer.release_plain_tokens(ids, setting)
+                ids = plain_tokens.draw(opened.bundle, count, setting.policy, SecureRandom())
                 waiting.plain_token_ids.extend(ids)
-                waiting.released_plain_tokens.extend(released)
+                waiting.released_plain_tokens.extend(
+                    opened.privatizer.release_plain_tokens(ids, setting)
+                )
             seal = self._store.seal
             rows.append(
                 (
                     identity,
                     sequence,
                     key,
-                    self._releases.sealed(response, key),
-                    charge,
+                    self._releases.sealed(release, key),
+                    release.charge,
                     seal.name(b"labelled", example.text.encode(), example.label.encode()),
                     seal.seal(waiting.SerializeToString(), _staged_place(identity, sequence)),
                 )
@@ -222,7 +223,7 @@ class Intake:
                 charges.append(charge)
             plain = seal.unseal(sealed, _staged_place(identity, sequence))
             example = training.PrivatizedExample.FromString(plain)
-            example.released_text = self._releases.released_text(kept, key)
+            example.released_text = self._releases.unsealed(kept, key).text
             if epsilon:
                 # Keyed chance, not a fresh draw: the same example, asked again, gives the same
                 # answer, so that repeated customisations average nothing out.

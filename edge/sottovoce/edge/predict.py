@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from sottovoce.edge.cloud import Cloud
 from sottovoce.edge.errors import InvalidInput, SottovoceError
 from sottovoce.edge.outbox import Outbox
-from sottovoce.edge.privatizer import Setting
+from sottovoce.edge.release import Setting
 from sottovoce.edge.releases import Releases, resolve
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import inference_pb2 as inference

@@ -4,104 +4,42 @@ Why it is here: text -> words -> tags -> vectors -> noise -> words -> text, each
 its own, and here their order. Decisions that may look at the true word (is it protected, within
 which class may it move) are all taken before the noise. After it, `_nearest` sees noisy vectors and
 class names only. What comes back is written into the gaps of the document, white space and
-punctuation untouched.
+punctuation untouched. A document goes through in windows, so that memory does not grow with it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from itertools import islice
 
 import numpy as np
-from numpy.random import Generator
 from numpy.typing import NDArray
 
 from sottovoce.edge import casing, identifiers
 from sottovoce.edge.bundle import ANY, Bundle
 from sottovoce.edge.errors import InvalidInput, NotFound
 from sottovoce.edge.mechanisms import MECHANISMS, PCT2T, T2T, Mechanism
-from sottovoce.edge.noise import Floats2d, secure_random
+from sottovoce.edge.noise import Floats2d, Random, SecureRandom
+from sottovoce.edge.release import IDENTIFIER, PUNCTUATION, Draft, Release, Setting
 from sottovoce.edge.search import Search
-from sottovoce.edge.tagger import Tagger
+from sottovoce.edge.tagger import Tagger, Tags
 from sottovoce.edge.textio import check_text
 from sottovoce.edge.vectors import OUT_OF_VOCABULARY, Vectors
-from sottovoce.edge.words import Kind, Word, split
+from sottovoce.edge.words import Kind, Word, each
 
-__all__ = ["LONGEST_WORD", "Privatizer", "Release", "Setting", "WordRelease"]
+__all__ = ["LONGEST_WORD", "STAGES", "WINDOW", "Privatizer"]
 
 LONGEST_WORD = 4_096
 """Code points a word or identifier may have."""
 
-WINDOW = 4_096
-"""Words looked up, perturbed and searched at once: bounds the memory of a long document."""
+WINDOW = 512
+"""Words tagged, looked up, perturbed and searched at once: bounds the memory of a long document."""
+
+STAGES = ("words", "tags", "vectors", "noise", "search", "text")
+"""What a text goes through, in this order, window after window."""
 
 _PUNCT = "PUNCT"
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """How to privatise: names that the bundle's manifest resolves.
-
-    Attributes:
-        level: a calibrated protection level.
-        mechanism: a versioned name.
-        policy: which parts of speech `pct2t.v1` replaces.
-    """
-
-    level: str = "balanced"
-    mechanism: str = PCT2T.name
-    policy: str = "default"
-
-
-@dataclass(frozen=True, slots=True)
-class WordRelease:
-    """One word and what became of it. For the device only: it shows what was replaced.
-
-    Attributes:
-        start, end: code points, ``document[start:end]`` is the word.
-        released_start, released_end: the same in the released text.
-        tag: part of speech, or "IDENTIFIER" or "PUNCTUATION".
-        protected: whether noise was drawn for it, or, for an identifier, random characters.
-        replaced: whether the released word differs from the typed one.
-    """
-
-    start: int
-    end: int
-    released_start: int
-    released_end: int
-    tag: str
-    protected: bool
-    replaced: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Release:
-    """A released document; only ``text`` may leave the device.
-
-    Attributes:
-        text: the released text.
-        words: every word of the document, in order.
-        setting: what was asked for.
-        eta: the privacy parameter of the level.
-        bundle_id: the bundle that resolved it.
-        charge: what the ledger is to be charged, eta for each word that got noise.
-    """
-
-    text: str
-    words: tuple[WordRelease, ...]
-    setting: Setting
-    eta: float
-    bundle_id: str
-    charge: float
-
-
-class _Output(NamedTuple):
-    """What takes the place of a word."""
-
-    text: str
-    tag: str
-    protected: bool
 
 
 class Privatizer:
@@ -111,15 +49,25 @@ class Privatizer:
         bundle: the words, their space, the calibrated levels.
         tagger: names parts of speech.
         unsure_below: a word whose tag is less probable than this is protected whatever its tag.
+        stage: entered with the name of each of `STAGES` while it runs, for measurements.
     """
 
-    def __init__(self, bundle: Bundle, tagger: Tagger, *, unsure_below: float = 0.7) -> None:
+    def __init__(
+        self,
+        bundle: Bundle,
+        tagger: Tagger,
+        *,
+        unsure_below: float = 0.7,
+        stage: Callable[[str], AbstractContextManager[object]] = nullcontext,
+    ) -> None:
         self._bundle = bundle
         self._tagger = tagger
         self._unsure_below = unsure_below
+        self._stage = stage
         self._vectors = Vectors(bundle)
         self._search = Search(bundle)
         self._listed = bundle.words
+        self._names = (*tagger.tagset, IDENTIFIER, PUNCTUATION)
 
     def check(self, setting: Setting) -> Mechanism:
         """The mechanism that ``setting`` means.
@@ -140,8 +88,8 @@ class Privatizer:
             return T2T(eta)
         return PCT2T(eta, manifest.policies[setting.policy])
 
-    def release(self, document: str, setting: Setting, random: Generator | None = None) -> Release:
-        """Privatises one document, with noise of its own key.
+    def release(self, document: str, setting: Setting, random: Random | None = None) -> Release:
+        """Privatises one document, with noise of its own.
 
         Replaced are: words of the parts of speech the setting names; words that are not in the
         list, or not exactly as listed but for their case; words whose tag is unsure or contradicts
@@ -158,25 +106,30 @@ class Privatizer:
         """
         mechanism = self.check(setting)
         check_text(document)
-        words = split(document, self._bundle.manifest.clitics)
-        _check_lengths(words)
-        outputs = list(self._outputs(words, mechanism, random or secure_random()))
-        text, released = _put_together(document, words, outputs)
-        with_noise = sum(
-            output.protected and word.kind is Kind.WORD
-            for word, output in zip(words, outputs, strict=True)
-        )
+        stream = random or SecureRandom()
+        clitics = self._bundle.manifest.clitics
+        draft = Draft(document)
+        with_noise = 0
+        for words, tags in self._tagged(each(document, clitics)):
+            outputs, noisy = self._outputs(words, tags, mechanism, stream)
+            with self._stage("text"):
+                draft.write(words, outputs)
+            with_noise += noisy
         return Release(
-            text=text,
-            words=released,
+            text=draft.text(),
+            document=document,
             setting=setting,
             eta=mechanism.eta,
             bundle_id=self._bundle.id,
             charge=mechanism.charge(with_noise),
+            tags=self._names,
+            clitics=clitics,
+            lengths=draft.lengths,
+            marks=draft.marks,
         )
 
     def release_plain_tokens(
-        self, ids: Sequence[int], setting: Setting, random: Generator | None = None
+        self, ids: Sequence[int], setting: Setting, random: Random | None = None
     ) -> list[str]:
         """Privatises plain tokens, so that they look like the text they precede.
 
@@ -202,58 +155,71 @@ class Privatizer:
             name = mechanism.word_class(tag, False)
             if name in self._bundle.manifest.classes:
                 names[np.isin(places, self._bundle.class_members(name))] = name
-        classes = [self._search.known_class(name) for name in names]
-        noisy = mechanism.perturb(self._bundle.space[places], random or secure_random())
-        return [self._listed[word] for word in self._nearest(classes, noisy)]
+        noisy = mechanism.perturb(self._bundle.space[places], random or SecureRandom())
+        return [self._listed[word] for word in self._nearest(names.tolist(), noisy)]
+
+    def _tagged(self, words: Iterable[Word]) -> Iterator[tuple[list[Word], Tags]]:
+        """Windows of words and their tags, as if the whole document had been tagged at once."""
+        stream = iter(words)
+        reach = self._tagger.reach
+        before: list[Word] = []
+        with self._stage("words"):
+            window = list(islice(stream, WINDOW))
+        while window:
+            with self._stage("words"):
+                _check_lengths(window)
+                after = list(islice(stream, max(WINDOW, reach)))
+            with self._stage("tags"):
+                seen = [word.text for word in (*before, *window, *after[:reach])]
+                tags = self._tagger.tag(seen)
+            own = slice(len(before), len(before) + len(window))
+            yield window, Tags(tags.ids[own], tags.confidence[own])
+            before, window = window[-reach:] if reach else [], after
 
     def _outputs(
-        self, words: Sequence[Word], mechanism: Mechanism, random: Generator
-    ) -> Iterator[_Output]:
-        """What takes the place of each word, window by window."""
-        tags = self._tagger.tag([word.text for word in words])
-        tagset = self._tagger.tagset
-        # A form that is no punctuation but is tagged as such is a contradiction, hence covered.
-        covered = np.array([mechanism.protects(tag) or tag == _PUNCT for tag in tagset])
-        must = covered[tags.ids] | ~(tags.confidence >= self._unsure_below)
-        for start in range(0, len(words), WINDOW):
-            window = slice(start, start + WINDOW)
-            names = [tagset[tag] for tag in tags.ids[window].tolist()]
-            yield from self._window(words[window], names, must[window], mechanism, random)
+        self, words: Sequence[Word], tags: Tags, mechanism: Mechanism, random: Random
+    ) -> tuple[list[tuple[str, int, bool]], int]:
+        """What takes the place of each word, as `Draft.write` wants it; how many got noise."""
+        names, numbers = self._tagger.tagset, tags.ids.tolist()
+        with self._stage("vectors"):
+            free = [place for place, word in enumerate(words) if word.kind is Kind.WORD]
+            vectors, ids = self._vectors.lookup([words[place].text for place in free])
+            chosen = self._must_go(tags, mechanism)[free]
+            for number in np.flatnonzero(~chosen).tolist():
+                chosen[number] = not self._passes(words[free[number]].text, int(ids[number]))
+            protected = [free[number] for number in np.flatnonzero(chosen).tolist()]
+            classes = [
+                mechanism.word_class(names[numbers[place]], words[place].clitic)
+                for place in protected
+            ]
+        with self._stage("noise"):
+            noisy = mechanism.perturb(vectors[chosen], random)
+        with self._stage("search"):
+            found = self._nearest(classes, noisy).tolist()
+        with self._stage("text"):
+            replacements = dict(zip(protected, found, strict=True))
+            outputs: list[tuple[str, int, bool]] = []
+            for place, word in enumerate(words):
+                if place in replacements:
+                    listed = self._listed[replacements[place]]
+                    cased = casing.apply(casing.shape(word.text), listed)
+                    outputs.append((cased, numbers[place], True))
+                elif word.kind is Kind.IDENTIFIER:
+                    replaced = identifiers.replace(word.text, random)
+                    outputs.append((replaced, len(names), True))
+                elif word.kind is Kind.PUNCTUATION:
+                    outputs.append((word.text, len(names) + 1, False))
+                else:
+                    outputs.append((word.text, numbers[place], False))
+        return outputs, len(protected)
 
-    def _window(
-        self,
-        words: Sequence[Word],
-        tags: Sequence[str],
-        must: NDArray[np.bool_],
-        mechanism: Mechanism,
-        random: Generator,
-    ) -> Iterator[_Output]:
-        free = [place for place, word in enumerate(words) if word.kind is Kind.WORD]
-        vectors, ids = self._vectors.lookup([words[place].text for place in free])
-        chosen = np.array(
-            [
-                must[place] or not self._passes(words[place].text, number)
-                for place, number in zip(free, ids.tolist(), strict=True)
-            ],
-            np.bool_,
-        )
-        protected = [place for place, choice in zip(free, chosen, strict=True) if choice]
-        classes = [
-            self._search.known_class(mechanism.word_class(tags[place], words[place].clitic))
-            for place in protected
-        ]
-        found = self._nearest(classes, mechanism.perturb(vectors[chosen], random))
-        replacements = dict(zip(protected, found.tolist(), strict=True))
-        for place, (word, tag) in enumerate(zip(words, tags, strict=True)):
-            if word.kind is Kind.IDENTIFIER:
-                yield _Output(identifiers.replace(word.text, random), "IDENTIFIER", True)
-            elif word.kind is Kind.PUNCTUATION:
-                yield _Output(word.text, "PUNCTUATION", False)
-            elif place in replacements:
-                listed = self._listed[replacements[place]]
-                yield _Output(casing.apply(casing.shape(word.text), listed), tag, True)
-            else:
-                yield _Output(word.text, tag, False)
+    def _must_go(self, tags: Tags, mechanism: Mechanism) -> NDArray[np.bool_]:
+        """Which words are protected for their tag, whatever their form: Bools1d (words,)."""
+        # A form that is no punctuation but is tagged as such is a contradiction, hence covered.
+        tagset = self._tagger.tagset
+        covered = np.array([mechanism.protects(tag) or tag == _PUNCT for tag in tagset])
+        must: NDArray[np.bool_] = covered[tags.ids] | ~(tags.confidence >= self._unsure_below)
+        return must
 
     def _passes(self, text: str, number: int) -> bool:
         """Whether an uncovered word may stay: listed, and typed as listed but for its case.
@@ -272,7 +238,7 @@ class Privatizer:
         for place, name in enumerate(classes):
             places.setdefault(name, []).append(place)
         for name, where in places.items():
-            found[where] = self._search.nearest(name, noisy[where])
+            found[where] = self._search.nearest(self._search.known_class(name), noisy[where])
         return found
 
 
@@ -285,32 +251,3 @@ def _check_lengths(words: Sequence[Word]) -> None:
                 fix="take encoded or binary content out of the text",
                 subject="text",
             )
-
-
-def _put_together(
-    document: str, words: Sequence[Word], outputs: Sequence[_Output]
-) -> tuple[str, tuple[WordRelease, ...]]:
-    """The released text and the report on it; the gaps between words are copied."""
-    pieces: list[str] = []
-    released: list[WordRelease] = []
-    done = length = 0
-    for word, output in zip(words, outputs, strict=True):
-        gap = document[done : word.start]
-        pieces += (gap, output.text)
-        begin = length + len(gap)
-        done, length = word.end, begin + len(output.text)
-        released.append(
-            WordRelease(
-                start=word.start,
-                end=word.end,
-                released_start=begin,
-                released_end=length,
-                tag=output.tag,
-                protected=output.protected,
-                # The one comparison of output and input. Nothing depends on it: it is reported to
-                # the owner of the text, on the device.
-                replaced=output.text != word.text,
-            )
-        )
-    pieces.append(document[done:])
-    return "".join(pieces), tuple(released)

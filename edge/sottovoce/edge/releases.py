@@ -8,10 +8,12 @@ the release is given out: no crash can lose a release that someone has seen, nor
 from __future__ import annotations
 
 import sqlite3
+import zlib
 
 from sottovoce.edge.engine import Engine
+from sottovoce.edge.errors import DataLoss
 from sottovoce.edge.ledger import Ledger
-from sottovoce.edge.privatizer import Privatizer, Release, Setting
+from sottovoce.edge.release import Release, Setting
 from sottovoce.edge.store import Store
 from sottovoce.v1 import edge_agent_pb2
 
@@ -27,8 +29,8 @@ def resolve(options: edge_agent_pb2.PrivacyOptions, default: Setting) -> Setting
     )
 
 
-def to_response(release: Release) -> edge_agent_pb2.PrivatizeResponse:
-    """The release as it is remembered and told to apps on the device."""
+def to_response(release: Release, *, words: bool) -> edge_agent_pb2.PrivatizeResponse:
+    """The release as it is told to apps on the device, with a report on its words or without."""
     return edge_agent_pb2.PrivatizeResponse(
         text=release.text,
         words=[
@@ -41,8 +43,10 @@ def to_response(release: Release) -> edge_agent_pb2.PrivatizeResponse:
                 protected=word.protected,
                 replaced=word.replaced,
             )
-            for word in release.words
-        ],
+            for word in release.each_word()
+        ]
+        if words
+        else (),
         level=release.setting.level,
         mechanism=release.setting.mechanism,
         eta=release.eta,
@@ -58,7 +62,7 @@ class Releases:
         self._store = store
         self._ledger = ledger
 
-    def release(self, document: str, setting: Setting) -> edge_agent_pb2.PrivatizeResponse:
+    def release(self, document: str, setting: Setting) -> Release:
         """The release of `document`, made now or remembered.
 
         Raises:
@@ -69,21 +73,14 @@ class Releases:
         key = self.key(document, setting, opened.bundle.id)
         remembered = self._store.rows("SELECT sealed FROM releases WHERE key = ?", key)
         if remembered:
-            return self._unsealed(remembered[0][0], key)
-        response, charge = self.make(opened.privatizer, document, setting)
-        sealed = self.sealed(response, key)
+            return self.unsealed(remembered[0][0], key, document)
+        release = opened.privatizer.release(document, setting)
+        sealed = self.sealed(release, key)
         with self._store.transaction() as transaction:
             kept = self.remember(transaction, key, sealed)
             if kept == sealed:
-                self._ledger.charge(transaction, charge, 1)
-        return response if kept == sealed else self._unsealed(kept, key)
-
-    def make(
-        self, privatizer: Privatizer, document: str, setting: Setting
-    ) -> tuple[edge_agent_pb2.PrivatizeResponse, float]:
-        """A fresh release and its charge. Not to be given out before it is remembered."""
-        release = privatizer.release(document, setting)
-        return to_response(release), release.charge
+                self._ledger.charge(transaction, release.charge, 1)
+        return release if kept == sealed else self.unsealed(kept, key, document)
 
     def key(self, document: str, setting: Setting, bundle_id: str) -> bytes:
         """What the release of `document` is remembered under."""
@@ -97,9 +94,9 @@ class Releases:
         )
         return self._store.seal.name(b"release", *(part.encode() for part in parts))
 
-    def sealed(self, response: edge_agent_pb2.PrivatizeResponse, key: bytes) -> bytes:
-        """`response` encrypted for its place in the memo."""
-        return self._store.seal.seal(response.SerializeToString(), b"release" + key)
+    def sealed(self, release: Release, key: bytes) -> bytes:
+        """`release` encrypted for its place in the memo."""
+        return self._store.seal.seal(release.pack(), b"release" + key)
 
     def remember(self, transaction: sqlite3.Connection, key: bytes, sealed: bytes) -> bytes:
         """Stores `sealed` unless something is stored under `key`; returns what is stored."""
@@ -109,10 +106,14 @@ class Releases:
         ).fetchone()
         return bytes(kept)
 
-    def _unsealed(self, sealed: bytes, key: bytes) -> edge_agent_pb2.PrivatizeResponse:
-        plain = self._store.seal.unseal(sealed, b"release" + key)
-        return edge_agent_pb2.PrivatizeResponse.FromString(plain)
-
-    def released_text(self, sealed: bytes, key: bytes) -> str:
-        """The text of a release as `remember` returned it."""
-        return self._unsealed(sealed, key).text
+    def unsealed(self, sealed: bytes, key: bytes, document: str = "") -> Release:
+        """A release as `remember` returned it; without its document it cannot tell its words."""
+        packed = self._store.seal.unseal(sealed, b"release" + key)
+        try:
+            return Release.unpack(packed, document)
+        except (ValueError, KeyError, TypeError, zlib.error) as error:
+            raise DataLoss(
+                "a remembered release cannot be read",
+                fix="move the agent's state away to start afresh",
+                subject="state",
+            ) from error

@@ -27,6 +27,8 @@ class SpacyTagger:
     """
 
     tagset: tuple[str, ...] = UPOS
+    reach = 16
+    """As far as the networks of spaCy's own pipelines see, and some more."""
 
     def __init__(self, pipeline_name: str) -> None:
         """Loads the pipeline named, or in the folder named, `pipeline_name`.
@@ -50,6 +52,8 @@ class SpacyTagger:
                 fix=f"run `python -m spacy download {pipeline_name}`, or name an installed one",
                 subject="tagger",
             ) from error
+        self.language: str = self._pipeline.lang
+        """BCP 47 code of the language it tags."""
 
     def tag(self, words: Sequence[str]) -> Tags:
         """See `Tagger.tag`; documents longer than 2,000 words are tagged in parts."""

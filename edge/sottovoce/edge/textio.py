@@ -16,24 +16,26 @@ LARGEST_TEXT = 1 << 20
 _TEXT = "text"
 
 
-def decode(data: bytes, name: str) -> str:
+def decode(data: bytes, name: str, *, begins: bool = True) -> str:
     """``data`` as text; a byte-order mark at the start is dropped.
 
     Args:
         data: what was read.
         name: where it came from, for the message ("notes.txt").
+        begins: whether it is the beginning of a file; later on U+FEFF is a character like others.
 
     Raises:
         InvalidInput: not UTF-8; the message gives the offset of the first wrong byte.
     """
     try:
-        return data.decode("utf-8").removeprefix("\ufeff")
+        text = data.decode("utf-8")
     except UnicodeDecodeError as error:
         raise InvalidInput(
             f"{name} is not UTF-8: byte {error.start} cannot be decoded",
             fix="convert it with `iconv -f ENCODING -t UTF-8`",
             subject=_TEXT,
         ) from None  # the cause would quote the text
+    return text.removeprefix("\ufeff") if begins else text
 
 
 def check_text(text: str) -> None:

@@ -1,9 +1,10 @@
 """Cuts a document into words so that nothing is lost and nothing is overlooked.
 
 Why it is here: every later step decides word by word what may leave the device. Words are cut the
-way Universal Dependencies cuts English (she|'ll, do|n't), because the tagger learned from it, but
-hyphenated words fall apart, because vocabularies of language models hold the parts. Between two
-words there is white space and nothing else, so a document can be put together again exactly.
+way Universal Dependencies does, because the taggers learned from it, with the endings it cuts off
+(she|'ll, do|n't) given by the bundle; but hyphenated words fall apart, because vocabularies of
+language models hold the parts. Between two words there is white space and nothing else, so a
+document can be put together again exactly.
 """
 
 import enum
@@ -11,12 +12,8 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from sottovoce.edge import identifiers
-
-ENGLISH_CLITICS: Final = ("n't", "'s", "'ll", "'re", "'ve", "'d", "'m")
-"""Endings that are words of their own, in small letters, with the typewriter's apostrophe."""
 
 
 class Kind(enum.Enum):
@@ -81,34 +78,35 @@ _TOKEN = re.compile(
 )
 
 
-def split(document: str, clitics: Sequence[str] = ENGLISH_CLITICS) -> list[Word]:
+def split(document: str, clitics: Sequence[str] = ()) -> list[Word]:
     """The words of `document` in order; all that lies between them is white space.
 
     White space is what `str.isspace` says. `clitics` are endings in small letters that are cut off
     as words of their own; both ' and ’ match an apostrophe in them. Any `str` is accepted, lone
     surrogates included. Time grows linearly with the text.
 
-    >>> [word.text for word in split("She'll pay £1,200.50 to well-known Bo.")]
+    >>> [word.text for word in split("She'll pay £1,200.50 to well-known Bo.", ["'ll"])]
     ['She', "'ll", 'pay', '£1,200.50', 'to', 'well', '-', 'known', 'Bo', '.']
     """
-    classes = document.translate(_classes)
-    words: list[Word] = []
+    return list(each(document, clitics))
+
+
+def each(document: str, clitics: Sequence[str] = ()) -> Iterator[Word]:
+    """The same words one by one, for documents whose words would fill the memory."""
     done = 0
     for start, end in identifiers.find(document):
-        words += _scan(document, classes, done, start, clitics)
-        words.append(Word(document[start:end], start, end, Kind.IDENTIFIER))
+        yield from _scan(document, done, start, clitics)
+        yield Word(document[start:end], start, end, Kind.IDENTIFIER)
         done = end
-    words += _scan(document, classes, done, len(document), clitics)
-    return words
+    yield from _scan(document, done, len(document), clitics)
 
 
-def _scan(
-    document: str, classes: str, start: int, end: int, clitics: Sequence[str]
-) -> Iterator[Word]:
+def _scan(document: str, start: int, end: int, clitics: Sequence[str]) -> Iterator[Word]:
+    classes = document[start:end].translate(_classes)
     position = start
-    while token := _TOKEN.search(classes, position, end):  # what it skips is white space
-        position = token.end()
-        first, text = token.start(), document[token.start() : position]
+    while token := _TOKEN.search(classes, position - start):  # what it skips is white space
+        first, position = start + token.start(), start + token.end()
+        text = document[first:position]
         match token.lastgroup:
             case "word":
                 yield from _without_clitics(text, first, clitics)

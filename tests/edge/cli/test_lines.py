@@ -13,9 +13,9 @@ from sottovoce.edge.textio import LARGEST_TEXT
 
 def test_only_the_line_feed_is_taken_off(tmp_path: Path) -> None:
     file = tmp_path / "in"
-    file.write_bytes("\ufeffone \r\n\n\tzwei ü\x0b\u2028x\nlast".encode())
+    file.write_bytes("\ufeffone \r\n\n\tzwei ü\x0b\u2028x\n\ufefflast".encode())
     lines = list(read_lines(file))
-    assert [line.text for line in lines] == ["one \r", "", "\tzwei ü\x0b\u2028x", "last"]
+    assert [line.text for line in lines] == ["one \r", "", "\tzwei ü\x0b\u2028x", "\ufefflast"]
     assert [line.place for line in lines] == [f"{file}, line {n}" for n in (1, 2, 3, 4)]
 
 

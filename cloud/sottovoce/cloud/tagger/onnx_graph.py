@@ -41,6 +41,15 @@ class _Graph:
         as_float = self.add("Cast", stored, out=f"{name}.float", to=TensorProto.FLOAT)
         return self.add("Mul", as_float, scales, out=f"{name}.scaled")
 
+    def lookup(self, name: str, rows: Tensor, ids: str) -> str:
+        """Rows of a table of bytes, turned back after the look-up: the table is never unpacked."""
+        whole, scale = _rounded(_array(rows))
+        found = self.add("Gather", self.constant(f"{name}.whole", whole), ids, out=f"{name}.found")
+        scales = self.constant(f"{name}.scale", scale[:, None])
+        by = self.add("Gather", scales, ids, out=f"{name}.by")
+        as_float = self.add("Cast", found, out=f"{name}.float", to=TensorProto.FLOAT)
+        return self.add("Mul", as_float, by, out=f"{name}.scaled")
+
     def linear(self, name: str, layer: nn.Module, state: str) -> str:
         assert isinstance(layer, nn.Linear)
         weight = self.weight(name, layer.weight, transposed=True)
@@ -65,8 +74,7 @@ def to_onnx(network: Network) -> bytes:
     """The graph: `rows` int32 (n_words, features * HASHES) -> `logits` float32 (n_words, tags)."""
     graph = _Graph()
     n_features, width = len(network.size.rows), network.size.feature_width
-    table = graph.weight("table", network.table.weight)
-    looked_up = graph.add("Gather", table, "rows", out="looked_up")  # (n, F * HASHES, width)
+    looked_up = graph.lookup("table", network.table.weight, "rows")  # (n, F * HASHES, width)
     by_hash = graph.constant("by_hash", np.array([-1, n_features, HASHES * width]))
     flat = graph.constant("flat", np.array([-1, n_features * width]))
     state = graph.add("Reshape", looked_up, by_hash, out="apart")

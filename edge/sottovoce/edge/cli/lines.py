@@ -48,7 +48,7 @@ def read_lines(source: Path | None, doing: str = "privatising") -> Iterator[Line
                     fix="put one text on a line, each at most 1 MiB",
                     subject="text",
                 )
-            yield Line(decode(data, place).removesuffix("\n"), place)
+            yield Line(decode(data, place, begins=number == 1).removesuffix("\n"), place)
             progress.advance(task, len(data))
         if number == 0:
             raise InvalidInput(f"{name} is empty", fix="give one text a line", subject="text")

@@ -56,7 +56,7 @@ def _released(
     privatizer: Backend, line: Line, options: agent.PrivacyOptions, *, as_json: bool
 ) -> str:
     if line.text and not line.text.isspace():
-        request = agent.PrivatizeRequest(text=line.text, privacy=options)
+        request = agent.PrivatizeRequest(text=line.text, privacy=options, words=as_json)
         try:
             response = privatizer.privatize(request)
         except SottovoceError as error:

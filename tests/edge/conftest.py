@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
 
 from sottovoce.edge import bundle as bundles
+from sottovoce.edge import pieces
 from sottovoce.edge.bundle import Bundle
 from sottovoce.edge.privatizer import Privatizer
 from sottovoce.edge.tagger import UPOS, OnnxTagger, Tags
@@ -65,6 +66,7 @@ class LexiconTagger:
     """Tags by a word list: a noun unless listed otherwise, and never sure of one word."""
 
     tagset = UPOS
+    reach = 0
 
     def __init__(self) -> None:
         listed = [*LEXICON.items(), *UNLISTED.items(), *CLITICS.items()]
@@ -83,7 +85,11 @@ def write_small_bundle(folder: Path) -> None:
     random = np.random.default_rng(7)
     free = {tag: words.split() for tag, words in LEXICON.items()}
     hung = {tag: words.split() for tag, words in CLITICS.items()}
-    words = sorted({w for group in (*free.values(), *hung.values()) for w in group})
+    # Clitics last, as the format has it.
+    words = [
+        *sorted({w for group in free.values() for w in group}),
+        *sorted({w for group in hung.values() for w in group}),
+    ]
     number = {word: place for place, word in enumerate(words)}
     members = free | {tag + bundles.CLITIC: group for tag, group in hung.items()}
     members[bundles.ANY] = [w for group in free.values() for w in group]
@@ -93,11 +99,13 @@ def write_small_bundle(folder: Path) -> None:
     (folder / "words.txt").write_text("".join(f"{word}\n" for word in words), encoding="utf-8")
     space = random.standard_normal((len(words), DIMENSIONS)).astype(np.float32)
     space /= np.linalg.norm(space, axis=1, keepdims=True)
-    np.save(folder / "space.npy", space)
     tokenizer = _tokenizer(words)
     tokens = random.standard_normal((tokenizer.get_vocab_size(), DIMENSIONS))
     np.save(folder / "tokens.npy", tokens.astype(np.float32))
-    tokenizer.save(str(folder / "tokenizer.json"))
+    saved, lines = pieces.without_vocabulary(tokenizer.to_str())
+    assert lines is not None
+    (folder / "tokenizer.json").write_text(saved, encoding="utf-8")
+    (folder / pieces.VOCABULARY).write_text("".join(f"{t}\n" for t in lines), encoding="utf-8")
 
     classes, slices, offset = {}, [], 0
     for name, group in sorted(members.items()):
@@ -109,6 +117,7 @@ def write_small_bundle(folder: Path) -> None:
         slices.append(ids)
         offset += len(ids)
     np.save(folder / "members.npy", np.concatenate(slices))
+    np.save(folder / "rows.npy", space[np.concatenate(slices)])
 
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     levels = {name: _level(eta) for name, eta in (("strong", 4.0), ("balanced", 15.0))}
@@ -124,6 +133,7 @@ def write_small_bundle(folder: Path) -> None:
         classes=classes,
         calibration={"pct2t.v1": levels, "t2t.v1": levels},
         curve={"pct2t.v1": tuple(levels.values()), "t2t.v1": tuple(levels.values())},
+        embed={name: bundles.EmbedLevel(level.eta, 0.5) for name, level in levels.items()},
         files={
             str(path.relative_to(folder)): bundles.StoredFile(
                 path.stat().st_size, bundles.sha256(path)

@@ -33,7 +33,12 @@ def test_a_manifest_survives_the_round_trip(folder: Path) -> None:
 
 
 def test_arrays_are_read_only_maps(small_bundle: Bundle) -> None:
-    for array in (small_bundle.space, small_bundle.tokens, small_bundle.members):
+    for array in (
+        small_bundle.space,
+        small_bundle.tokens,
+        small_bundle.members,
+        small_bundle.rows,
+    ):
         assert isinstance(array, np.memmap)
         assert not array.flags.writeable
 
@@ -55,9 +60,9 @@ def test_no_bundle_says_how_to_get_one(tmp_path: Path, place: str) -> None:
 
 
 def test_a_truncated_file_is_found_without_hashing(folder: Path) -> None:
-    data = (folder / "space.npy").read_bytes()
-    (folder / "space.npy").write_bytes(data[:-1])
-    with pytest.raises(DataLoss, match=r"space\.npy is missing or truncated"):
+    data = (folder / "rows.npy").read_bytes()
+    (folder / "rows.npy").write_bytes(data[:-1])
+    with pytest.raises(DataLoss, match=r"rows\.npy is missing or truncated"):
         Bundle.open(folder)
 
 
@@ -68,13 +73,13 @@ def test_a_missing_file_is_found(folder: Path) -> None:
 
 
 def test_one_altered_byte_is_found_by_hashing(folder: Path) -> None:
-    data = bytearray((folder / "space.npy").read_bytes())
+    data = bytearray((folder / "rows.npy").read_bytes())
     data[-1] ^= 1
-    (folder / "space.npy").write_bytes(data)
+    (folder / "rows.npy").write_bytes(data)
     Bundle.open(folder)
-    with pytest.raises(DataLoss, match=r"space\.npy was altered") as caught:
+    with pytest.raises(DataLoss, match=r"rows\.npy was altered") as caught:
         Bundle.open(folder, verify=True)
-    assert caught.value.subject == "space.npy"
+    assert caught.value.subject == "rows.npy"
 
 
 def test_another_backbone_is_refused(small_bundle_folder: Path) -> None:
@@ -124,14 +129,14 @@ def test_a_manifest_without_a_field_is_data_loss(folder: Path, key: str) -> None
 
 def test_an_array_of_another_shape_is_data_loss(folder: Path) -> None:
     change_manifest(folder, dimensions=9)
-    with pytest.raises(DataLoss, match=r"space\.npy has the wrong shape"):
+    with pytest.raises(DataLoss, match=r"rows\.npy has the wrong shape"):
         Bundle.open(folder)
 
 
 def test_pickles_are_not_read(small_bundle_folder: Path, tmp_path: Path) -> None:
     manifest = Bundle.open(small_bundle_folder).manifest
-    np.save(tmp_path / "space.npy", np.array([{}], object), allow_pickle=True)
-    with pytest.raises(DataLoss, match=r"space\.npy is not an array"):
+    np.save(tmp_path / "rows.npy", np.array([{}], object), allow_pickle=True)
+    with pytest.raises(DataLoss, match=r"rows\.npy is not an array"):
         Bundle(tmp_path, manifest, "0")
 
 

@@ -88,12 +88,12 @@ def test_a_pull_that_gave_up_is_resumed_by_the_next(
 
 def test_altered_bytes_are_refused_and_removed(tmp_path: Path, small_bundle_folder: Path) -> None:
     with _pair(tmp_path, small_bundle_folder) as (server, config):
-        server.altered = "space.npy"
-        with pytest.raises(DataLoss, match=r"space\.npy") as caught:
+        server.altered = "rows.npy"
+        with pytest.raises(DataLoss, match=r"rows\.npy") as caught:
             _pull(config)
-        assert caught.value.subject == "space.npy"
+        assert caught.value.subject == "rows.npy"
         assert not config.bundle.current.exists()
-        assert not list(config.bundle.path.rglob("space.npy"))
+        assert not list(config.bundle.path.rglob("rows.npy"))
         server.altered = ""
         assert Bundle.open(_pull(config).folder, verify=True)
 
@@ -113,13 +113,13 @@ def test_a_bundle_damaged_later_is_mended_by_pulling_again(
 ) -> None:
     with _pair(tmp_path, small_bundle_folder) as (server, config):
         folder = _pull(config).folder
-        data = bytearray((folder / "space.npy").read_bytes())
+        data = bytearray((folder / "rows.npy").read_bytes())
         data[-1] ^= 1
-        (folder / "space.npy").write_bytes(data)
+        (folder / "rows.npy").write_bytes(data)
         server.fetched.clear()
         assert not _pull(config).up_to_date
         assert Bundle.open(config.bundle.current.resolve(), verify=True)
-        assert list(server.fetched) == ["space.npy"]
+        assert list(server.fetched) == ["rows.npy"]
 
 
 def test_a_manifest_that_is_not_its_own_id_is_refused(

@@ -13,6 +13,7 @@ from tokenizers import Tokenizer, models
 
 from sottovoce.edge.bundle import Bundle
 from sottovoce.edge.errors import DataLoss
+from sottovoce.edge.pieces import VOCABULARY
 from sottovoce.edge.vectors import Vectors
 
 
@@ -25,9 +26,9 @@ def test_a_listed_word_has_its_row(small_bundle: Bundle) -> None:
 def test_any_other_word_has_the_mean_of_its_tokens(small_bundle: Bundle) -> None:
     rows, ids = Vectors(small_bundle).lookup(["lake", "qzxvbk"])
     assert ids.tolist()[1] == -1
-    tokenizer = Tokenizer.from_file(str(small_bundle.tokenizer_file))
+    vocabulary = (small_bundle.folder / VOCABULARY).read_text().splitlines()
     pieces = ["q", "##z", "##x", "##v", "##b", "##k"]
-    mean = small_bundle.tokens[[tokenizer.token_to_id(piece) for piece in pieces]].mean(axis=0)
+    mean = small_bundle.tokens[[vocabulary.index(piece) for piece in pieces]].mean(axis=0)
     assert np.allclose(rows[1], mean / np.linalg.norm(mean), atol=1e-6)
 
 

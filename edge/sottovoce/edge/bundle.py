@@ -10,16 +10,22 @@ from __future__ import annotations
 
 import hashlib
 import json
+import mmap
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.edge.errors import BundleMismatch, DataLoss, NotFound, NotReady
+from sottovoce.edge.row_file import RowFile
+from sottovoce.edge.word_list import WordIds, WordList
+
+if TYPE_CHECKING:
+    from sottovoce.edge.pieces import Pieces
 
 __all__ = [
     "ANY",
@@ -28,6 +34,7 @@ __all__ = [
     "MANIFEST",
     "Backbone",
     "Bundle",
+    "EmbedLevel",
     "Level",
     "Manifest",
     "StoredFile",
@@ -65,9 +72,10 @@ class Backbone:
 class WordClass:
     """A list of words that replace one another.
 
-    ``offset`` and ``words`` slice ``members.npy``; ``index`` is a file path, or
-    None where exact search is used; ``recall`` is recall@1 by mechanism and
-    level, "pct2t.v1/strong" (1.0 for exact search).
+    ``offset`` and ``words`` slice ``members.npy`` and ``rows.npy``; ``index`` is
+    a file path, or None where exact search is used; ``recall`` is recall@1 by mechanism and
+    level, "pct2t.v1/strong" (1.0 for exact search), and ``kept_difference`` the
+    share of words released as they were, minus that under exact search (0.0).
     """
 
     offset: int
@@ -75,6 +83,7 @@ class WordClass:
     index: str | None
     ef: int
     recall: dict[str, float]
+    kept_difference: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +91,10 @@ class Level:
     """One calibrated protection level of a mechanism.
 
     Shares are of protected in-vocabulary words on running text: ``replaced``
-    overall, ``replaced_rare`` outside the 5,000 commonest. ``map_attack`` is the
-    success of the maximum-a-posteriori attacker who sees the noisy vector (an
-    upper bound for one who sees the released word, ``map_attack_word``).
+    overall, ``replaced_rare`` outside the 5,000 commonest, ``replaced_names`` of
+    proper nouns. ``map_attack`` is the success of the maximum-a-posteriori
+    attacker who sees the noisy vector (an upper bound for one who sees the
+    released word, ``map_attack_word``). What was not measured has the worst value.
     """
 
     eta: float
@@ -93,6 +103,22 @@ class Level:
     map_attack: float
     map_attack_rare: float
     map_attack_word: float
+    map_attack_word_rare: float = 1.0
+    replaced_names: float = 0.0
+    map_attack_names: float = 1.0
+    map_attack_word_names: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class EmbedLevel:
+    """One calibrated level of `token-embedding.v1`.
+
+    ``map_attack`` is the share of the tokens of running text that the maximum-a-posteriori attacker
+    on a noisy vector recovers.
+    """
+
+    eta: float
+    map_attack: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +145,8 @@ class Manifest:
     calibration: dict[str, dict[str, Level]]
     curve: dict[str, tuple[Level, ...]]
     files: dict[str, StoredFile]
+    embed: Mapping[str, EmbedLevel] = field(default_factory=dict)
+    """Levels of `token-embedding.v1`; none where the bundle has no denoiser."""
     format: str = FORMAT
 
     def to_json(self) -> bytes:
@@ -175,13 +203,15 @@ class Manifest:
                 for mechanism, points in raw["curve"].items()
             },
             files={path: StoredFile(**stored) for path, stored in raw["files"].items()},
+            embed=_by_eta(raw.get("embed", {})),
         )
 
     def level(self, mechanism: str, name: str) -> Level:
-        """A calibrated level.
+        """A calibrated level, or one between them, see `sottovoce.edge.targets`.
 
         Raises:
             NotFound: unknown mechanism or level; the fix lists the known ones.
+            InvalidInput: a target beyond the curve.
         """
         levels = self.calibration.get(mechanism)
         if levels is None:
@@ -191,9 +221,19 @@ class Manifest:
                 fix=f"this bundle is calibrated for: {known}",
                 subject="mechanism",
             )
-        if name not in levels:
-            raise NotFound("unknown level", fix=f"use one of: {', '.join(levels)}", subject="level")
-        return levels[name]
+        if name in levels:
+            return levels[name]
+        from sottovoce.edge import targets  # it is made of levels
+
+        if targets.is_target(name):
+            return targets.between(self.curve.get(mechanism, ()), name)
+        known = f"{', '.join(levels)}, or a target such as attack:0.3 or replaced:0.7"
+        raise NotFound("unknown level", fix=f"use one of: {known}", subject="level")
+
+
+def _by_eta(levels: Mapping[str, Any]) -> dict[str, EmbedLevel]:
+    found = {name: EmbedLevel(**level) for name, level in levels.items()}
+    return dict(sorted(found.items(), key=lambda item: item[1].eta))
 
 
 def bundle_id(manifest: bytes) -> str:
@@ -210,19 +250,28 @@ def sha256(path: Path) -> str:
 class Bundle:
     """An opened bundle. Arrays are read-only maps:
 
-    ``space`` Floats2d (words, r), unit rows; ``tokens`` Floats2d (tokens, r), the
-    projected token embeddings; ``members`` Ints1d, word ids class after class.
+    ``tokens`` Floats2d (tokens, r), the projected token embeddings; ``members``
+    Ints1d, word ids class after class; ``rows`` Floats2d (members, r), the unit
+    row of each of them, so that a class is searched where it lies in the file
+    and no process holds a copy. The first two classes are all free words and
+    all clitics, and clitics come last among the words; hence ``space``,
+    Floats2d (words, r), the row of each word, is where ``rows`` begins.
     """
 
     def __init__(self, folder: Path, manifest: Manifest, identity: str) -> None:
         self.folder = folder
         self.manifest = manifest
         self.id = identity
-        self.space: NDArray[np.float32] = self._map(
-            "space.npy", (manifest.words, manifest.dimensions)
-        )
-        self.tokens: NDArray[np.float32] = self._map("tokens.npy", (None, manifest.dimensions))
-        self.members: NDArray[np.int32] = self._map("members.npy", (None,))
+        r = manifest.dimensions
+        self.rows: NDArray[np.float32] = self._map("rows.npy", (None, r))
+        self.members: NDArray[np.int32] = self._map("members.npy", (len(self.rows),))
+        self.tokens: NDArray[np.float32] = self._map("tokens.npy", (None, r))
+        self.space: NDArray[np.float32] = self.rows[: manifest.words]
+        if not np.array_equal(self.members[: manifest.words], np.arange(manifest.words)):
+            raise DataLoss(
+                "the bundle's classes do not begin with all words in order",
+                fix="build it again, or pull it from a cloud of the same version",
+            )
 
     @classmethod
     def open(cls, folder: Path, *, verify: bool = False, backbone: str | None = None) -> Bundle:
@@ -280,30 +329,70 @@ class Bundle:
             )
         return array
 
+    def warm(self) -> None:
+        """Maps every page of the rows, so that the first texts need no more time than others."""
+        self.rows[:: max(1, mmap.PAGESIZE // self.rows.strides[0]), 0].sum()
+
     @cached_property
-    def words(self) -> list[str]:
+    def token_rows(self) -> RowFile:
+        """``tokens``, for those who need a few rows of it."""
+        return RowFile(self.folder / "tokens.npy")
+
+    @cached_property
+    def words(self) -> WordList:
         """The word list; a word's id is its place."""
-        words = (self.folder / "words.txt").read_text(encoding="utf-8").split("\n")[:-1]
+        try:
+            words = WordList(self.folder / "words.txt")
+        except (OSError, ValueError) as error:
+            raise DataLoss(
+                "words.txt is unreadable", fix="fetch it again with `sotto pull`"
+            ) from error
         if len(words) != self.manifest.words:
             raise DataLoss("words.txt has the wrong length", fix="fetch it again with `sotto pull`")
         return words
 
     @cached_property
-    def word_ids(self) -> dict[str, int]:
+    def word_ids(self) -> WordIds:
         """Word to id."""
-        return {word: number for number, word in enumerate(self.words)}
+        try:
+            return WordIds(self.words)
+        except UnicodeDecodeError as error:
+            raise DataLoss(
+                "words.txt is not UTF-8", fix="fetch it again with `sotto pull`"
+            ) from error
 
     def class_members(self, name: str) -> NDArray[np.int32]:
         """Ids of the words in a class, ascending."""
         word_class = self.manifest.classes[name]
         return self.members[word_class.offset : word_class.offset + word_class.words]
 
+    def class_rows(self, name: str) -> NDArray[np.float32]:
+        """Rows of the words in a class, in the order of `class_members`: Floats2d (n, r)."""
+        word_class = self.manifest.classes[name]
+        return self.rows[word_class.offset : word_class.offset + word_class.words]
+
     @property
     def tokenizer_file(self) -> Path:
         """The backbone's tokenizer, as the `tokenizers` library reads it."""
         return self.folder / "tokenizer.json"
 
+    @cached_property
+    def tokenizer(self) -> Pieces:
+        """That tokenizer, opened once.
+
+        Raises:
+            DataLoss: it cannot be read.
+        """
+        from sottovoce.edge.pieces import open_pieces  # most commands never cut a word
+
+        return open_pieces(self.tokenizer_file)
+
     @property
     def tagger_folder(self) -> Path:
         """Folder with ``tagger.onnx`` and ``tagger.json``."""
         return self.folder / "tagger"
+
+    @property
+    def denoiser_folder(self) -> Path:
+        """Folder with the denoiser, see `sottovoce.edge.denoiser`; some bundles have none."""
+        return self.folder / "denoisers"

@@ -11,13 +11,11 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from tokenizers import Tokenizer
 
 from sottovoce.edge.bundle import Bundle
-from sottovoce.edge.errors import DataLoss
 from sottovoce.edge.noise import Floats2d
 
-__all__ = ["Vectors"]
+__all__ = ["Vectors", "unit_rows"]
 
 OUT_OF_VOCABULARY = -1
 
@@ -32,14 +30,8 @@ class Vectors:
     def __init__(self, bundle: Bundle) -> None:
         self._bundle = bundle
         self._ids = bundle.word_ids
-        self._tokenizer = _open_tokenizer(bundle)
-        # Padding and truncation are saved with many tokenizers and would enter the mean.
-        self._tokenizer.no_padding()
-        self._tokenizer.no_truncation()
-        if hasattr(self._tokenizer.model, "_resize_cache"):  # BPE and Unigram remember words
-            self._tokenizer.model._resize_cache(0)
-        normalizer = self._tokenizer.normalizer
-        self._normalize = normalizer.normalize_str if normalizer is not None else str
+        self._tokenizer = bundle.tokenizer
+        self._normalize = self._tokenizer.normalize
         self._lowers = self._normalize("aZ'") == "az'"
 
     def normal_form(self, word: str) -> str:
@@ -52,7 +44,7 @@ class Vectors:
             return word.lower()  # the same, six times faster
         word = _without_surrogates(word).replace("’", "'")
         # Llama's normaliser marks where a word starts; the list holds words without the mark.
-        return str(self._normalize(word)).replace("▁", " ").strip()
+        return self._normalize(word).replace("▁", " ").strip()
 
     def lookup(self, words: Sequence[str]) -> tuple[Floats2d, NDArray[np.int32]]:
         """Vectors and ids of ``words``.
@@ -62,7 +54,8 @@ class Vectors:
             not in the list.
         """
         forms = [self.normal_form(word) for word in words]
-        ids = np.array([self._ids.get(form, OUT_OF_VOCABULARY) for form in forms], np.int32)
+        known = {form: self._ids.get(form, OUT_OF_VOCABULARY) for form in set(forms)}
+        ids = np.array([known[form] for form in forms], np.int32)
         vectors = self._bundle.space[ids]  # the row of -1 is overwritten below
         unknown = np.flatnonzero(ids == OUT_OF_VOCABULARY)
         if len(unknown):
@@ -70,29 +63,24 @@ class Vectors:
         return vectors, ids
 
     def _from_tokens(self, forms: list[str]) -> Floats2d:
-        tokens = self._bundle.tokens
+        tokens = self._bundle.token_rows
         means = np.zeros((len(forms), tokens.shape[1]), np.float64)
         for mean, form in zip(means, forms, strict=True):
             # Not in a batch: for a few words its threads cost more than they save.
-            ids = self._tokenizer.encode(form, add_special_tokens=False).ids
+            ids = self._tokenizer.ids(form)
             if ids:
                 tokens[ids].mean(axis=0, dtype=np.float64, out=mean)
-        lengths = np.linalg.norm(means, axis=1)
         # A form without tokens has no direction; any fixed one will do, for it is always replaced.
-        means[lengths == 0, 0] = lengths[lengths == 0] = 1.0
-        means /= lengths[:, None]
-        return means.astype(np.float32)
+        return unit_rows(means)
 
 
-def _open_tokenizer(bundle: Bundle) -> Tokenizer:
-    try:
-        return Tokenizer.from_file(str(bundle.tokenizer_file))
-    except Exception as error:  # the library raises nothing narrower
-        raise DataLoss(
-            "bundle file tokenizer.json is unreadable",
-            fix="fetch it again with `sotto pull`",
-            subject="tokenizer.json",
-        ) from error
+def unit_rows(rows: NDArray[np.floating]) -> Floats2d:
+    """``rows`` (n, r) scaled to length 1; a row of zeros becomes the first unit vector."""
+    scaled = rows.astype(np.float64)
+    lengths = np.linalg.norm(scaled, axis=1)
+    scaled[lengths == 0, 0] = lengths[lengths == 0] = 1.0
+    unit: Floats2d = (scaled / lengths[:, None]).astype(np.float32)
+    return unit
 
 
 def _without_surrogates(word: str) -> str:

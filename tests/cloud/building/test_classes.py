@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from sottovoce.cloud import backbone
+from sottovoce.cloud import backbone, language
 from sottovoce.cloud.building import classes, vocabulary
 from sottovoce.cloud.building.vocabulary import Vocabulary
 from sottovoce.cloud.frequencies import FrequencyTable
@@ -18,7 +18,7 @@ def words(table: FrequencyTable) -> Vocabulary:
 
 @pytest.fixture(scope="module")
 def found(words: Vocabulary, tagger: OnnxTagger) -> dict[str, NDArray[np.int32]]:
-    return classes.classes(words, tagger)
+    return classes.classes(words, tagger, language.load("en").carriers)
 
 
 def _listed(words: Vocabulary, ids: NDArray[np.int32]) -> set[str]:

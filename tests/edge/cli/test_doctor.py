@@ -53,11 +53,11 @@ def test_each_fault_is_found_with_its_fix(
 def test_a_damaged_bundle_is_found(linked: Device, cloud: SmallCloud) -> None:
     linked.config.bundle.current.unlink()
     linked.sotto("pull")
-    file = linked.config.bundle.current / "space.npy"
+    file = linked.config.bundle.current / "rows.npy"
     data = bytearray(file.read_bytes())
     data[-1] ^= 1
     file.write_bytes(data)
-    assert "space.npy was altered" in _checks(linked, 3)["bundle"][1]
+    assert "rows.npy was altered" in _checks(linked, 3)["bundle"][1]
     linked.sotto("pull")
     assert _checks(linked, 3)["bundle"][0] == "OK"
 

@@ -7,6 +7,7 @@ hide among. They come from public counts; words those never met are shown to the
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -21,6 +22,9 @@ __all__ = ["CLASS_TAGS", "classes", "from_counts"]
 CLASS_TAGS: Final = tuple(tag for tag in UPOS if tag != "PUNCT")
 """Punctuation is never released as a word."""
 
+Carriers = Sequence[Sequence[str | None]]
+"""Neutral surroundings for a word nobody has met, see `sottovoce.cloud.language`."""
+
 _SHARE: Final = 0.05
 _TIMES: Final = 2
 _CLOSED: Final = frozenset({"ADP", "AUX", "CCONJ", "DET", "PART", "PRON", "SCONJ"})
@@ -29,32 +33,26 @@ _CLOSED_TIMES: Final = 20
 _FEWEST: Final = 4
 """A smaller class would name its words; they are replaced among all words instead."""
 
-_CARRIERS: Final = (
-    ("We", "saw", None, "there", "."),
-    ("The", None, "was", "here", "."),
-    ("They", "are", "very", None, "."),
-)
-"""Neutral surroundings for a word nobody has met: object, subject, predicate."""
 
-
-def classes(vocabulary: Vocabulary, tagger: Tagger) -> dict[str, NDArray[np.int32]]:
-    """Word ids of each class, ascending.
+def classes(
+    vocabulary: Vocabulary, tagger: Tagger, carriers: Carriers
+) -> dict[str, NDArray[np.int32]]:
+    """Word ids of each class, ascending; first all free words, then all clitics.
 
     All free words and all clitics form the classes of T2T. A word belongs to a part of speech if it
     is what the word most often is, or at least 2 occurrences and 5 % of them; fewer than 20
     occurrences in a closed class count only for a word never met in an open one. Words without
-    counts get what the tagger most often says in three carrier sentences, in small letters and
-    capitalised.
+    counts get what the tagger most often says in the language's carrier sentences, in small letters
+    and capitalised.
     """
     tagged = from_counts(vocabulary.counts)
     unseen = np.flatnonzero(~vocabulary.counts.any(axis=1) & ~vocabulary.clitic)
-    tagged[unseen] = _from_tagger([vocabulary.words[word] for word in unseen], tagger)
+    tagged[unseen] = _from_tagger([vocabulary.words[word] for word in unseen], tagger, carriers)
     found: dict[str, NDArray[np.int32]] = {}
-    for attached in (False, True):
-        of_kind = vocabulary.clitic == attached
-        by_tag = {ANY: of_kind, **{t: tagged[:, UPOS.index(t)] & of_kind for t in CLASS_TAGS}}
-        for tag, members in by_tag.items():
-            ids = np.flatnonzero(members).astype(np.int32)
+    for tag in (ANY, *CLASS_TAGS):
+        tagged_so = tagged[:, UPOS.index(tag)] if tag != ANY else np.ones(len(tagged), np.bool_)
+        for attached in (False, True):
+            ids = np.flatnonzero(tagged_so & (vocabulary.clitic == attached)).astype(np.int32)
             if len(ids) >= _FEWEST or (tag == ANY and len(ids)):
                 found[class_name(tag, attached)] = ids
     return found
@@ -72,12 +70,12 @@ def from_counts(counts: NDArray[np.float64]) -> NDArray[np.bool_]:
     return tagged
 
 
-def _from_tagger(words: list[str], tagger: Tagger) -> NDArray[np.bool_]:
+def _from_tagger(words: list[str], tagger: Tagger, carriers: Carriers) -> NDArray[np.bool_]:
     """Bools2d (words, tags): one or two tags a word."""
     votes = np.zeros((2, len(words), len(UPOS)), np.float32)
     for written in range(2):
         forms = [word.capitalize() if written else word for word in words]
-        for carrier in _CARRIERS:
+        for carrier in carriers:
             place = carrier.index(None)
             text = [form if slot is None else slot for form in forms for slot in carrier]
             tags = tagger.tag(text)

@@ -1,0 +1,87 @@
+"""The bundle's words, both ways: id to word and word to id, straight from the mapped file.
+
+Why it is here: as Python strings in a list and a dictionary, 20,000 words take 3 MB and 400,000
+take 60 MB in every process. Here the text stays in the file, which all processes share, and sixteen
+bytes a word are kept: where it begins, and its hash among the sorted hashes.
+"""
+
+from __future__ import annotations
+
+import mmap
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import overload
+
+import numpy as np
+
+__all__ = ["WordIds", "WordList"]
+
+
+class WordList(Sequence[str]):
+    """The lines of a UTF-8 file; a word's id is its place.
+
+    Raises:
+        OSError: the file cannot be mapped. ValueError: it is empty.
+    """
+
+    def __init__(self, path: Path) -> None:
+        with path.open("rb") as file:
+            self._text = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        ends = np.flatnonzero(np.frombuffer(self._text, np.uint8) == ord("\n"))
+        self._ends = array("I", ends.astype(np.uint32).tobytes())
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+    @overload
+    def __getitem__(self, place: int) -> str: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> list[str]: ...
+
+    def __getitem__(self, place: int | slice) -> str | list[str]:
+        if isinstance(place, slice):
+            return [self[each] for each in range(*place.indices(len(self)))]
+        if not -len(self) <= place < len(self):
+            raise IndexError(place)
+        place %= len(self)
+        start = self._ends[place - 1] + 1 if place else 0
+        return self._text[start : self._ends[place]].decode()
+
+    def __iter__(self) -> Iterator[str]:
+        return (self[place] for place in range(len(self)))
+
+
+class WordIds(Mapping[str, int]):
+    """The ids of the words of a list; of a word that is there twice, the first."""
+
+    def __init__(self, words: WordList) -> None:
+        hashes = np.fromiter(map(hash, words), np.int64, len(words))
+        order = np.argsort(hashes, kind="stable")
+        self._words = words
+        self._hashes = array("q", hashes[order].tobytes())
+        self._ids = array("i", order.astype(np.int32).tobytes())
+
+    def __getitem__(self, word: str) -> int:
+        found = self.get(word)
+        if found is None:
+            raise KeyError(word)
+        return found
+
+    def get(self, word: str, default: int | None = None) -> int | None:  # type: ignore[override]
+        """As `dict.get`; Mapping's own would raise and catch for every unknown word."""
+        wanted = hash(word)
+        place = bisect_left(self._hashes, wanted)
+        while place < len(self._hashes) and self._hashes[place] == wanted:
+            if self._words[self._ids[place]] == word:
+                return self._ids[place]
+            place += 1
+        return default
+
+    def __len__(self) -> int:
+        return len(self._words)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._words)

@@ -57,12 +57,14 @@ def _details(error: grpc.RpcError, kind: type) -> object:
 
 
 def test_words_are_reported_with_their_places(app: edge_agent_pb2_grpc.EdgeAgentStub) -> None:
-    answer = app.Privatize(agent.PrivatizeRequest(text=TEXT))
+    answer = app.Privatize(agent.PrivatizeRequest(text=TEXT, words=True))
     assert (answer.level, answer.mechanism, answer.eta) == ("balanced", "pct2t.v1", 15.0)
     assert [TEXT[w.start : w.end] for w in answer.words] == TEXT.split()
     assert [answer.text[w.released_start : w.released_end] for w in answer.words] == (
         answer.text.split()
     )
+    assert answer == app.Privatize(agent.PrivatizeRequest(text=TEXT, words=True))
+    del answer.words[:]  # told only to those who ask
     assert answer == app.Privatize(agent.PrivatizeRequest(text=TEXT))
     strong = agent.PrivacyOptions(level="strong", mechanism="t2t.v1")
     answer = app.Privatize(agent.PrivatizeRequest(text=TEXT, privacy=strong))

@@ -8,7 +8,9 @@ import socket
 import stat
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import grpc
@@ -19,7 +21,7 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from sottovoce.edge.address import answers
 from sottovoce.edge.config import Config
 from sottovoce.edge.errors import ConfigError, NotReady
-from sottovoce.edge.tagger import Tagger
+from sottovoce.edge.tagger import Tagger, Tags
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import edge_agent_pb2_grpc
 
@@ -154,7 +156,7 @@ def test_requests_in_progress_are_answered_before_the_end(
             address, options=[("grpc.max_receive_message_length", 64 << 20)]
         )
         stub = edge_agent_pb2_grpc.EdgeAgentStub(channel)
-        pending = stub.Privatize.future(agent.PrivatizeRequest(text=text))
+        pending = stub.Privatize.future(agent.PrivatizeRequest(text=text, words=True))
         time.sleep(0.05)
     assert len(pending.result(timeout=10).words) == 8 * 3000
     channel.close()
@@ -171,7 +173,7 @@ def test_an_answer_may_be_larger_than_its_text(
         ) as channel,
     ):
         stub = edge_agent_pb2_grpc.EdgeAgentStub(channel)
-        answer = stub.Privatize(agent.PrivatizeRequest(text=", . " * 80_000))
+        answer = stub.Privatize(agent.PrivatizeRequest(text=", . " * 80_000, words=True))
         assert answer.ByteSize() > 4 << 20
         assert len(answer.words) == 160_000
 
@@ -256,3 +258,24 @@ def test_a_port_in_use_is_said(tmp_path: Path) -> None:
             running(configured(tmp_path, SOTTO_AGENT_LISTEN=address)),
         ):
             pass
+
+
+def test_the_end_waits_for_what_is_still_being_opened(
+    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
+) -> None:
+    # An interpreter that ends under a thread inside a C++ library aborts.
+    began, ended = threading.Event(), threading.Event()
+
+    class Slow:
+        tagset = lexicon_tagger.tagset
+        reach = lexicon_tagger.reach
+
+        def tag(self, words: Sequence[str]) -> Tags:
+            began.set()
+            time.sleep(0.3)
+            ended.set()
+            return lexicon_tagger.tag(words)
+
+    with running(configured(tmp_path, bundle=small_bundle_folder), Slow()):
+        assert began.wait(10)
+    assert ended.is_set()

@@ -9,7 +9,7 @@ import pytest
 
 from sottovoce.edge.bundle import Bundle, Manifest
 from sottovoce.edge.engine import open_tagger
-from sottovoce.edge.errors import BundleMismatch, NotReady, SottovoceError
+from sottovoce.edge.errors import BundleMismatch, NotReady
 from sottovoce.edge.tagger import Tagger
 
 from .agent_kit import configured, engine
@@ -55,5 +55,5 @@ def test_another_backbone_is_refused(
 
 def test_a_tagger_that_is_not_there_is_said(tmp_path: Path, small_bundle_folder: Path) -> None:
     config = configured(tmp_path, bundle=small_bundle_folder)
-    with pytest.raises(SottovoceError):
+    with pytest.raises(NotReady, match=r"'en', brings no tagger.*tagger\.backend"):
         open_tagger(Bundle.open(small_bundle_folder), config.tagger)

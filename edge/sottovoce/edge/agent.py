@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator
-from importlib.metadata import version
 
 import grpc
 
@@ -16,13 +15,14 @@ from sottovoce.edge.cloud import Cloud
 from sottovoce.edge.config import Config
 from sottovoce.edge.courier import Courier
 from sottovoce.edge.customize import DEFAULT_PLAIN_TOKENS, Defaults, Intake
+from sottovoce.edge.embed import Embedder
 from sottovoce.edge.engine import Engine
 from sottovoce.edge.errors import BundleMismatch, InvalidInput, NotReady, Unavailable
 from sottovoce.edge.ledger import Ledger
 from sottovoce.edge.outbox import ENDED, Outbox
 from sottovoce.edge.predict import Predictor
-from sottovoce.edge.privatizer import Setting
-from sottovoce.edge.releases import Releases, resolve
+from sottovoce.edge.release import Setting
+from sottovoce.edge.releases import Releases, resolve, to_response
 from sottovoce.edge.store import Store
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import edge_agent_pb2_grpc
@@ -48,17 +48,33 @@ class Parts:
         self.cloud = Cloud(config.cloud)
         self.releases = Releases(self.engine, self.store, self.ledger)
         self.predictor = Predictor(self.releases, self.cloud, self.outbox, self.default)
+        self.embedder = Embedder(
+            self.engine, self.store, self.ledger, self.cloud, self.default.level
+        )
 
     def privatize(self, request: agent.PrivatizeRequest) -> agent.PrivatizeResponse:
         """One text; see `Releases.release`."""
-        return self.releases.release(request.text, resolve(request.privacy, self.default))
+        setting = resolve(request.privacy, self.default)
+        return to_response(self.releases.release(request.text, setting), words=request.words)
 
     def predict(self, request: agent.PredictRequest) -> agent.PredictResponse:
         """One text; see `Predictor.predict`."""
         return self.predictor.predict(request)
 
+    def embed(self, request: agent.EmbedRequest) -> agent.EmbedResponse:
+        """One text; see `Embedder.embed`."""
+        return self.embedder.embed(request)
+
+    def embed_stream(
+        self, requests: Iterable[agent.EmbedStreamRequest]
+    ) -> Iterator[agent.EmbedStreamResponse]:
+        """Texts in order; see `Embedder.embed_stream`."""
+        return self.embedder.embed_stream(requests)
+
     def status(self) -> agent.GetStatusResponse:
         """What the agent holds and can do."""
+        from importlib.metadata import version  # a megabyte, for a call that few make
+
         spending = self.ledger.spending()
         response = agent.GetStatusResponse(
             version=version("sottovoce-edge"),
@@ -83,6 +99,8 @@ class Parts:
             response.levels.add(
                 name=name, eta=level.eta, replaced=level.replaced, map_attack=level.map_attack
             )
+        for name, found in bundle.manifest.embed.items():
+            response.embed_levels.add(name=name, eta=found.eta, map_attack=found.map_attack)
         return response
 
     def close(self) -> None:
@@ -145,6 +163,16 @@ class Service(edge_agent_pb2_grpc.EdgeAgentServicer):
         self, request_iterator: Iterable[agent.PredictStreamRequest], context: grpc.ServicerContext
     ) -> Iterator[agent.PredictStreamResponse]:
         yield from self._parts.predictor.predict_stream(request_iterator)
+
+    def Embed(  # noqa: N802
+        self, request: agent.EmbedRequest, context: grpc.ServicerContext
+    ) -> agent.EmbedResponse:
+        return self._parts.embed(request)
+
+    def EmbedStream(  # noqa: N802
+        self, request_iterator: Iterable[agent.EmbedStreamRequest], context: grpc.ServicerContext
+    ) -> Iterator[agent.EmbedStreamResponse]:
+        yield from self._parts.embed_stream(request_iterator)
 
     def Customize(  # noqa: N802
         self, request_iterator: Iterable[agent.CustomizeRequest], context: grpc.ServicerContext

@@ -21,6 +21,7 @@ import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
+from sottovoce.edge import memory
 from sottovoce.edge.address import (
     LARGEST_ANSWER,
     answers,
@@ -67,6 +68,8 @@ def serve(
         stop = threading.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: stop.set())
+    memory.bound_heap()
+    memory.give_back()
     with _only_one(config.agent.state), _parts(config, engine) as parts:
         service, checks = Service(parts), health.HealthServicer()
         server = _server(service, checks)
@@ -77,6 +80,9 @@ def serve(
             _notify("READY=1")
             _log.info("serving on %s", address)
             ready(address)
+            # Waited for at the end: the interpreter cannot end under a thread inside a C++ library.
+            warming = threading.Thread(target=parts.engine.warm, name="warm")
+            warming.start()
             stop.wait()
             _log.info("stopping")
             _notify("STOPPING=1")
@@ -84,6 +90,7 @@ def serve(
             service.end_watches()
             server.stop(GRACE_SECONDS).wait()
             service.finish()
+            warming.join()
     _log.info("stopped")
 
 

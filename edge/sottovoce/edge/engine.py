@@ -6,17 +6,24 @@ asks the engine each time, and a pull takes effect with the next text, without a
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from sottovoce.edge import memory
 from sottovoce.edge.bundle import MANIFEST, Bundle
 from sottovoce.edge.config import BundleConfig, PrivacyConfig, TaggerConfig
-from sottovoce.edge.privatizer import Privatizer
+from sottovoce.edge.errors import NotReady, SottovoceError
+from sottovoce.edge.mechanisms import PCT2T
+from sottovoce.edge.privatizer import WINDOW, Privatizer
+from sottovoce.edge.release import Setting
 from sottovoce.edge.tagger import OnnxTagger, Tagger
 
 __all__ = ["Engine", "Opened", "open_tagger"]
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +38,20 @@ def open_tagger(bundle: Bundle, config: TaggerConfig) -> Tagger:
     """The tagger the owner chose: the bundle's own, or an installed spaCy pipeline.
 
     Raises:
-        DataLoss: the bundle's tagger is damaged. ConfigError: spaCy or the pipeline is missing.
+        DataLoss: the bundle's tagger is damaged.
+        NotReady: the bundle brings none, or spaCy or the pipeline is not installed.
     """
     if config.backend == "spacy":
         from sottovoce.edge.spacy_tagger import SpacyTagger  # optional, and slow to import
 
         return SpacyTagger(config.pipeline)
+    if not bundle.tagger_folder.is_dir():
+        language = bundle.manifest.language
+        raise NotReady(
+            f"this bundle, of language {language!r}, brings no tagger of its own",
+            fix='set tagger.backend = "spacy", and tagger.pipeline to a spaCy pipeline for it',
+            subject="tagger",
+        )
     return OnnxTagger.load(bundle.tagger_folder)
 
 
@@ -89,11 +104,27 @@ class Engine:
             if self._opened is None or found is None or found != self._opened_as:
                 folder = self._config.current.resolve()
                 bundle = Bundle.open(folder, backbone=self._config.backbone or None)
-                privatizer = Privatizer(
-                    bundle, self._tagger(bundle), unsure_below=self._unsure_below
-                )
+                tagger = self._tagger(bundle)
+                memory.give_back()  # twice, as what both parts need to start is never there at once
+                privatizer = Privatizer(bundle, tagger, unsure_below=self._unsure_below)
                 self._opened, self._opened_as = Opened(bundle, privatizer), found
+                memory.give_back()
             return self._opened
+
+    def warm(self) -> None:
+        """Does once what else the first text would wait for; without a usable bundle, nothing.
+
+        Privatises some words of the bundle's own list, which opens every part, and maps the arrays.
+        Nobody gets to see that release, so it costs nothing.
+        """
+        try:
+            opened = self.current()
+            level = next(iter(opened.bundle.manifest.calibration[PCT2T.name]))
+            opened.privatizer.release(" ".join(opened.bundle.words[-WINDOW:]), Setting(level))
+            memory.give_back()
+            opened.bundle.warm()
+        except SottovoceError as error:
+            _log.info("no bundle in use yet: %s", error.problem)
 
     def _identity(self) -> tuple[str, int, int] | None:
         """Changes when another bundle is linked, or a damaged one was fetched anew."""

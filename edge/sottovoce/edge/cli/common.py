@@ -12,15 +12,16 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from sottovoce.edge import config as settings
 from sottovoce.edge.config import Config
 from sottovoce.edge.errors import SottovoceError
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 __all__ = [
     "Command",
@@ -45,7 +46,7 @@ def privacy_options(function: _F) -> _F:
     for name, values, what in (
         ("--policy", '"default" or "all"', "Which parts of speech are replaced"),
         ("--mechanism", '"pct2t.v1" or "t2t.v1"', "Mechanism"),
-        ("--level", '"strong", "balanced" or "light"', "Protection level"),
+        ("--level", '"strong", "balanced", "light", or a target: attack:0.3', "Protection level"),
     ):
         function = click.option(name, default="", help=f"{what}: {values}.  [default: configured]")(
             function
@@ -105,6 +106,16 @@ def numbered(error: SottovoceError, place: str) -> SottovoceError:
 @contextmanager
 def progress_bar(*, enabled: bool = True) -> Iterator[Progress]:
     """A progress display on standard error; silent where that is no terminal."""
+    # Here, so that the daemon is spared two megabytes.
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
     console = Console(stderr=True)
     with Progress(
         TextColumn("{task.description}"),

@@ -1,0 +1,187 @@
+"""``sotto bench``."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+
+from sottovoce.edge import benchmark
+from sottovoce.edge.bundle import Bundle
+from sottovoce.edge.cli.client import Remote
+from sottovoce.edge.cli.common import (
+    Command,
+    json_option,
+    load_config,
+    print_json,
+    privacy_options,
+    progress_bar,
+)
+from sottovoce.edge.config import Config
+from sottovoce.edge.engine import open_tagger
+from sottovoce.edge.errors import Unavailable
+from sottovoce.edge.privatizer import Privatizer
+from sottovoce.edge.release import Setting
+from sottovoce.edge.releases import resolve
+from sottovoce.v1 import edge_agent_pb2 as agent
+
+__all__ = ["command"]
+
+SIZES = (1, 10, 100, 1_000, 10_000)
+_SERVE = "from sottovoce.edge.cli import main; main()"
+
+
+@click.command("bench", cls=Command)
+@privacy_options
+@click.option(
+    "--most",
+    type=click.IntRange(min=1),
+    default=SIZES[-1],
+    show_default=True,
+    help="Words of the longest text.",
+)
+@click.option("--repeats", type=click.IntRange(min=1), default=11, show_default=True)
+@json_option
+@click.pass_context
+def command(
+    ctx: click.Context,
+    level: str,
+    mechanism: str,
+    policy: str,
+    most: int,
+    repeats: int,
+    as_json: bool,
+) -> None:
+    """Measure this device: time from text to text, memory, and how soon an agent is ready.
+
+    Texts are made of the bundle's own words. Times are medians of the clock on the wall, so that
+    other work on the device shows. Memory is that of a second agent, started for the purpose over
+    the same bundle and a state of its own; nothing is charged and no cloud is contacted.
+    """
+    config = load_config(ctx)
+    bundle = Bundle.open(config.bundle.current.resolve(), backbone=config.bundle.backbone or None)
+    default = Setting(config.privacy.level, config.privacy.mechanism, config.privacy.policy)
+    setting = resolve(
+        agent.PrivacyOptions(level=level, mechanism=mechanism, policy=policy), default
+    )
+    watch = benchmark.Stopwatch()
+    privatizer = Privatizer(
+        bundle,
+        open_tagger(bundle, config.tagger),
+        unsure_below=config.privacy.unsure_below,
+        stage=watch.stage,
+    )
+    eta = privatizer.check(setting).eta
+    sizes = [size for size in SIZES if size < most] + [most]
+    documents: list[dict[str, Any]] = []
+    with progress_bar(enabled=not as_json) as progress:
+        task = progress.add_task("measuring", total=len(sizes) + 1, note="")
+        for size in sizes:
+            text = benchmark.document(bundle, size)
+            total, stages = benchmark.latency(privatizer, watch, text, setting, repeats)
+            documents.append(
+                {
+                    "words": size,
+                    "ms": round(total, 3),
+                    "us_per_word": round(total / size * 1e3, 1),
+                    "stages_ms": {name: round(taken, 3) for name, taken in stages.items()},
+                }
+            )
+            progress.advance(task)
+        daemon = _daemon(config, ctx.obj, bundle, sizes[-1])
+        progress.advance(task)
+    figures = {
+        "device": _device(),
+        "bundle_id": bundle.id,
+        "mechanism": setting.mechanism,
+        "level": setting.level,
+        "eta": eta,
+        "documents": documents,
+        "daemon": daemon,
+    }
+    if as_json:
+        print_json(figures)
+    else:
+        _show(figures)
+
+
+def _device() -> dict[str, Any]:
+    return {
+        "machine": platform.machine(),
+        "system": f"{platform.system()} {platform.release()}",
+        "python": platform.python_version(),
+        "cores": os.cpu_count(),
+        "memory_mb": _memory_mb(),
+    }
+
+
+def _memory_mb() -> int | None:
+    names = ("SC_PAGE_SIZE", "SC_PHYS_PAGES")
+    if not set(names) <= set(os.sysconf_names):
+        return None
+    page, pages = map(os.sysconf, names)
+    return page * pages >> 20
+
+
+def _daemon(
+    config: Config, file: Path | None, bundle: Bundle, most: int
+) -> dict[str, float | None]:
+    """Starts an agent, asks it for a short and a long text, and reads its peak memory."""
+    with tempfile.TemporaryDirectory() as folder:
+        listen = f"unix:{folder}/agent.sock"
+        environment = {
+            **os.environ,
+            "SOTTO_AGENT_LISTEN": listen,
+            "SOTTO_AGENT_STATE": str(Path(folder) / "state"),
+            "SOTTO_BUNDLE_PATH": str(config.bundle.path.absolute()),
+        }
+        program = [sys.executable, "-c", _SERVE, *(("--config", str(file)) if file else ())]
+        begin = time.perf_counter()
+        with subprocess.Popen(
+            [*program, "serve", "--json"],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        ) as process:
+            try:
+                assert process.stdout is not None
+                if not process.stdout.readline():
+                    raise Unavailable("an agent did not start", fix="run `sotto doctor`")
+                ready = time.perf_counter() - begin
+                benchmark.wait_until_settled(process.pid)
+                with Remote(listen) as remote:
+                    remote.privatize(agent.PrivatizeRequest(text=benchmark.document(bundle, 10)))
+                    short = benchmark.resident(process.pid).get("peak")
+                    remote.privatize(agent.PrivatizeRequest(text=benchmark.document(bundle, most)))
+                    peak = benchmark.resident(process.pid).get("peak")
+            finally:
+                process.terminate()
+    growth = None if peak is None or short is None else round(peak - short, 1)
+    return {"ready_s": round(ready, 3), "peak_mb": peak, "growth_mb": growth}
+
+
+def _show(figures: dict[str, Any]) -> None:
+    device = figures["device"]
+    click.echo(
+        f"{device['machine']}, {device['cores']} cores, {device['system']}, "
+        f"Python {device['python']}; {figures['mechanism']}, {figures['level']}"
+    )
+    stages = list(figures["documents"][0]["stages_ms"])
+    heading = f"{'words':>8}{'ms':>11}{'us/word':>9}" + "".join(f"{name:>9}" for name in stages)
+    click.echo(heading)
+    for row in figures["documents"]:
+        parts = "".join(f"{taken:9.2f}" for taken in row["stages_ms"].values())
+        click.echo(f"{row['words']:8,}{row['ms']:11.2f}{row['us_per_word']:9.1f}{parts}")
+    daemon = figures["daemon"]
+    memory = "memory unknown here"
+    if daemon["peak_mb"] is not None:
+        growth = f"{daemon['growth_mb']:+.1f} MB with length"
+        memory = f"peak memory {daemon['peak_mb']:.1f} MB, {growth}"
+    click.echo(f"agent: ready in {daemon['ready_s']:.2f} s, {memory}")

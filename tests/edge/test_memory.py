@@ -1,0 +1,40 @@
+"""Memory that is given back comes back when it is needed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from sottovoce.edge.benchmark import resident
+
+SCRIPT = """
+from sottovoce.edge import memory
+memory.bound_heap()
+import numpy, onnxruntime
+from sottovoce.edge.benchmark import resident
+before = resident()
+given = memory.give_back()
+after = resident()
+rows = numpy.random.default_rng(0).standard_normal((300, 200))
+assert numpy.allclose(rows @ numpy.linalg.pinv(rows) @ rows, rows)  # code is mapped again
+print(before["files"], after["files"], given / 2**20)
+"""
+
+
+@pytest.mark.skipif(not resident(), reason="needs /proc, as Linux has it")
+def test_pages_of_code_are_given_back_and_taken_again() -> None:
+    printed = subprocess.run(
+        [sys.executable, "-c", SCRIPT], check=True, capture_output=True, text=True
+    ).stdout
+    before, after, given = map(float, printed.split())
+    assert after < before / 2  # half of it at least was start-up code
+    assert given == pytest.approx(before - after, abs=3)
+
+
+def test_a_system_without_proc_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    from sottovoce.edge import memory
+
+    monkeypatch.setattr(memory.sys, "platform", "darwin")
+    assert memory.give_back() == 0

@@ -9,10 +9,10 @@ PROTOS := $(wildcard protos/sottovoce/v1/*.proto)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install bundle demo test lint bench protos clean
+.PHONY: help install bundle demo test check-arm64 lint bench protos clean
 
 help:  ## Show this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
 install: .venv/.done  ## Make .venv with everything: edge, cloud, tools
 
@@ -39,6 +39,13 @@ demo: install  ## Watch a device daemon learn a task through a cloud, privately
 test: install .venv-edge/.done lint bundle  ## Lint, then every test; the edge's without torch
 	$(EDGE_BIN)/pytest tests/edge
 	$(BIN)/pytest tests/protos tests/cloud tests/e2e
+
+# A Raspberry Pi 4's processor, emulated: the edge gives there what it gives here, within tolerances.
+check-arm64: $(BUNDLE) .venv-edge/.done  ## Run the edge on an emulated ARM device and compare
+	edge/arm64/setup.sh $(EDGE_BIN)/pip
+	$(EDGE_BIN)/python edge/arm64/smoke.py --out build/arm64/here.json
+	build/arm64/python edge/arm64/smoke.py --out build/arm64/there.json --python build/arm64/python
+	$(EDGE_BIN)/python edge/arm64/compare.py build/arm64/here.json build/arm64/there.json
 
 lint: install  ## ruff and mypy --strict
 	$(BIN)/ruff check .

@@ -1,0 +1,227 @@
+"""Runs each part of the edge once on this machine and writes down what came out.
+
+Why it is here: the same script runs on this machine and on an ARM device, real or emulated, with
+the same seeds; `compare.py` then holds the two outcomes side by side. What is drawn by the daemon
+cannot be seeded, by design: of it only what noise has no part in is written down.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import os
+import platform
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import grpc
+import hnswlib
+import numpy as np
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from sottovoce.edge.bundle import Bundle
+from sottovoce.edge.denoiser import Denoiser
+from sottovoce.edge.mechanisms import PCT2T
+from sottovoce.edge.noise import draw
+from sottovoce.edge.privatizer import Privatizer
+from sottovoce.edge.release import Release, Setting
+from sottovoce.edge.search import ExactIndex, HnswIndex
+from sottovoce.edge.tagger import OnnxTagger
+from sottovoce.edge.vectors import Vectors
+from sottovoce.edge.words import split
+from sottovoce.v1 import edge_agent_pb2, edge_agent_pb2_grpc
+
+TEXT: Final = """\
+The nurse who looked after my father last winter called again on Monday, and she wasn't pleased.
+He'd stopped taking the small white tablets in March, because (he says) they made his hands shake;
+since then he has driven to Portsmouth twice, slept badly, and quarrelled with both of the
+neighbours over a hedge. I don't want him to lose the flat. Could you find out which papers the
+council needs, and whether a letter from Dr Ngozi Hathersage, dated 14 October, would be enough?
+His number is 555-0142, the file is XR-20817, and you may write to me at hedge.trouble@example.org.
+Meanwhile our own landlord has raised the rent by nine per cent, quietly, without repairing either
+the boiler or the leaking gutter above the kitchen window. My sister thinks that we should refuse;
+I think we should photograph everything first, keep every receipt, and ask a lawyer what a tenant
+can still demand before the heating season starts. Nobody in this street has ever won such a case,
+but the old teacher from number nine came close, and her patience was famous.
+"""
+SEEDS: Final = range(4)
+GRAPH_WORDS: Final = 2_000
+"""Words of the graph that is built on the spot."""
+
+Part = Callable[[Bundle], Any]
+
+
+def tagged(bundle: Bundle) -> dict[str, Any]:
+    """Tags of `TEXT` and how sure the tagger is of each."""
+    tagger = OnnxTagger.load(bundle.tagger_folder)
+    tags = tagger.tag([word.text for word in split(TEXT, bundle.manifest.clitics)])
+    names = [tagger.tagset[tag] for tag in tags.ids.tolist()]
+    return {"tags": names, "confidence": tags.confidence.tolist()}
+
+
+def vectors(bundle: Bundle) -> dict[str, Any]:
+    """Rows of listed and unlisted words, and seeded noise."""
+    cut = split(TEXT, bundle.manifest.clitics)
+    found, ids = Vectors(bundle).lookup([word.text for word in cut])
+    eta = bundle.manifest.level(PCT2T.name, "balanced").eta
+    noise = draw(np.random.default_rng(0), 200, bundle.manifest.dimensions, eta)
+    return {"ids": ids.tolist(), "words": found.tolist(), "noise": noise.tolist()}
+
+
+def released(bundle: Bundle) -> list[str]:
+    """Words of `TEXT` as released under every level, with several seeds."""
+    privatizer = Privatizer(bundle, OnnxTagger.load(bundle.tagger_folder))
+    words: list[str] = []
+    for level in bundle.manifest.calibration[PCT2T.name]:
+        for seed in SEEDS:
+            random = np.random.default_rng(seed)
+            words += _words(privatizer.release(TEXT, Setting(level), random))
+    return words
+
+
+def released_exactly(bundle: Bundle) -> list[str]:
+    """The same, every class searched exactly."""
+    classes = {
+        name: dataclasses.replace(stored, index=None)
+        for name, stored in bundle.manifest.classes.items()
+    }
+    manifest = dataclasses.replace(bundle.manifest, classes=classes)
+    return released(Bundle(bundle.folder, manifest, bundle.id))
+
+
+def searched(bundle: Bundle) -> dict[str, list[int]]:
+    """Nearest words to noisy ones, by a graph built, written and read here, and exactly."""
+    rows = np.ascontiguousarray(bundle.space[:GRAPH_WORDS])
+    eta = bundle.manifest.level(PCT2T.name, "balanced").eta
+    noisy = rows + draw(np.random.default_rng(1), len(rows), rows.shape[1], eta)
+    graph = hnswlib.Index(space="l2", dim=rows.shape[1])
+    graph.init_index(len(rows), M=16, ef_construction=100, random_seed=0)
+    graph.add_items(rows, np.arange(len(rows)), num_threads=1)
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "graph.hnsw"
+        graph.save_index(str(file))
+        read = HnswIndex(file, len(rows), rows.shape[1], 100)
+    return {
+        "graph": read.nearest(noisy).tolist(),
+        "exact": ExactIndex(rows).nearest(noisy).tolist(),
+    }
+
+
+def denoised(bundle: Bundle) -> list[list[float]] | None:
+    """Embeddings of each sentence, alone and with seeded answers; None without a denoiser."""
+    folder = bundle.folder / "denoisers"
+    if not folder.is_dir():
+        return None
+    denoiser, random = Denoiser.load(folder, bundle), np.random.default_rng(2)
+    found: list[list[float]] = []
+    for sentence in TEXT.splitlines():
+        ids = bundle.tokenizer.ids(sentence)
+        answer = random.standard_normal(denoiser.width).astype(np.float32)
+        answer /= np.linalg.norm(answer)
+        found.append(denoiser.local(ids).tolist())
+        found += [denoiser.denoise(ids, answer, eta).tolist() for eta in denoiser.eta_range]
+    return found
+
+
+def asked(bundle: Bundle, python: str) -> dict[str, Any]:
+    """What a daemon says over its socket, noise aside, and how it ends."""
+    with _daemon(bundle, python) as (process, address):
+        with grpc.insecure_channel(address, [("grpc.enable_http_proxy", 0)]) as channel:
+            checks = health_pb2_grpc.HealthStub(channel)
+            health = checks.Check(health_pb2.HealthCheckRequest(), timeout=60)
+            agent = edge_agent_pb2_grpc.EdgeAgentStub(channel)  # type: ignore[no-untyped-call]
+            request = edge_agent_pb2.PrivatizeRequest(text=TEXT, words=True)
+            answers = [agent.Privatize(request, timeout=120) for _ in range(2)]
+        process.send_signal(signal.SIGTERM)
+        process.wait(60)
+    first = answers[0]
+    return {
+        "tags": [word.tag for word in first.words],
+        "protected": [word.protected for word in first.words],
+        "facts": {
+            "health": health_pb2.HealthCheckResponse.ServingStatus.Name(health.status),
+            "the bundle's id": first.bundle_id == bundle.id,
+            "same bytes for the same text": answers[0].text == answers[1].text,
+            "white space and marks kept": _gaps(TEXT, [(w.start, w.end) for w in first.words])
+            == _gaps(first.text, [(w.released_start, w.released_end) for w in first.words]),
+            "some words replaced": any(word.replaced for word in first.words),
+            "exit status": process.returncode,
+        },
+    }
+
+
+@contextmanager
+def _daemon(bundle: Bundle, python: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A daemon of its own process and its address."""
+    with tempfile.TemporaryDirectory() as folder:
+        home = Path(folder)
+        (home / "data").mkdir()
+        (home / "data" / "current").symlink_to(bundle.folder.resolve())
+        inherited = {name: text for name, text in os.environ.items() if name[:6] != "SOTTO_"}
+        environment = inherited | {
+            "HOME": folder,
+            "SOTTO_BUNDLE_PATH": str(home / "data"),
+            "SOTTO_AGENT_STATE": str(home / "state"),
+            "SOTTO_AGENT_LISTEN": f"unix:{home / 'agent.sock'}",
+        }
+        start = [python, "-c", "from sottovoce.edge.cli import main; main(['serve', '--json'])"]
+        with subprocess.Popen(start, env=environment, stdout=subprocess.PIPE, text=True) as process:
+            try:
+                assert process.stdout is not None
+                yield process, json.loads(process.stdout.readline())["serving"]
+            finally:
+                process.kill()
+
+
+def _words(release: Release) -> list[str]:
+    return [release.text[word.released_start : word.released_end] for word in release.words]
+
+
+def _gaps(text: str, spans: list[tuple[int, int]]) -> list[str]:
+    """What stands before, between and after `spans` of `text`."""
+    starts, ends = [start for start, _ in spans], [end for _, end in spans]
+    pairs = zip([0, *ends], [*starts, len(text)], strict=True)
+    return [text[end:start] for end, start in pairs]
+
+
+def main() -> None:
+    """Writes one JSON object to `--out`."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--bundle", type=Path, default=Path("build/bundle"))
+    parser.add_argument("--out", type=Path, required=True, help="JSON file to write")
+    parser.add_argument(
+        "--python", default=sys.executable, help="what starts the daemon, if not this Python itself"
+    )
+    arguments = parser.parse_args()
+    bundle = Bundle.open(arguments.bundle)
+    parts: dict[str, Part] = {
+        "tagger": tagged,
+        "vectors": vectors,
+        "released": released,
+        "released exactly": released_exactly,
+        "search": searched,
+        "denoiser": denoised,
+        "daemon": lambda opened: asked(opened, arguments.python),
+    }
+    found: dict[str, Any] = {}
+    seconds: dict[str, float] = {}
+    for name, part in parts.items():
+        started = time.monotonic()
+        found[name] = part(bundle)
+        seconds[name] = round(time.monotonic() - started, 2)
+        print(f"{platform.machine()}: {name} {seconds[name]:.1f} s", file=sys.stderr)
+    about = {"machine": platform.machine(), "bundle": bundle.id, "seconds": seconds}
+    arguments.out.parent.mkdir(parents=True, exist_ok=True)
+    arguments.out.write_text(json.dumps(about | found), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,8 +16,8 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="session")
 def bundle_folder() -> Path:
-    """The default bundle; `make test` has built it."""
-    folder = ROOT / "build" / "bundle"
+    """The bundle SOTTO_TEST_BUNDLE names, or the default one; `make test` has built it."""
+    folder = Path(os.environ.get("SOTTO_TEST_BUNDLE", ROOT / "build" / "bundle"))
     if not folder.exists():
         build = [command("sotto-cloud"), "build-bundle", "--out", str(folder)]
         subprocess.run(build, check=True, cwd=ROOT)

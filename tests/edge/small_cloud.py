@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import grpc
+import numpy as np
 
 from sottovoce.edge.bundle import bundle_id
 from sottovoce.edge.errors import (
@@ -29,6 +30,7 @@ from sottovoce.edge.errors import (
     Unavailable,
 )
 from sottovoce.edge.rpc import ErrorInterceptor
+from sottovoce.edge.token_noise import TokenEmbedding, unpack
 from sottovoce.v1 import bundles_pb2 as bundles
 from sottovoce.v1 import bundles_pb2_grpc as bundles_grpc
 from sottovoce.v1 import inference_pb2 as inference
@@ -72,6 +74,10 @@ class SmallCloud(
         self.may_train = threading.Event()
         self.may_train.set()
         self.fail_training = ""
+        self.queries: list[inference.EncodeRequest] = []
+        """Every query that arrived, repeats included."""
+        self.lose_queries = 0
+        """Lose the connection at so many more queries, instead of answering."""
         self.address = ""
         self._lock = threading.RLock()
         self._server: grpc.Server | None = None
@@ -204,6 +210,15 @@ class SmallCloud(
                 request_id=request.request_id, response=self._score(request.request)
             )
 
+    def Encode(self, request, context):  # noqa: N802
+        _authenticate(context)
+        return self._encoded(request)
+
+    def EncodeStream(self, request_iterator, context):  # noqa: N802
+        _authenticate(context)
+        for request in request_iterator:
+            yield inference.EncodeStreamResponse(response=self._encoded(request.request))
+
     def examples(self, job_id: str = "job-0") -> list[training.PrivatizedExample]:
         """What a job holds, in order."""
         held = self.jobs[job_id].examples
@@ -234,6 +249,20 @@ class SmallCloud(
                 return
             self.adapters[job.message.adapter] = job.message.id
             job.message.state = training.JOB_STATE_SUCCEEDED
+
+    def _encoded(self, request) -> inference.EncodeResponse:
+        """The mean of the vectors, laid out over the small bundle's width of 16."""
+        with self._lock:
+            self.queries.append(request)
+            if self.lose_queries:
+                self.lose_queries -= 1
+                raise Unavailable("the connection is lost")
+        r = len(request.vectors) // 2 // request.tokens
+        rows = unpack(request.vectors, request.tokens, r, TokenEmbedding(request.eta))
+        mean = np.resize(rows.mean(axis=0), 16)
+        return inference.EncodeResponse(
+            request_id=request.request_id, embedding=mean / np.linalg.norm(mean)
+        )
 
     def _score(self, request) -> inference.InferencePredictResponse:
         """Naive Bayes with add-one smoothing over the uploaded words."""

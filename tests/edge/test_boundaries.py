@@ -25,19 +25,23 @@ MODULES = sorted(
 )
 
 SURFACE = {
-    "bundle": "ANY Backbone Bundle CLITIC FORMAT Level MANIFEST Manifest StoredFile WordClass "
-    "bundle_id class_name sha256",
+    "bundle": "ANY Backbone Bundle CLITIC EmbedLevel FORMAT Level MANIFEST Manifest StoredFile "
+    "WordClass bundle_id class_name sha256",
     "casing": "Case apply shape",
     "errors": "BundleMismatch ConfigError DataLoss InvalidInput NotFound NotReady OutOfRange "
-    "QuotaExceeded SottovoceError Unauthenticated Unavailable",
+    "Overloaded QuotaExceeded SottovoceError Unauthenticated Unavailable",
     "mechanisms": "Guarantee MECHANISMS Mechanism PCT2T T2T",
-    "noise": "Floats2d draw secure_random",
+    "noise": "Floats2d Random SecureRandom draw",
     "plain_tokens": "candidates draw",
-    "privatizer": "LONGEST_WORD Privatizer Release Setting WordRelease",
+    "privatizer": "LONGEST_WORD Privatizer STAGES WINDOW",
+    "memory": "bound_heap give_back",
+    "release": "Draft IDENTIFIER PUNCTUATION Release Setting WordRelease",
     "rpc": "ErrorInterceptor RETRY_SECONDS from_rpc_error to_status",
     "search": "ExactIndex HnswIndex Index Search",
     "textio": "LARGEST_TEXT check_text decode",
-    "vectors": "Vectors",
+    "token_noise": "LONGEST TokenEmbedding TokenNoise pack unpack",
+    "vectors": "Vectors unit_rows",
+    "word_list": "WordIds WordList",
 }
 """What others may rely on; a change here is a change for them."""
 

@@ -116,6 +116,7 @@ def test_an_error_comes_back_as_it_was_raised(
         (errors.NotFound, error_details_pb2.ResourceInfo, "resource_name"),
         (errors.QuotaExceeded, error_details_pb2.QuotaFailure, "violations"),
         (errors.Unavailable, error_details_pb2.RetryInfo, "retry_delay"),
+        (errors.Overloaded, error_details_pb2.RetryInfo, "retry_delay"),
     ],
 )
 def test_programs_find_the_standard_details(

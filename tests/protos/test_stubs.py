@@ -88,7 +88,7 @@ def test_cloud_requests_carry_only_released_text() -> None:
     """Every string a device fills with content says in its name that it was released."""
     fields = {
         field.name
-        for message in ("PrivatizedExample", "InferencePredictRequest")
+        for message in ("PrivatizedExample", "InferencePredictRequest", "EncodeRequest")
         for field in {
             **training_pb2.DESCRIPTOR.message_types_by_name,
             **inference_pb2.DESCRIPTOR.message_types_by_name,
@@ -102,4 +102,17 @@ def test_cloud_requests_carry_only_released_text() -> None:
         "released_plain_tokens",
         "adapter",
         "bundle_id",
+        "request_id",
+        "mechanism",
     }
+
+
+def test_an_encode_request_has_no_room_for_text_or_token_ids() -> None:
+    """One field of bytes, the noisy vectors; else names of public things and two numbers."""
+    fields = inference_pb2.EncodeRequest.DESCRIPTOR.fields_by_name
+    assert [name for name, f in fields.items() if f.type == f.TYPE_BYTES] == ["vectors"]
+    assert {name for name, f in fields.items() if f.type not in (f.TYPE_BYTES, f.TYPE_STRING)} == {
+        "eta",
+        "tokens",
+    }
+    assert not any(f.is_repeated for f in fields.values())

@@ -17,6 +17,7 @@ from grpc_reflection.v1alpha import reflection
 
 from sottovoce.cloud import backbone
 from sottovoce.cloud.config import Settings
+from sottovoce.cloud.embeddings import Embeddings
 from sottovoce.cloud.jobs import Jobs
 from sottovoce.cloud.services.bundles import BundlesService
 from sottovoce.cloud.services.inference import InferenceService
@@ -132,6 +133,7 @@ class Server:
         )
         self.address = self._bind(settings)
         self.predictor = Predictor(loaded)
+        self.embeddings = Embeddings(loaded, self.bundles, self.predictor)
         bundles_pb2_grpc.add_BundlesServicer_to_server(  # type: ignore[no-untyped-call]
             BundlesService(self.bundles), self._server
         )
@@ -139,7 +141,14 @@ class Server:
             TrainingService(self.jobs, self.tenants, self.bundles), self._server
         )
         inference_pb2_grpc.add_InferenceServicer_to_server(  # type: ignore[no-untyped-call]
-            InferenceService(self.store, self.tenants, self.predictor, settings.limits),
+            InferenceService(
+                self.store,
+                self.tenants,
+                self.bundles,
+                self.predictor,
+                self.embeddings,
+                settings.limits,
+            ),
             self._server,
         )
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)

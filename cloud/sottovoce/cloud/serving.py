@@ -8,12 +8,11 @@ by row here. Adapters come from disk on demand and the least recently used leave
 
 from __future__ import annotations
 
-import queue
-import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +22,13 @@ from torch.nn import functional as F  # noqa: N812 - its customary name
 
 from sottovoce.cloud import adapters
 from sottovoce.cloud.backbone import LoadedBackbone
+from sottovoce.cloud.batching import BATCH, Batcher
 from sottovoce.cloud.data import collate, encode
 from sottovoce.cloud.model import adapt, encoder_of, lora_config, pool, targets
 from sottovoce.edge.errors import BundleMismatch, SottovoceError
 
 __all__ = ["Predictor", "Scores"]
 
-BATCH = 32
 ADAPTERS = 16
 
 Scores = list[tuple[str, float]]
@@ -39,7 +38,6 @@ Scores = list[tuple[str, float]]
 class _Request:
     folder: Path
     text: str
-    answer: Future[Scores] = field(default_factory=Future)
 
 
 class Predictor:
@@ -49,6 +47,10 @@ class Predictor:
         backbone: a freshly loaded model; LoRA is built into it.
         batch: texts answered at once, at most.
         capacity: adapters kept in memory.
+
+    Attributes:
+        batcher: whose thread owns the model; other work on it is submitted there.
+        device: where the model is.
     """
 
     def __init__(
@@ -56,73 +58,60 @@ class Predictor:
     ) -> None:
         self._backbone = backbone
         self._encoder = encoder_of(backbone.model)
-        self._device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         # Named before LoRA goes in and adds linear layers of its own.
         self._targets = {wide: targets(self._encoder, wide) for wide in (False, True)}
         self._model: Any = None
-        self._batch = batch
         self._capacity = capacity
         self._loaded: OrderedDict[Path, adapters.Adapter] = OrderedDict()
-        self._queue: queue.Queue[_Request | None] = queue.Queue(maxsize=4 * batch)
-        self._thread = threading.Thread(target=self._run, name="predictor", daemon=True)
-        self._thread.start()
+        self.batcher = Batcher(batch=batch)
 
     def submit(self, folder: Path, text: str) -> Future[Scores]:
-        """Queues one text for the adapter in ``folder``; waits while the queue is full.
+        """Queues one text for the adapter in ``folder``.
 
         The answer holds all labels, most probable first. It raises DataLoss for
         damaged files and BundleMismatch for an adapter of another backbone.
+
+        Raises:
+            Overloaded: too many texts wait already.
         """
-        request = _Request(folder, text)
-        self._queue.put(request)
-        return request.answer
+        return self.batcher.submit(self._answer, _Request(folder, text))
 
     def close(self) -> None:
         """Answers what is queued, then ends."""
-        self._queue.put(None)
-        self._thread.join()
+        self.batcher.close()
 
-    def _run(self) -> None:
-        while True:
-            requests: list[_Request] = []
-            item = self._queue.get()
-            while item is not None:
-                requests.append(item)
-                if len(requests) == self._batch:
-                    break
-                try:
-                    item = self._queue.get_nowait()
-                except queue.Empty:
-                    break
-            self._answer(requests)
-            if item is None:
-                return
+    @contextmanager
+    def without_adapters(self) -> Iterator[None]:
+        """The backbone as it was loaded, for work on the batcher's thread."""
+        if self._model is None:
+            yield
+            return
+        self._model.base_model.disable_adapter_layers()
+        try:
+            yield
+        finally:
+            self._model.base_model.enable_adapter_layers()
 
-    def _answer(self, requests: Sequence[_Request]) -> None:
+    def _answer(self, requests: Sequence[_Request]) -> list[Scores | Exception]:
+        answers: list[Scores | Exception] = []
         ready: list[_Request] = []
         wanted = {request.folder for request in requests}
         for request in requests:
             try:
                 self._load(request.folder, wanted)
                 ready.append(request)
+                answers.append([])
             except Exception as error:
-                request.answer.set_exception(error)
-        if not ready:
-            return
-        try:
-            answers = self._forward(ready)
-        except Exception as error:
-            for request in ready:
-                request.answer.set_exception(error)
-            return
-        for request, scores in zip(ready, answers, strict=True):
-            request.answer.set_result(scores)
+                answers.append(error)
+        scores = iter(self._forward(ready) if ready else ())
+        return [answer if isinstance(answer, Exception) else next(scores) for answer in answers]
 
     @torch.inference_mode()
     def _forward(self, requests: Sequence[_Request]) -> list[Scores]:
         tokenizer = self._backbone.tokenizer
         rows = encode(tokenizer, [request.text for request in requests])
-        batch = collate(rows, tokenizer.pad_token_id or 0).to(self._device)
+        batch = collate(rows, tokenizer.pad_token_id or 0).to(self.device)
         states = self._model(
             input_ids=batch.ids,
             attention_mask=batch.attention,
@@ -158,7 +147,7 @@ class Predictor:
         if found.unexpected_keys:
             raise SottovoceError("the adapter does not fit the backbone", fix="customise again")
         self._model.set_adapter(name)  # so that none that leaves is the active one
-        self._model.to(self._device).eval()
+        self._model.to(self.device).eval()
         self._loaded[folder] = adapter
         for old in [f for f in self._loaded if f not in wanted]:
             if len(self._loaded) <= self._capacity:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import logging
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -37,29 +37,29 @@ LARGEST_MESSAGE = 4 << 20
 SECONDS = 30.0
 UPLOAD_SECONDS = 300.0
 
-# Only calls that may be repeated: all of these are idempotent by their ids.
+# Only calls that may be repeated: all of these are idempotent by their ids or by their nature.
 _RETRIED = {
     "sottovoce.v1.Bundles": ("GetManifest",),
     "sottovoce.v1.Training": ("CreateJob", "StartJob", "GetJob", "ListJobs"),
-    "sottovoce.v1.Inference": ("Predict",),
+    "sottovoce.v1.Inference": ("Predict", "Encode"),
 }
+_BUSY = {"sottovoce.v1.Inference"}
+"""Services whose RESOURCE_EXHAUSTED passes; elsewhere it is a quota, which does not."""
 _SERVICE_CONFIG = json.dumps(
     {
         "methodConfig": [
             {
-                "name": [
-                    {"service": service, "method": method}
-                    for service, methods in _RETRIED.items()
-                    for method in methods
-                ],
+                "name": [{"service": service, "method": method} for method in methods],
                 "retryPolicy": {
                     "maxAttempts": 4,
                     "initialBackoff": "0.2s",
                     "maxBackoff": "2s",
                     "backoffMultiplier": 2,
-                    "retryableStatusCodes": ["UNAVAILABLE"],
+                    "retryableStatusCodes": ["UNAVAILABLE"]
+                    + ["RESOURCE_EXHAUSTED"] * (service in _BUSY),
                 },
             }
+            for service, methods in _RETRIED.items()
         ]
     }
 )
@@ -172,6 +172,22 @@ class Cloud:
         """Scores in the order of `requests`, which is consumed by a thread of gRPC's."""
         call = self._stubs().inference.PredictStream
         yield from self._streamed(call, requests, self._credentials())
+
+    def encode(self, request: inference_pb2.EncodeRequest) -> inference_pb2.EncodeResponse:
+        """The embedding of one query's noisy vectors. A retry sends the same bytes again."""
+        answer: inference_pb2.EncodeResponse = self._unary(
+            self._stubs().inference.Encode, request, self._credentials()
+        )
+        return answer
+
+    def encode_stream(
+        self, requests: Iterator[inference_pb2.EncodeRequest]
+    ) -> Generator[inference_pb2.EncodeResponse, None, None]:
+        """The same in the order of `requests`, which is consumed by a thread of gRPC's."""
+        call = self._stubs().inference.EncodeStream
+        sent = (inference_pb2.EncodeStreamRequest(request=request) for request in requests)
+        for response in self._streamed(call, sent, self._credentials()):
+            yield response.response
 
     def _job(self, method: Any, request: Any) -> training_pb2.Job:
         job: training_pb2.Job = self._unary(method, request, self._credentials()).job

@@ -10,6 +10,7 @@ wrong and how to mend it, and never quotes the user's text.
     ├── NotFound                        NOT_FOUND            exit 4
     ├── QuotaExceeded                   RESOURCE_EXHAUSTED   exit 5
     ├── Unavailable                     UNAVAILABLE          exit 6
+    │   └── Overloaded                  RESOURCE_EXHAUSTED   exit 6
     ├── Unauthenticated                 UNAUTHENTICATED      exit 7
     ├── DataLoss                        DATA_LOSS            exit 8
     ├── OutOfRange                      OUT_OF_RANGE         exit 9
@@ -31,6 +32,7 @@ __all__ = [
     "NotFound",
     "NotReady",
     "OutOfRange",
+    "Overloaded",
     "QuotaExceeded",
     "SottovoceError",
     "Unauthenticated",
@@ -103,6 +105,12 @@ class Unavailable(SottovoceError):
 
     code = grpc.StatusCode.UNAVAILABLE
     exit_code = 6
+
+
+class Overloaded(Unavailable):
+    """The other side has too much to do now; the same message may be sent again."""
+
+    code = grpc.StatusCode.RESOURCE_EXHAUSTED
 
 
 class Unauthenticated(SottovoceError):

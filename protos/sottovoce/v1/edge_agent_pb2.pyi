@@ -54,12 +54,14 @@ class ReleasedWord(_message.Message):
     def __init__(self, start: _Optional[int] = ..., end: _Optional[int] = ..., released_start: _Optional[int] = ..., released_end: _Optional[int] = ..., tag: _Optional[str] = ..., protected: _Optional[bool] = ..., replaced: _Optional[bool] = ...) -> None: ...
 
 class PrivatizeRequest(_message.Message):
-    __slots__ = ("text", "privacy")
+    __slots__ = ("text", "privacy", "words")
     TEXT_FIELD_NUMBER: _ClassVar[int]
     PRIVACY_FIELD_NUMBER: _ClassVar[int]
+    WORDS_FIELD_NUMBER: _ClassVar[int]
     text: str
     privacy: PrivacyOptions
-    def __init__(self, text: _Optional[str] = ..., privacy: _Optional[_Union[PrivacyOptions, _Mapping]] = ...) -> None: ...
+    words: bool
+    def __init__(self, text: _Optional[str] = ..., privacy: _Optional[_Union[PrivacyOptions, _Mapping]] = ..., words: _Optional[bool] = ...) -> None: ...
 
 class PrivatizeResponse(_message.Message):
     __slots__ = ("text", "words", "level", "mechanism", "eta", "bundle_id")
@@ -136,6 +138,48 @@ class PredictStreamResponse(_message.Message):
     request_id: str
     response: PredictResponse
     def __init__(self, request_id: _Optional[str] = ..., response: _Optional[_Union[PredictResponse, _Mapping]] = ...) -> None: ...
+
+class EmbedRequest(_message.Message):
+    __slots__ = ("text", "level", "local")
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    LEVEL_FIELD_NUMBER: _ClassVar[int]
+    LOCAL_FIELD_NUMBER: _ClassVar[int]
+    text: str
+    level: str
+    local: bool
+    def __init__(self, text: _Optional[str] = ..., level: _Optional[str] = ..., local: _Optional[bool] = ...) -> None: ...
+
+class EmbedResponse(_message.Message):
+    __slots__ = ("embedding", "level", "eta", "tokens", "truncated", "bundle_id")
+    EMBEDDING_FIELD_NUMBER: _ClassVar[int]
+    LEVEL_FIELD_NUMBER: _ClassVar[int]
+    ETA_FIELD_NUMBER: _ClassVar[int]
+    TOKENS_FIELD_NUMBER: _ClassVar[int]
+    TRUNCATED_FIELD_NUMBER: _ClassVar[int]
+    BUNDLE_ID_FIELD_NUMBER: _ClassVar[int]
+    embedding: _containers.RepeatedScalarFieldContainer[float]
+    level: str
+    eta: float
+    tokens: int
+    truncated: bool
+    bundle_id: str
+    def __init__(self, embedding: _Optional[_Iterable[float]] = ..., level: _Optional[str] = ..., eta: _Optional[float] = ..., tokens: _Optional[int] = ..., truncated: _Optional[bool] = ..., bundle_id: _Optional[str] = ...) -> None: ...
+
+class EmbedStreamRequest(_message.Message):
+    __slots__ = ("request_id", "request")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    request: EmbedRequest
+    def __init__(self, request_id: _Optional[str] = ..., request: _Optional[_Union[EmbedRequest, _Mapping]] = ...) -> None: ...
+
+class EmbedStreamResponse(_message.Message):
+    __slots__ = ("request_id", "response")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    RESPONSE_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    response: EmbedResponse
+    def __init__(self, request_id: _Optional[str] = ..., response: _Optional[_Union[EmbedResponse, _Mapping]] = ...) -> None: ...
 
 class CustomizeRequest(_message.Message):
     __slots__ = ("settings", "examples")
@@ -251,6 +295,16 @@ class LevelStatus(_message.Message):
     map_attack: float
     def __init__(self, name: _Optional[str] = ..., eta: _Optional[float] = ..., replaced: _Optional[float] = ..., map_attack: _Optional[float] = ...) -> None: ...
 
+class EmbedLevelStatus(_message.Message):
+    __slots__ = ("name", "eta", "map_attack")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    ETA_FIELD_NUMBER: _ClassVar[int]
+    MAP_ATTACK_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    eta: float
+    map_attack: float
+    def __init__(self, name: _Optional[str] = ..., eta: _Optional[float] = ..., map_attack: _Optional[float] = ...) -> None: ...
+
 class LedgerStatus(_message.Message):
     __slots__ = ("spent", "limit", "releases")
     SPENT_FIELD_NUMBER: _ClassVar[int]
@@ -262,7 +316,7 @@ class LedgerStatus(_message.Message):
     def __init__(self, spent: _Optional[float] = ..., limit: _Optional[float] = ..., releases: _Optional[int] = ...) -> None: ...
 
 class GetStatusResponse(_message.Message):
-    __slots__ = ("version", "bundle_id", "backbone", "levels", "default_level", "default_mechanism", "cloud_address", "ledger", "customizations")
+    __slots__ = ("version", "bundle_id", "backbone", "levels", "default_level", "default_mechanism", "cloud_address", "ledger", "customizations", "embed_levels")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     BUNDLE_ID_FIELD_NUMBER: _ClassVar[int]
     BACKBONE_FIELD_NUMBER: _ClassVar[int]
@@ -272,6 +326,7 @@ class GetStatusResponse(_message.Message):
     CLOUD_ADDRESS_FIELD_NUMBER: _ClassVar[int]
     LEDGER_FIELD_NUMBER: _ClassVar[int]
     CUSTOMIZATIONS_FIELD_NUMBER: _ClassVar[int]
+    EMBED_LEVELS_FIELD_NUMBER: _ClassVar[int]
     version: str
     bundle_id: str
     backbone: str
@@ -281,4 +336,5 @@ class GetStatusResponse(_message.Message):
     cloud_address: str
     ledger: LedgerStatus
     customizations: _containers.RepeatedCompositeFieldContainer[Customization]
-    def __init__(self, version: _Optional[str] = ..., bundle_id: _Optional[str] = ..., backbone: _Optional[str] = ..., levels: _Optional[_Iterable[_Union[LevelStatus, _Mapping]]] = ..., default_level: _Optional[str] = ..., default_mechanism: _Optional[str] = ..., cloud_address: _Optional[str] = ..., ledger: _Optional[_Union[LedgerStatus, _Mapping]] = ..., customizations: _Optional[_Iterable[_Union[Customization, _Mapping]]] = ...) -> None: ...
+    embed_levels: _containers.RepeatedCompositeFieldContainer[EmbedLevelStatus]
+    def __init__(self, version: _Optional[str] = ..., bundle_id: _Optional[str] = ..., backbone: _Optional[str] = ..., levels: _Optional[_Iterable[_Union[LevelStatus, _Mapping]]] = ..., default_level: _Optional[str] = ..., default_mechanism: _Optional[str] = ..., cloud_address: _Optional[str] = ..., ledger: _Optional[_Union[LedgerStatus, _Mapping]] = ..., customizations: _Optional[_Iterable[_Union[Customization, _Mapping]]] = ..., embed_levels: _Optional[_Iterable[_Union[EmbedLevelStatus, _Mapping]]] = ...) -> None: ...

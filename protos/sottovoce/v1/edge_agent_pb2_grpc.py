@@ -61,6 +61,16 @@ class EdgeAgentStub:
                 request_serializer=sottovoce_dot_v1_dot_edge__agent__pb2.PredictStreamRequest.SerializeToString,
                 response_deserializer=sottovoce_dot_v1_dot_edge__agent__pb2.PredictStreamResponse.FromString,
                 _registered_method=True)
+        self.Embed = channel.unary_unary(
+                '/sottovoce.v1.EdgeAgent/Embed',
+                request_serializer=sottovoce_dot_v1_dot_edge__agent__pb2.EmbedRequest.SerializeToString,
+                response_deserializer=sottovoce_dot_v1_dot_edge__agent__pb2.EmbedResponse.FromString,
+                _registered_method=True)
+        self.EmbedStream = channel.stream_stream(
+                '/sottovoce.v1.EdgeAgent/EmbedStream',
+                request_serializer=sottovoce_dot_v1_dot_edge__agent__pb2.EmbedStreamRequest.SerializeToString,
+                response_deserializer=sottovoce_dot_v1_dot_edge__agent__pb2.EmbedStreamResponse.FromString,
+                _registered_method=True)
         self.Customize = channel.stream_unary(
                 '/sottovoce.v1.EdgeAgent/Customize',
                 request_serializer=sottovoce_dot_v1_dot_edge__agent__pb2.CustomizeRequest.SerializeToString,
@@ -116,6 +126,21 @@ class EdgeAgentServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Embed(self, request, context):
+        """Embeds one text: its token vectors get fresh noise, the cloud encodes them,
+        and the device takes the noise out of the answer. Or all on the device.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def EmbedStream(self, request_iterator, context):
+        """The same, text by text in order, over one stream.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Customize(self, request_iterator, context):
         """Privatises labelled texts and trains an adapter on them in the cloud.
         Returns once every example is privatised and safely queued on the device;
@@ -161,6 +186,16 @@ def add_EdgeAgentServicer_to_server(servicer, server):
                     servicer.PredictStream,
                     request_deserializer=sottovoce_dot_v1_dot_edge__agent__pb2.PredictStreamRequest.FromString,
                     response_serializer=sottovoce_dot_v1_dot_edge__agent__pb2.PredictStreamResponse.SerializeToString,
+            ),
+            'Embed': grpc.unary_unary_rpc_method_handler(
+                    servicer.Embed,
+                    request_deserializer=sottovoce_dot_v1_dot_edge__agent__pb2.EmbedRequest.FromString,
+                    response_serializer=sottovoce_dot_v1_dot_edge__agent__pb2.EmbedResponse.SerializeToString,
+            ),
+            'EmbedStream': grpc.stream_stream_rpc_method_handler(
+                    servicer.EmbedStream,
+                    request_deserializer=sottovoce_dot_v1_dot_edge__agent__pb2.EmbedStreamRequest.FromString,
+                    response_serializer=sottovoce_dot_v1_dot_edge__agent__pb2.EmbedStreamResponse.SerializeToString,
             ),
             'Customize': grpc.stream_unary_rpc_method_handler(
                     servicer.Customize,
@@ -293,6 +328,60 @@ class EdgeAgent:
             '/sottovoce.v1.EdgeAgent/PredictStream',
             sottovoce_dot_v1_dot_edge__agent__pb2.PredictStreamRequest.SerializeToString,
             sottovoce_dot_v1_dot_edge__agent__pb2.PredictStreamResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Embed(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/sottovoce.v1.EdgeAgent/Embed',
+            sottovoce_dot_v1_dot_edge__agent__pb2.EmbedRequest.SerializeToString,
+            sottovoce_dot_v1_dot_edge__agent__pb2.EmbedResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def EmbedStream(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_stream(
+            request_iterator,
+            target,
+            '/sottovoce.v1.EdgeAgent/EmbedStream',
+            sottovoce_dot_v1_dot_edge__agent__pb2.EmbedStreamRequest.SerializeToString,
+            sottovoce_dot_v1_dot_edge__agent__pb2.EmbedStreamResponse.FromString,
             options,
             channel_credentials,
             insecure,

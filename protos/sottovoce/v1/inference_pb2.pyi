@@ -45,3 +45,39 @@ class InferencePredictStreamResponse(_message.Message):
     request_id: str
     response: InferencePredictResponse
     def __init__(self, request_id: _Optional[str] = ..., response: _Optional[_Union[InferencePredictResponse, _Mapping]] = ...) -> None: ...
+
+class EncodeRequest(_message.Message):
+    __slots__ = ("request_id", "bundle_id", "mechanism", "eta", "tokens", "vectors")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    BUNDLE_ID_FIELD_NUMBER: _ClassVar[int]
+    MECHANISM_FIELD_NUMBER: _ClassVar[int]
+    ETA_FIELD_NUMBER: _ClassVar[int]
+    TOKENS_FIELD_NUMBER: _ClassVar[int]
+    VECTORS_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    bundle_id: str
+    mechanism: str
+    eta: float
+    tokens: int
+    vectors: bytes
+    def __init__(self, request_id: _Optional[str] = ..., bundle_id: _Optional[str] = ..., mechanism: _Optional[str] = ..., eta: _Optional[float] = ..., tokens: _Optional[int] = ..., vectors: _Optional[bytes] = ...) -> None: ...
+
+class EncodeResponse(_message.Message):
+    __slots__ = ("request_id", "embedding")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    EMBEDDING_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    embedding: _containers.RepeatedScalarFieldContainer[float]
+    def __init__(self, request_id: _Optional[str] = ..., embedding: _Optional[_Iterable[float]] = ...) -> None: ...
+
+class EncodeStreamRequest(_message.Message):
+    __slots__ = ("request",)
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    request: EncodeRequest
+    def __init__(self, request: _Optional[_Union[EncodeRequest, _Mapping]] = ...) -> None: ...
+
+class EncodeStreamResponse(_message.Message):
+    __slots__ = ("response",)
+    RESPONSE_FIELD_NUMBER: _ClassVar[int]
+    response: EncodeResponse
+    def __init__(self, response: _Optional[_Union[EncodeResponse, _Mapping]] = ...) -> None: ...

@@ -28,7 +28,8 @@ if _version_not_supported:
 class InferenceStub:
     """Authenticated like Training. Errors: NOT_FOUND (no such adapter for this
     tenant), FAILED_PRECONDITION (released with another bundle than the adapter
-    was trained on), INVALID_ARGUMENT, RESOURCE_EXHAUSTED with RetryInfo.
+    was trained on, or than the cloud serves), INVALID_ARGUMENT with BadRequest,
+    RESOURCE_EXHAUSTED with RetryInfo (busy: send the same message again).
     """
 
     def __init__(self, channel):
@@ -47,12 +48,23 @@ class InferenceStub:
                 request_serializer=sottovoce_dot_v1_dot_inference__pb2.InferencePredictStreamRequest.SerializeToString,
                 response_deserializer=sottovoce_dot_v1_dot_inference__pb2.InferencePredictStreamResponse.FromString,
                 _registered_method=True)
+        self.Encode = channel.unary_unary(
+                '/sottovoce.v1.Inference/Encode',
+                request_serializer=sottovoce_dot_v1_dot_inference__pb2.EncodeRequest.SerializeToString,
+                response_deserializer=sottovoce_dot_v1_dot_inference__pb2.EncodeResponse.FromString,
+                _registered_method=True)
+        self.EncodeStream = channel.stream_stream(
+                '/sottovoce.v1.Inference/EncodeStream',
+                request_serializer=sottovoce_dot_v1_dot_inference__pb2.EncodeStreamRequest.SerializeToString,
+                response_deserializer=sottovoce_dot_v1_dot_inference__pb2.EncodeStreamResponse.FromString,
+                _registered_method=True)
 
 
 class InferenceServicer:
     """Authenticated like Training. Errors: NOT_FOUND (no such adapter for this
     tenant), FAILED_PRECONDITION (released with another bundle than the adapter
-    was trained on), INVALID_ARGUMENT, RESOURCE_EXHAUSTED with RetryInfo.
+    was trained on, or than the cloud serves), INVALID_ARGUMENT with BadRequest,
+    RESOURCE_EXHAUSTED with RetryInfo (busy: send the same message again).
     """
 
     def Predict(self, request, context):
@@ -63,6 +75,21 @@ class InferenceServicer:
 
     def PredictStream(self, request_iterator, context):
         """Answers in the order of the requests.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Encode(self, request, context):
+        """The sentence embedding of noisy token vectors (Split-and-Denoise).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def EncodeStream(self, request_iterator, context):
+        """The same, in the order of the requests. The first one that is refused ends
+        the stream, after the answers to all before it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -81,6 +108,16 @@ def add_InferenceServicer_to_server(servicer, server):
                     request_deserializer=sottovoce_dot_v1_dot_inference__pb2.InferencePredictStreamRequest.FromString,
                     response_serializer=sottovoce_dot_v1_dot_inference__pb2.InferencePredictStreamResponse.SerializeToString,
             ),
+            'Encode': grpc.unary_unary_rpc_method_handler(
+                    servicer.Encode,
+                    request_deserializer=sottovoce_dot_v1_dot_inference__pb2.EncodeRequest.FromString,
+                    response_serializer=sottovoce_dot_v1_dot_inference__pb2.EncodeResponse.SerializeToString,
+            ),
+            'EncodeStream': grpc.stream_stream_rpc_method_handler(
+                    servicer.EncodeStream,
+                    request_deserializer=sottovoce_dot_v1_dot_inference__pb2.EncodeStreamRequest.FromString,
+                    response_serializer=sottovoce_dot_v1_dot_inference__pb2.EncodeStreamResponse.SerializeToString,
+            ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
             'sottovoce.v1.Inference', rpc_method_handlers)
@@ -92,7 +129,8 @@ def add_InferenceServicer_to_server(servicer, server):
 class Inference:
     """Authenticated like Training. Errors: NOT_FOUND (no such adapter for this
     tenant), FAILED_PRECONDITION (released with another bundle than the adapter
-    was trained on), INVALID_ARGUMENT, RESOURCE_EXHAUSTED with RetryInfo.
+    was trained on, or than the cloud serves), INVALID_ARGUMENT with BadRequest,
+    RESOURCE_EXHAUSTED with RetryInfo (busy: send the same message again).
     """
 
     @staticmethod
@@ -139,6 +177,60 @@ class Inference:
             '/sottovoce.v1.Inference/PredictStream',
             sottovoce_dot_v1_dot_inference__pb2.InferencePredictStreamRequest.SerializeToString,
             sottovoce_dot_v1_dot_inference__pb2.InferencePredictStreamResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Encode(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/sottovoce.v1.Inference/Encode',
+            sottovoce_dot_v1_dot_inference__pb2.EncodeRequest.SerializeToString,
+            sottovoce_dot_v1_dot_inference__pb2.EncodeResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def EncodeStream(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_stream(
+            request_iterator,
+            target,
+            '/sottovoce.v1.Inference/EncodeStream',
+            sottovoce_dot_v1_dot_inference__pb2.EncodeStreamRequest.SerializeToString,
+            sottovoce_dot_v1_dot_inference__pb2.EncodeStreamResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -117,7 +117,14 @@ def test_a_stream_reads_no_further_than_its_window(running: Cloud, acme: Caller)
             yield wire.InferencePredictStreamRequest(request_id=str(i), request=request(running))
 
     server = running.server
-    service = InferenceService(server.store, server.tenants, server.predictor, Limits())
+    service = InferenceService(
+        server.store,
+        server.tenants,
+        server.bundles,
+        server.predictor,
+        server.embeddings,
+        Limits(),
+    )
     call = Call(acme.metadata)
     stream = service.PredictStream(ask(), cast(grpc.ServicerContext, call))
     for taken in range(1, 4):

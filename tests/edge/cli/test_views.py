@@ -20,6 +20,7 @@ from sottovoce.v1 import edge_agent_pb2 as agent
             agent.ReleasedWord,
         ),
         (views.prediction(agent.PredictResponse()), agent.PredictResponse),
+        (views.embedding(agent.EmbedResponse()), agent.EmbedResponse),
         (views.customization(agent.Customization()), agent.Customization),
         (views.status(agent.GetStatusResponse(), running=True), agent.GetStatusResponse),
         (
@@ -31,6 +32,12 @@ from sottovoce.v1 import edge_agent_pb2 as agent
                 "levels"
             ][0],
             agent.LevelStatus,
+        ),
+        (
+            views.status(
+                agent.GetStatusResponse(embed_levels=[agent.EmbedLevelStatus()]), running=True
+            )["embed_levels"][0],
+            agent.EmbedLevelStatus,
         ),
     ],
 )

@@ -1,20 +1,24 @@
-"""Predictions over the wire: one at a time, or a stream in its order."""
+"""Predictions and embeddings over the wire: one at a time, or a stream in its order."""
 
 from __future__ import annotations
 
-import queue
-import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
 
 import grpc
+import numpy as np
+from numpy.typing import NDArray
 
 from sottovoce.cloud import adapters
 from sottovoce.cloud.config import Limits, check_name
+from sottovoce.cloud.embeddings import Embeddings, Query
 from sottovoce.cloud.serving import Predictor, Scores
 from sottovoce.cloud.store import Store
 from sottovoce.cloud.tenants import Tenants
+from sottovoce.edge.bundle import Bundle
 from sottovoce.edge.errors import BundleMismatch, InvalidInput
+from sottovoce.edge.ordered import ordered
+from sottovoce.edge.token_noise import TokenEmbedding, unpack
 from sottovoce.v1 import inference_pb2 as wire
 from sottovoce.v1 import inference_pb2_grpc
 
@@ -22,18 +26,26 @@ __all__ = ["WINDOW", "InferenceService"]
 
 WINDOW = 64  # requests of one stream in flight; more wait on the wire
 
-_Item = tuple[str, Future[Scores]] | BaseException | None
+LONGEST_ID = 128
 
 
 class InferenceService(inference_pb2_grpc.InferenceServicer):
-    """Answers from the adapters of the tenants who call."""
+    """Answers tenants: from their own adapters, and embeddings from the backbone they share."""
 
     def __init__(
-        self, store: Store, tenants: Tenants, predictor: Predictor, limits: Limits
+        self,
+        store: Store,
+        tenants: Tenants,
+        bundles: Mapping[str, Bundle],
+        predictor: Predictor,
+        embeddings: Embeddings,
+        limits: Limits,
     ) -> None:
         self._state = store.state
         self._tenants = tenants
+        self._bundles = bundles
         self._predictor = predictor
+        self._embeddings = embeddings
         self._limits = limits
 
     def _submit(self, tenant: str, request: wire.InferencePredictRequest) -> Future[Scores]:
@@ -69,43 +81,70 @@ class InferenceService(inference_pb2_grpc.InferenceServicer):
     ) -> Iterator[wire.InferencePredictStreamResponse]:
         """Answers in the order of the requests; what has arrived is batched."""
         tenant = self._tenants.authenticate(context.invocation_metadata())
-        window: queue.Queue[_Item] = queue.Queue(maxsize=WINDOW)
-
-        def offer(item: _Item) -> bool:
-            while context.is_active():
-                try:
-                    window.put(item, timeout=0.5)
-                except queue.Full:
-                    continue
-                return True
-            return False
-
-        def read() -> None:
-            try:
-                for message in request_iterator:
-                    if not offer((message.request_id, self._submit(tenant, message.request))):
-                        return
-                offer(None)
-            except Exception as error:
-                offer(error)
-
-        threading.Thread(target=read, name="predict-stream", daemon=True).start()
-        while context.is_active():
-            try:
-                item = window.get(timeout=0.5)
-            except queue.Empty:
-                continue
-            if item is None:
-                return
-            if isinstance(item, BaseException):
-                raise item
-            request_id, answer = item
+        answered = ordered(
+            request_iterator,
+            lambda message: self._submit(tenant, message.request).result,
+            window=WINDOW,
+            active=context.is_active,
+        )
+        for message, scores in answered:
             yield wire.InferencePredictStreamResponse(
-                request_id=request_id, response=_response(answer.result())
+                request_id=message.request_id, response=_response(scores)
             )
+
+    def Encode(  # noqa: N802
+        self, request: wire.EncodeRequest, context: grpc.ServicerContext
+    ) -> wire.EncodeResponse:
+        """The sentence embedding of noisy token vectors."""
+        self._tenants.authenticate(context.invocation_metadata())
+        return _encoded(request, self._embeddings.submit(self._query(request)).result())
+
+    def EncodeStream(  # noqa: N802
+        self,
+        request_iterator: Iterator[wire.EncodeStreamRequest],
+        context: grpc.ServicerContext,
+    ) -> Iterator[wire.EncodeStreamResponse]:
+        """The same for a stream, in its order."""
+        self._tenants.authenticate(context.invocation_metadata())
+        answered = ordered(
+            request_iterator,
+            lambda message: self._embeddings.submit(self._query(message.request)).result,
+            window=WINDOW,
+            active=context.is_active,
+        )
+        for message, embedding in answered:
+            yield wire.EncodeStreamResponse(response=_encoded(message.request, embedding))
+
+    def _query(self, request: wire.EncodeRequest) -> Query:
+        """The request as numbers, or what is wrong with it. Nothing in it is trusted."""
+        if not request.request_id or len(request.request_id) > LONGEST_ID:
+            raise InvalidInput(
+                "request_id is empty or too long",
+                fix=f"choose a random one of 1 to {LONGEST_ID} characters",
+                subject="request_id",
+            )
+        if request.mechanism != TokenEmbedding.name:
+            raise InvalidInput(
+                "unknown mechanism", fix=f"use {TokenEmbedding.name}", subject="mechanism"
+            )
+        bundle = self._bundles.get(request.bundle_id)
+        if bundle is None:
+            raise BundleMismatch(
+                "the vectors lie in the privacy space of a bundle this cloud does not serve",
+                fix="run `sotto pull`",
+                subject="bundle_id",
+            )
+        mechanism = TokenEmbedding(request.eta)
+        r = bundle.manifest.dimensions
+        noisy = unpack(request.vectors, request.tokens, r, mechanism)
+        return Query(bundle.id, noisy, mechanism.eta)
 
 
 def _response(scores: Scores) -> wire.InferencePredictResponse:
     return wire.InferencePredictResponse(
         scores=[wire.ClassScore(label=label, probability=p) for label, p in scores]
     )
+
+
+def _encoded(request: wire.EncodeRequest, embedding: NDArray[np.float32]) -> wire.EncodeResponse:
+    return wire.EncodeResponse(request_id=request.request_id, embedding=embedding)

@@ -37,6 +37,11 @@ class Backend(Protocol):
     def predict(self, request: agent.PredictRequest) -> agent.PredictResponse:
         """Classifies one text."""
 
+    def embed_stream(
+        self, requests: Iterable[agent.EmbedStreamRequest]
+    ) -> Iterator[agent.EmbedStreamResponse]:
+        """Embeds texts, in order."""
+
     def status(self) -> agent.GetStatusResponse:
         """Says what there is."""
 
@@ -66,6 +71,11 @@ class Remote:
         response: agent.PredictResponse = self._call(self._stub.Predict, request)
         return response
 
+    def embed_stream(
+        self, requests: Iterable[agent.EmbedStreamRequest]
+    ) -> Iterator[agent.EmbedStreamResponse]:
+        return self._streamed(self._stub.EmbedStream, iter(requests))
+
     def status(self) -> agent.GetStatusResponse:
         response: agent.GetStatusResponse = self._call(
             self._stub.GetStatus, agent.GetStatusRequest()
@@ -81,10 +91,14 @@ class Remote:
 
     def watch(self, identity: str) -> Iterator[agent.Customization]:
         """A customisation now and after every change, until it ends."""
-        call = self._stub.WatchCustomization(agent.WatchCustomizationRequest(id=identity))
+        request = agent.WatchCustomizationRequest(id=identity)
+        for response in self._streamed(self._stub.WatchCustomization, request):
+            yield response.customization
+
+    def _streamed(self, method: Any, request: Any) -> Iterator[Any]:
+        call = method(request)
         try:
-            for response in call:
-                yield response.customization
+            yield from call
         except grpc.RpcError as error:
             raise from_rpc_error(error, peer=f"the agent on {self._listen}") from error
         finally:

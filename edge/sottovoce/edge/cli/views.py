@@ -10,7 +10,7 @@ from typing import Any
 
 from sottovoce.v1 import edge_agent_pb2 as agent
 
-__all__ = ["customization", "prediction", "release", "state_name", "status"]
+__all__ = ["customization", "embedding", "prediction", "release", "state_name", "status"]
 
 
 def release(response: agent.PrivatizeResponse) -> dict[str, Any]:
@@ -42,6 +42,18 @@ def prediction(response: agent.PredictResponse) -> dict[str, Any]:
         "label": response.label,
         "scores": [{"label": s.label, "score": round(s.score, 6)} for s in response.scores],
         "released_text": response.released_text,
+    }
+
+
+def embedding(response: agent.EmbedResponse) -> dict[str, Any]:
+    """A sentence embedding."""
+    return {
+        "embedding": [round(value, 7) for value in response.embedding],
+        "level": response.level,
+        "eta": response.eta,
+        "tokens": response.tokens,
+        "truncated": response.truncated,
+        "bundle_id": response.bundle_id,
     }
 
 
@@ -91,6 +103,10 @@ def status(response: agent.GetStatusResponse, *, running: bool) -> dict[str, Any
         ],
         "default_level": response.default_level,
         "default_mechanism": response.default_mechanism,
+        "embed_levels": [
+            {"name": level.name, "eta": level.eta, "map_attack": level.map_attack}
+            for level in response.embed_levels
+        ],
         "cloud_address": response.cloud_address,
         "ledger": {
             "spent": response.ledger.spent,

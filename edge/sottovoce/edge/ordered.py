@@ -1,0 +1,78 @@
+"""Answers a stream in its order while more of it is being read, but not too much more.
+
+Why it is here: both servers answer streams whose requests take a while. Reading ahead lets them be
+worked on together; the window bounds the memory of a stream however long it is, and holds back a
+sender who is faster than we are.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Generator, Iterable
+from typing import TypeVar
+
+__all__ = ["ordered"]
+
+Q = TypeVar("Q")
+A = TypeVar("A")
+
+_TICK = 0.5
+"""Seconds after which a wait looks whether anyone still waits for the answer."""
+
+
+def ordered(
+    requests: Iterable[Q],
+    begin: Callable[[Q], Callable[[], A]],
+    *,
+    window: int,
+    active: Callable[[], bool] = lambda: True,
+) -> Generator[tuple[Q, A], None, None]:
+    """Every request with its answer, in order.
+
+    Args:
+        requests: read on a thread of its own, which ends soon after the stream.
+        begin: starts work on a request, on that thread; what it returns waits for the answer, on
+            the caller's.
+        window: requests begun and not yet answered, at most.
+        active: whether the caller's caller is still there.
+
+    Raises:
+        What ``requests``, ``begin`` or an answer raises, after the answers to all before it.
+    """
+    begun: queue.Queue[tuple[Q, Callable[[], A]] | BaseException | None] = queue.Queue(window)
+    left = threading.Event()
+
+    def offer(item: tuple[Q, Callable[[], A]] | BaseException | None) -> bool:
+        while active() and not left.is_set():
+            try:
+                begun.put(item, timeout=_TICK)
+            except queue.Full:
+                continue
+            return True
+        return False
+
+    def read() -> None:
+        try:
+            for request in requests:
+                if not offer((request, begin(request))):
+                    return
+            offer(None)
+        except BaseException as error:
+            offer(error)
+
+    threading.Thread(target=read, name="stream", daemon=True).start()
+    try:
+        while active():
+            try:
+                item = begun.get(timeout=_TICK)
+            except queue.Empty:
+                continue
+            if item is None:
+                return
+            if isinstance(item, BaseException):
+                raise item
+            request, answer = item
+            yield request, answer()
+    finally:
+        left.set()

@@ -148,6 +148,16 @@ def test_long_words_cost_no_more_than_short_ones() -> None:
     assert max(map(len, form_features("a1" * 500_000))) <= 64
 
 
+@given(word=st.text("abcXYZ", min_size=1, max_size=70))
+def test_the_short_cut_for_plain_words_sees_the_same(word: str) -> None:
+    # An apostrophe or a digit at the end sends a word the long way.
+    plain, long = form_features(word[:60]), form_features(word[:60] + "\N{RIGHT SINGLE QUOTATION MARK}")
+    assert plain[0] == long[0][:-1]
+    assert plain[1] == long[1][:-1]
+    assert (plain[2], plain[3]) == (long[2], long[0][:-1][:3])
+    assert plain[4:] == tuple(plain[0][-n:] for n in (1, 2, 3, 4))
+
+
 def test_hashes_are_the_same_in_every_process() -> None:
     program = (
         "from sottovoce.edge.tagger import FeatureSpec;"

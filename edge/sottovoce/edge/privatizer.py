@@ -188,10 +188,9 @@ class Privatizer:
             for number in np.flatnonzero(~chosen).tolist():
                 chosen[number] = not self._passes(words[free[number]].text, int(ids[number]))
             protected = [free[number] for number in np.flatnonzero(chosen).tolist()]
-            classes = [
-                mechanism.word_class(names[numbers[place]], words[place].clitic)
-                for place in protected
-            ]
+            kinds = [(numbers[place], words[place].clitic) for place in protected]
+            named = {kind: mechanism.word_class(names[kind[0]], kind[1]) for kind in set(kinds)}
+            classes = [named[kind] for kind in kinds]
         with self._stage("noise"):
             noisy = mechanism.perturb(vectors[chosen], random)
         with self._stage("search"):
@@ -229,7 +228,7 @@ class Privatizer:
         if number == OUT_OF_VOCABULARY:
             return False
         plain = text.replace("’", "'")
-        return self._listed[number] in (plain, plain.lower())
+        return self._vectors.normal_form(text) in (plain, plain.lower())
 
     def _nearest(self, classes: Sequence[str], noisy: Floats2d) -> NDArray[np.int32]:
         """Ids of the words nearest to the rows of ``noisy``, each within its class."""

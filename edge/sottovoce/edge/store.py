@@ -140,7 +140,7 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("PRAGMA secure_delete = ON")
-    connection.execute("PRAGMA cache_size = -512")  # KiB; the rows are found by key, once each
+    connection.execute("PRAGMA cache_size = -128")  # KiB; the rows are found by key, once each
     connection.execute("BEGIN IMMEDIATE")
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version > _VERSION:

@@ -65,6 +65,15 @@ class Tagger(Protocol):
 
 def form_features(word: str) -> tuple[str, ...]:
     """What the network sees of a word, in the order of `FEATURES`."""
+    if word.isascii() and word.isalpha() and len(word) <= _LONGEST:
+        norm = word.lower()  # most words; the same as below, four times faster
+        if norm == word:
+            shape = "xxx"[: len(word)]
+        elif word[1:] == norm[1:]:
+            shape = "X" + "xxx"[: len(word) - 1]
+        else:
+            shape = _RUN.sub(r"\1\1\1", "".join(map(_outline, word)))
+        return norm, shape, norm[:1], norm[:3], norm[-1:], norm[-2:], norm[-3:], norm[-4:]
     half = _LONGEST // 2
     if len(word) > _LONGEST:  # both ends carry what is looked at
         word = word[:half] + word[-half:]
@@ -87,7 +96,7 @@ FEATURES: Final = (
 )
 HASHES: Final = 2
 """Rows of the table each feature is the sum of: two words rarely share both."""
-_NUMBERS: Final = f"<{HASHES}I"
+_numbers: Final = struct.Struct(f"<{HASHES}I").unpack
 
 
 @dataclass(frozen=True)
@@ -105,19 +114,18 @@ class FeatureSpec:
         # Remembered for this call only: nothing may keep a user's words. Most words of a text have
         # occurred before, and most endings of the others.
         known: dict[str, int] = {}
-        table: list[tuple[int, ...]] = []
         parts: list[dict[str, tuple[int, ...]]] = [{} for _ in hashers]
+        table: list[int] = []
         for word in words:
             if word in known:
                 continue
-            rows: tuple[int, ...] = ()
+            known[word] = len(known)
             for feature, part, hasher in zip(form_features(word), parts, hashers, strict=True):
-                if feature not in part:
-                    part[feature] = hasher(feature)
-                rows += part[feature]
-            known[word] = len(table)
-            table.append(rows)
-        distinct = np.array(table, np.int32).reshape(len(table), len(self.rows) * HASHES)
+                rows = part.get(feature)
+                if rows is None:
+                    rows = part[feature] = hasher(feature)
+                table += rows
+        distinct = np.array(table, np.int32).reshape(len(known), len(self.rows) * HASHES)
         return distinct[[known[word] for word in words]]
 
     def _hashers(self) -> list[Callable[[str], tuple[int, ...]]]:
@@ -132,7 +140,7 @@ class FeatureSpec:
             def of(feature: str) -> tuple[int, ...]:
                 filled = empty.copy()
                 filled.update(feature.encode("utf-8", "surrogatepass"))
-                return tuple(offset + n % rows for n in struct.unpack(_NUMBERS, filled.digest()))
+                return tuple([offset + n % rows for n in _numbers(filled.digest())])
 
             return of
 

@@ -11,7 +11,7 @@ import enum
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from sottovoce.edge import identifiers
 
@@ -27,8 +27,7 @@ class Kind(enum.Enum):
     """One character of a Unicode category P*, alone or repeated. The only kind with no content."""
 
 
-@dataclass(frozen=True, slots=True)
-class Word:
+class Word(NamedTuple):
     """A word and where it stands: `document[start:end] == text`, in code points."""
 
     text: str

@@ -202,6 +202,20 @@ def test_a_long_document_is_the_same_in_windows(
     assert pieces.charge == whole.charge
 
 
+@pytest.mark.parametrize("window", [1, 3, 50])
+def test_windows_do_not_cut_what_the_tagger_sees(
+    privatizer: Privatizer, monkeypatch: pytest.MonkeyPatch, window: int
+) -> None:
+    # Narrower than the tagger's reach, as wide, and wider.
+    text = NOTE * 3
+    whole = privatizer.release(text, STRONG, seeded())
+    monkeypatch.setattr(privatizing, "WINDOW", window)
+    pieces = privatizer.release(text, STRONG, seeded())
+    assert [(w.tag, w.protected) for w in whole.words] == [
+        (w.tag, w.protected) for w in pieces.words
+    ]
+
+
 # Noise, budgets, settings
 
 

@@ -33,7 +33,7 @@ __all__ = ["LONGEST_WORD", "STAGES", "WINDOW", "Privatizer"]
 LONGEST_WORD = 4_096
 """Code points a word or identifier may have."""
 
-WINDOW = 512
+WINDOW = 1_024
 """Words tagged, looked up, perturbed and searched at once: bounds the memory of a long document."""
 
 STAGES = ("words", "tags", "vectors", "noise", "search", "text")
@@ -163,18 +163,19 @@ class Privatizer:
         stream = iter(words)
         reach = self._tagger.reach
         before: list[Word] = []
-        with self._stage("words"):
-            window = list(islice(stream, WINDOW))
-        while window:
+        ahead: list[Word] = []
+        while True:
             with self._stage("words"):
+                taken = ahead + list(islice(stream, WINDOW - len(ahead) + reach))
+                window, ahead = taken[:WINDOW], taken[WINDOW:]
                 _check_lengths(window)
-                after = list(islice(stream, max(WINDOW, reach)))
+            if not window:
+                return
             with self._stage("tags"):
-                seen = [word.text for word in (*before, *window, *after[:reach])]
-                tags = self._tagger.tag(seen)
-            own = slice(len(before), len(before) + len(window))
+                tags = self._tagger.tag([word.text for word in (*before, *window, *ahead)])
+                own = slice(len(before), len(before) + len(window))
             yield window, Tags(tags.ids[own], tags.confidence[own])
-            before, window = window[-reach:] if reach else [], after
+            before = (before + window)[-reach:] if reach else []
 
     def _outputs(
         self, words: Sequence[Word], tags: Tags, mechanism: Mechanism, random: Random

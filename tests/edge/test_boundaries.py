@@ -38,6 +38,7 @@ SURFACE = {
     "release": "Draft IDENTIFIER PUNCTUATION Release Setting WordRelease",
     "rpc": "ErrorInterceptor RETRY_SECONDS from_rpc_error to_status",
     "search": "ExactIndex HnswIndex Index Search",
+    "signals": "Ending",
     "textio": "LARGEST_TEXT check_text decode",
     "token_noise": "LONGEST TokenEmbedding TokenNoise pack unpack",
     "vectors": "Vectors unit_rows",

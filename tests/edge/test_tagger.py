@@ -151,7 +151,8 @@ def test_long_words_cost_no_more_than_short_ones() -> None:
 @given(word=st.text("abcXYZ", min_size=1, max_size=70))
 def test_the_short_cut_for_plain_words_sees_the_same(word: str) -> None:
     # An apostrophe or a digit at the end sends a word the long way.
-    plain, long = form_features(word[:60]), form_features(word[:60] + "\N{RIGHT SINGLE QUOTATION MARK}")
+    word = word[:60]
+    plain, long = form_features(word), form_features(word + "\N{RIGHT SINGLE QUOTATION MARK}")
     assert plain[0] == long[0][:-1]
     assert plain[1] == long[1][:-1]
     assert (plain[2], plain[3]) == (long[2], long[0][:-1][:3])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import signal
 import subprocess
 import sys
 import threading
@@ -28,6 +27,7 @@ from sottovoce.cloud.tenants import Tenants
 from sottovoce.edge.bundle import Bundle
 from sottovoce.edge.errors import BundleMismatch, ConfigError
 from sottovoce.edge.rpc import ErrorInterceptor
+from sottovoce.edge.signals import Ending
 from sottovoce.v1 import (
     bundles_pb2,
     bundles_pb2_grpc,
@@ -212,9 +212,7 @@ def serve(settings: Settings, on_ready: Callable[[Server], None], parent: int) -
         on_ready: called once calls are answered.
         parent: this process's id, for the worker to watch.
     """
-    ending = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: ending.set())
+    ending = Ending()
     server = Server(settings)
     worker = WorkerProcess(settings, parent)
     try:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import fcntl
 import logging
 import os
-import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -35,6 +34,7 @@ from sottovoce.edge.engine import Engine
 from sottovoce.edge.errors import ConfigError, NotReady
 from sottovoce.edge.files import disk, private_folder
 from sottovoce.edge.rpc import ErrorInterceptor
+from sottovoce.edge.signals import Ending
 from sottovoce.v1 import edge_agent_pb2, edge_agent_pb2_grpc
 
 __all__ = ["serve"]
@@ -64,10 +64,7 @@ def serve(
         NotReady: another daemon runs over this state or on this address.
         ConfigError: the address cannot be used, or not without TLS.
     """
-    if stop is None:
-        stop = threading.Event()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: stop.set())
+    ending = stop or Ending()
     memory.bound_heap()
     memory.give_back()
     with _only_one(config.agent.state), _parts(config, engine) as parts:
@@ -83,7 +80,7 @@ def serve(
             # Waited for at the end: the interpreter cannot end under a thread inside a C++ library.
             warming = threading.Thread(target=parts.engine.warm, name="warm")
             warming.start()
-            stop.wait()
+            ending.wait()
             _log.info("stopping")
             _notify("STOPPING=1")
             checks.enter_graceful_shutdown()

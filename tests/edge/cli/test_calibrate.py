@@ -1,61 +1,181 @@
-"""`sotto calibrate`: the table, and honest interpolation."""
+"""`sotto calibrate`: the table, a level for a target, and what it costs."""
 
 from __future__ import annotations
 
+import dataclasses
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
 
-from sottovoce.edge.bundle import Level
-from sottovoce.edge.cli.calibrate import interpolate
-from sottovoce.edge.errors import InvalidInput
+from sottovoce.edge.bundle import Bundle, Level
 
+from ..agent_kit import running
+from ..small_cloud import small_cloud
 from .conftest import Device
 
 CURVE = (
-    Level(10.0, 0.9, 0.95, 0.2, 0.1, 0.15),
-    Level(20.0, 0.6, 0.7, 0.5, 0.4, 0.45),
-    Level(40.0, 0.1, 0.2, 0.9, 0.8, 0.85),
+    Level(1.0, 0.97, 0.98, 0.1, 0.02, 0.08),
+    Level(8.0, 0.6, 0.7, 0.5, 0.3, 0.45),
+    Level(2_000.0, 0.01, 0.02, 0.99, 0.98, 0.98),
 )
+TEXT = "The doctor saw Anna in the garden."
 
 
-def test_measured_points_are_met_exactly() -> None:
-    for point in CURVE:
-        for measure in ("replaced", "map_attack"):
-            found = interpolate(CURVE[::-1], measure, getattr(point, measure))
-            assert found.eta == pytest.approx(point.eta)
-            assert found.map_attack_word == pytest.approx(point.map_attack_word)
+@pytest.fixture(scope="module")
+def curved_bundle(tagged_bundle: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("bundles") / "curved"
+    shutil.copytree(tagged_bundle, folder)
+    curve = dict.fromkeys(("pct2t.v1", "t2t.v1"), CURVE)
+    manifest = dataclasses.replace(Bundle.open(folder).manifest, curve=curve)
+    (folder / "manifest.json").write_bytes(manifest.to_json())
+    return folder
 
 
-def test_between_points_it_is_linear_in_log_eta() -> None:
-    found = interpolate(CURVE, "replaced", 0.35)
-    assert found.eta == pytest.approx((20 * 40) ** 0.5)
-    assert found.replaced == pytest.approx(0.35)
-    assert found.map_attack == pytest.approx(0.7)
+@pytest.fixture
+def curved(new_device: Callable[..., Device], curved_bundle: Path) -> Device:
+    return new_device(curved_bundle)
 
 
-@pytest.mark.parametrize("target", [0.05, 0.95])
-def test_outside_of_what_was_measured_nothing_is_made_up(target: float) -> None:
-    with pytest.raises(InvalidInput, match=r"0\.10 to 0\.90"):
-        interpolate(CURVE, "replaced", target)
-    with pytest.raises(InvalidInput, match="another bundle"):
-        interpolate((), "replaced", target)
+@pytest.fixture
+def labelled(tmp_path: Path) -> Path:
+    rows = ["text\tlabel"]
+    for place in range(30):
+        filler = ("river", "garden", "lake")[place % 3]
+        rows.append(f"{filler} fever {filler}\till")
+        rows.append(f"{filler} coffee {filler}\twell")
+    file = tmp_path / "labelled.tsv"
+    file.write_text("\n".join(rows), encoding="utf-8")
+    return file
+
+
+def spent(device: Device) -> float:
+    (status,) = device.json("status")
+    found: float = status["ledger"]["spent"]
+    return found
 
 
 def test_the_table_is_explained(device: Device) -> None:
     shown = device.sotto("calibrate").stdout
     assert [line.split()[0] for line in shown.splitlines()[3:6]] == ["strong", "balanced", "light"]
     assert "never safe because it was replaced" in shown
+    *_, header, strong, balanced, light = shown.splitlines()
+    assert header.split() == ["level", "eta", "attack"]
+    assert [line.split() for line in (strong, balanced, light)] == [
+        ["strong", "4.00", "50%"],
+        ["balanced", "15.00", "50%"],
+        ["light", "10000.00", "50%"],
+    ]
     (told,) = device.json("calibrate", "--mechanism", "t2t.v1")
     assert told["levels"]["strong"]["eta"] == 4.0
+    assert told["embed"]["balanced"] == {"eta": 15.0, "map_attack": 0.5}
     assert told["target"] is None
+    assert told["example"] is None
 
 
-def test_a_target_finds_its_level(device: Device) -> None:
-    (told,) = device.json("calibrate", "--target-replaced", "0.5")
-    assert told["target"]["replaced"] == pytest.approx(0.5)
-    assert told["nearest_level"] in told["levels"]
+def test_a_target_is_a_level_that_everything_takes(curved: Device) -> None:
+    (told,) = curved.json("calibrate", "--target-attack", "0.308")
+    found = told["target"]
+    assert found["level"] == "attack:0.3"
+    assert 0.25 < found["map_attack"] < 0.3
+    before, after = told["example"]["before"].split(), told["example"]["after"].split()
+    assert len(before) == len(after) == 8
+    assert spent(curved) == 0
+
+    (released,) = curved.json("privatize", "--level", "attack:0.3", stdin=TEXT)
+    assert released["level"] == "attack:0.3"
+    assert released["eta"] == found["eta"]
+    by_default = Device(curved.folder, curved.environment | {"SOTTO_PRIVACY_LEVEL": "attack:0.3"})
+    (again,) = by_default.json("privatize", stdin=TEXT)
+    assert again["text"] == released["text"]
+
+    (told,) = curved.json("calibrate", "--target-replaced", "0.701")
+    assert told["target"]["level"] == "replaced:0.71"
+    assert told["target"]["replaced"] >= 0.71
 
 
-def test_wrong_questions_are_refused(device: Device) -> None:
-    both = ["--target-replaced", "0.5", "--target-attack", "0.5"]
-    assert "give one" in device.sotto("calibrate", *both, code=2).stderr
-    assert "pct2t.v1" in device.sotto("calibrate", "--mechanism", "x", code=4).stderr
+def test_an_adapter_is_trained_and_asked_at_a_target(
+    new_device: Callable[..., Device], curved_bundle: Path, labelled: Path
+) -> None:
+    with small_cloud(curved_bundle) as cloud:
+        device = new_device(curved_bundle, SOTTO_CLOUD_ADDRESS=cloud.address)
+        with running(device.config):
+            device.sotto("customize", "desk", "--input", str(labelled), "--level", "attack:0.6")
+            release = cloud.jobs["job-0"].message.release
+            (answer,) = device.json("predict", "desk", TEXT)  # at the adapter's own level
+            (released,) = device.json("privatize", "--level", "attack:0.6", stdin=TEXT)
+    assert release.level == "attack:0.6"
+    assert release.eta == released["eta"]
+    assert answer["released_text"] == released["text"]
+
+
+def test_what_was_found_is_told_in_plain_words(curved: Device) -> None:
+    shown = curved.sotto("calibrate", "--target-attack", "0.3").stdout
+    (row,) = [line.split() for line in shown.splitlines() if line.startswith("attack:0.3 ")]
+    assert "Of 100 protected words people write" in shown
+    assert f"The level found is attack:0.3, eta {row[1]}." in shown
+    assert "of rare words" in shown
+    assert "of names" in shown
+    assert 'level = "attack:0.3" under [privacy]' in shown
+    assert "words drawn from the bundle's list" in shown
+
+
+def test_ones_own_text_is_a_release_like_any_other(curved: Device) -> None:
+    asked = ["calibrate", "--target-attack", "0.3", "--text", TEXT]
+    (told,) = curved.json(*asked)
+    assert told["example"]["before"] == TEXT
+    charged = spent(curved)
+    assert charged >= 3 * told["target"]["eta"]  # doctor, saw, Anna, in, garden: most of them
+    (again,) = curved.json(*asked)
+    (released,) = curved.json("privatize", "--level", "attack:0.3", stdin=TEXT)
+    assert told["example"]["after"] == again["example"]["after"] == released["text"]
+    assert spent(curved) == charged
+    shown = curved.sotto("calibrate", "--text", TEXT).stdout
+    assert f"before: {TEXT}\nafter:  The" in shown
+    assert "on the ledger" in shown
+
+
+def test_utility_is_estimated_for_nothing_and_once(curved: Device, labelled: Path) -> None:
+    asked = ["calibrate", "--mechanism", "t2t.v1", "--target-utility", "0.9", "--labelled"]
+    (told,) = curved.json(*asked, str(labelled))
+    assert spent(curved) == 0
+    found = told["utility"]
+    assert found["texts"] == 60
+    assert found["guess"] == 0.5
+    assert found["clear"] == 1.0
+    assert [point["accuracy"] >= 0.9 for point in found["points"]][-1]
+    assert told["target"]["level"].startswith("attack:0.")
+
+    (kept,) = (curved.config.bundle.path / "utility").iterdir()
+    assert kept.stat().st_mode & 0o777 == 0o600
+    assert "fever" not in kept.read_text()
+    (again,) = curved.json(*asked, str(labelled))
+    assert again["utility"] == found  # though its noise was fresh
+    kept.write_text("{}")
+    assert json.loads(curved.sotto(*asked, str(labelled), "--json").stdout)["utility"] != {}
+    assert "points" in kept.read_text()
+
+    other = labelled.with_name("other.tsv")
+    other.write_text(labelled.read_text() + "\nlake tea\twell")
+    (told,) = curved.json(*asked, str(other))
+    assert told["utility"]["texts"] == 61
+    shown = curved.sotto(*asked, str(other)).stdout
+    assert "unprotected, the upper bound" in shown
+    assert "stand-in classifier on 61 labelled texts" in shown
+
+
+def test_wrong_questions_are_refused(curved: Device, labelled: Path) -> None:
+    def refused(*arguments: str, code: int = 2) -> str:
+        return curved.sotto("calibrate", *arguments, code=code).stderr
+
+    assert "give one" in refused("--target-replaced", "0.5", "--target-attack", "0.5")
+    assert "0.01 to 0.99" in refused("--target-attack", "1.5")
+    assert "0.11 to 0.99" in refused("--target-attack", "0.05")
+    assert "pct2t.v1" in refused("--mechanism", "x", code=4)
+    assert "give both" in refused("--target-utility", "0.8")
+    assert "give both" in refused("--labelled", str(labelled))
+    labelled.write_text("text\tlabel\n" + "\n".join(f"lake\t{label}" for label in "ab" * 10))
+    told = refused("--target-utility", "0.95", "--labelled", str(labelled))
+    assert "even unprotected" in told

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import asdict, fields
+import hashlib
+import json
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
-import numpy as np
 
+from sottovoce.edge import targets
 from sottovoce.edge.bundle import Bundle, Level
-from sottovoce.edge.cli.common import Command, json_option, load_config, print_json
+from sottovoce.edge.cli.common import Command, json_option, load_config, print_json, progress_bar
+from sottovoce.edge.config import Config
 from sottovoce.edge.errors import InvalidInput, NotFound
+from sottovoce.edge.files import atomic, private_folder
 
-__all__ = ["command", "interpolate"]
+if TYPE_CHECKING:
+    from sottovoce.edge.utility import Utility
+
+__all__ = ["command"]
 
 _EXPLANATION = """\
 replaced: share of protected words that come out as another word, on everyday text;
@@ -22,32 +31,70 @@ attack:   how often the strongest attacker we could build guesses the word from 
 A smaller eta means more noise: more words replaced, fewer guessed, and less left to learn from.
 A word is never safe because it was replaced: a likely replacement can be guessed back.
 """
+_EXAMPLE_WORDS = 8
+_ESTIMATE = 1
+"""Goes up when the estimate changes, so that nothing remembered is taken for its result."""
 
 
 @click.command("calibrate", cls=Command)
 @click.option("--mechanism", default="", help="Mechanism.  [default: configured]")
 @click.option(
-    "--target-replaced", type=float, help="Find the eta at which this share is replaced (0 to 1)."
+    "--target-attack",
+    type=float,
+    help="Find the level at which the strongest attacker guesses at most this share (0 to 1).",
 )
 @click.option(
-    "--target-attack", type=float, help="Find the eta at which the attack succeeds so often."
+    "--target-replaced",
+    type=float,
+    help="Find the level at which at least this share of protected words is replaced (0 to 1).",
+)
+@click.option(
+    "--target-utility",
+    type=float,
+    help="Find the strongest level at which texts like those of --labelled are still classified"
+    " with this accuracy (0 to 1), by a stand-in classifier on this device.",
+)
+@click.option(
+    "--labelled",
+    type=click.Path(path_type=Path),
+    help="Table for --target-utility: a header with the columns text and label, tab-separated.",
+)
+@click.option(
+    "--text",
+    help="Privatise this text at the level found, or else the configured one, and show it before"
+    " and after. A release like any other: remembered, and charged to the ledger.",
 )
 @json_option
 @click.pass_context
 def command(
     ctx: click.Context,
     mechanism: str,
-    target_replaced: float | None,
     target_attack: float | None,
+    target_replaced: float | None,
+    target_utility: float | None,
+    labelled: Path | None,
+    text: str | None,
     as_json: bool,
 ) -> None:
-    """Explain the protection levels of the bundle; measured when it was built.
+    """Explain the protection levels of the bundle, or find one that meets a target.
 
-    With a target, the eta that meets it is interpolated from the bundle's curve, and the named
-    level nearest to it is told.
+    The figures were measured when the bundle was built. What is found is a level like the named
+    ones: "attack:0.3" may be given wherever a level may, on the command line, in the configuration,
+    by an app. A target is met with the error of its measurement taken off.
+
+    --target-utility privatises the labelled texts at several levels on this device, and has a small
+    classifier learn from them; nothing leaves the device and nothing is charged. It only stands in
+    for the cloud's adapter, which usually does better: take its differences, not its height. What
+    it found is kept beside the bundle, for the next time the same file is asked about.
     """
-    if target_replaced is not None and target_attack is not None:
-        raise InvalidInput("two targets are given", fix="give one", subject="target")
+    asked = {"attack": target_attack, "replaced": target_replaced, "utility": target_utility}
+    given = {measure: share for measure, share in asked.items() if share is not None}
+    if len(given) > 1:
+        raise InvalidInput("several targets are given", fix="give one", subject="target")
+    if ("utility" in given) != (labelled is not None):
+        raise InvalidInput(
+            "--target-utility and --labelled belong together", fix="give both", subject="labelled"
+        )
     config = load_config(ctx)
     bundle = Bundle.open(config.bundle.current.resolve(), backbone=config.bundle.backbone or None)
     mechanism = mechanism or config.privacy.mechanism
@@ -55,65 +102,158 @@ def command(
     if not levels:
         known = ", ".join(sorted(bundle.manifest.calibration))
         raise NotFound("unknown mechanism", fix=f"use one of: {known}", subject="mechanism")
-    found = nearest = None
-    if target_replaced is not None or target_attack is not None:
-        measure = "map_attack" if target_replaced is None else "replaced"
-        target = target_attack if target_replaced is None else target_replaced
-        found = interpolate(bundle.manifest.curve[mechanism], measure, target or 0.0)
-        nearest = min(levels, key=lambda name: abs(math.log(levels[name].eta / found.eta)))
+    utility = name = None
+    if labelled is not None:
+        utility = _utility(config, bundle, mechanism, labelled)
+        name = utility.reaching(given["utility"])
+    elif given:
+        name = targets.name_of(*given.popitem())
+    found = bundle.manifest.level(mechanism, name) if name else None
+    example = None
+    if text is not None:
+        example = _released(config, text, name or config.privacy.level, mechanism)
+    elif name:
+        example = _example(config, name, mechanism)
     if as_json:
         print_json(
             {
                 "bundle_id": bundle.id,
                 "mechanism": mechanism,
                 "default_level": config.privacy.level,
-                "levels": {name: asdict(level) for name, level in levels.items()},
-                "target": asdict(found) if found else None,
-                "nearest_level": nearest,
+                "levels": {known: asdict(level) for known, level in levels.items()},
+                "embed": {known: asdict(level) for known, level in bundle.manifest.embed.items()},
+                "target": {"level": name, **asdict(found)} if found else None,
+                "utility": asdict(utility) if utility else None,
+                "example": example,
             }
         )
         return
     click.echo(f"{mechanism}, bundle {bundle.id} ({bundle.manifest.backbone.name})\n")
-    click.echo("level          eta  replaced   rare   attack   rare   word")
-    for name, level in sorted(levels.items(), key=lambda item: item[1].eta):
-        click.echo(_row(name, level))
-    if found:
-        click.echo(_row("target", found))
+    rows = levels | ({name: found} if name and found else {})
+    click.echo("level            eta  replaced   rare   attack   rare   word")
+    for shown, level in sorted(rows.items(), key=lambda item: item[1].eta):
+        click.echo(_row(shown, level))
     click.echo(f"\n{_EXPLANATION}", nl=False)
-    if nearest:
-        click.echo(f'The level nearest to the target is "{nearest}".')
+    if bundle.manifest.embed and not name:
+        click.echo("\ntoken-embedding.v1, for `sotto embed`: the attack on one token's vector\n")
+        click.echo("level            eta    attack")
+        for shown, token in bundle.manifest.embed.items():
+            click.echo(f"{shown:13}{token.eta:7.2f} {token.map_attack:9.0%}")
+    if utility:
+        click.echo(_told(utility))
+    if name and found:
+        click.echo(_meaning(name, found))
+    if example:
+        click.echo(f"\nbefore: {example['before']}\nafter:  {example['after']}\n{example['note']}")
 
 
-def interpolate(curve: tuple[Level, ...], measure: str, target: float) -> Level:
-    """The point where `measure` ("replaced" or "map_attack") is `target`, along log(eta).
+def _utility(config: Config, bundle: Bundle, mechanism: str, labelled: Path) -> Utility:
+    """What the labelled texts teach at each level; as remembered, or estimated now."""
+    from sottovoce.edge import utility as utilities
+    from sottovoce.edge.cli.customize import read_table
+    from sottovoce.edge.engine import Engine
 
-    Raises:
-        InvalidInput: the curve does not reach the target; the fix gives its range.
-    """
-    points = sorted(curve, key=lambda point: getattr(point, measure))
-    reached = np.array([getattr(point, measure) for point in points])
-    logs = np.log([point.eta for point in points])
-    if not points or not reached[0] <= target <= reached[-1]:
-        span = f"{reached[0]:.2f} to {reached[-1]:.2f}" if points else "another bundle"
-        raise InvalidInput(
-            "the target is outside what was measured", fix=f"use {span}", subject="target"
+    examples = read_table(labelled)
+    engine = Engine.configured(config.bundle, config.privacy, config.tagger)
+    asked = (_ESTIMATE, mechanism, config.privacy.policy, engine.fingerprint)
+    told = [[example.text, example.label] for example in examples]
+    key = hashlib.sha256(json.dumps([asked, told]).encode()).hexdigest()[:32]
+    file = config.bundle.path / "utility" / f"{bundle.id}-{key}.json"
+    with suppress(OSError, ValueError, KeyError, TypeError):  # none, or damaged: estimated anew
+        kept = json.loads(file.read_bytes())
+        points = tuple(utilities.Point(**point) for point in kept.pop("points"))
+        return utilities.Utility(points=points, **kept)
+    with progress_bar() as progress:
+        used = min(len(examples), utilities.MOST_TEXTS)
+        task = progress.add_task("trying levels", total=used * utilities.LEVELS, note="")
+        found = utilities.estimate(
+            bundle,
+            engine.current().privatizer,
+            [example.text for example in examples],
+            [example.label for example in examples],
+            mechanism,
+            config.privacy.policy,
+            step=lambda: progress.advance(task),
         )
-    found = float(np.interp(target, reached, logs))
-    by_eta = np.argsort(logs)
-    return Level(
-        **{
-            field.name: float(
-                np.interp(
-                    found,
-                    logs[by_eta],
-                    np.array([getattr(point, field.name) for point in points])[by_eta],
-                )
-            )
-            for field in fields(Level)
-            if field.name != "eta"
-        },
-        eta=math.exp(found),
+    private_folder(file.parent)
+    with atomic(file) as kept_now:
+        kept_now.write(json.dumps(asdict(found)).encode())
+    return found
+
+
+def _released(config: Config, text: str, level: str, mechanism: str) -> dict[str, Any]:
+    """The owner's text before and after: a real release, as a second draw would cost privacy."""
+    from sottovoce.edge.cli.client import backend
+    from sottovoce.v1 import edge_agent_pb2 as agent
+
+    privacy = agent.PrivacyOptions(level=level, mechanism=mechanism)
+    with backend(config) as privatizer:
+        answer = privatizer.privatize(
+            agent.PrivatizeRequest(text=text, privacy=privacy, words=True)
+        )
+    protected = [word for word in answer.words if word.protected]
+    replaced = sum(word.replaced for word in protected)
+    return {
+        "before": text,
+        "after": answer.text,
+        "note": f"{len(protected)} words were protected, {replaced} of them came out as another."
+        " This release is on the ledger; the same text at this level stays the same.",
+    }
+
+
+def _example(config: Config, level: str, mechanism: str) -> dict[str, Any]:
+    """Public words before and after. They are nobody's text, so nothing is charged."""
+    from sottovoce.edge import plain_tokens
+    from sottovoce.edge.engine import Engine
+    from sottovoce.edge.noise import SecureRandom
+    from sottovoce.edge.release import Setting
+
+    engine = Engine.configured(config.bundle, config.privacy, config.tagger)
+    opened, policy = engine.current(), config.privacy.policy
+    ids = plain_tokens.draw(opened.bundle, _EXAMPLE_WORDS, policy, SecureRandom())
+    released = opened.privatizer.release_plain_tokens(ids, Setting(level, mechanism, policy))
+    return {
+        "before": " ".join(opened.bundle.words[number] for number in ids),
+        "after": " ".join(released),
+        "note": "These are words drawn from the bundle's list, rare ones as likely as common ones;"
+        " --text shows a text of your own.",
+    }
+
+
+def _meaning(name: str, level: Level) -> str:
+    def of_100(share: float) -> str:
+        return f"{100 * share:.0f}"
+
+    return (
+        f"\nThe level found is {name}, eta {level.eta:.2f}. Of 100 protected words people write,\n"
+        f"  {of_100(level.replaced)} come out as another word"
+        f" (of rare words {of_100(level.replaced_rare)}, of names"
+        f" {of_100(level.replaced_names)});\n"
+        f"  {of_100(level.map_attack)} are guessed by one who sees even the noisy vectors"
+        f" (of rare words {of_100(level.map_attack_rare)}, of names"
+        f" {of_100(level.map_attack_names)});\n"
+        f"  {of_100(level.map_attack_word)} are guessed from the text that is sent"
+        f" (of rare words {of_100(level.map_attack_word_rare)}, of names"
+        f" {of_100(level.map_attack_word_names)}).\n"
+        "Those are averages over everyday text; who knows what you write about guesses better.\n"
+        f'Use it: --level {name}, or level = "{name}" under [privacy] in the configuration.'
     )
+
+
+def _told(utility: Utility) -> str:
+    lines = [
+        f"\nAccuracy of a stand-in classifier on {utility.texts} labelled texts, give or take"
+        f" {2 * utility.error:.0%}; on this device, nothing was sent:\n",
+        f"  always the commonest label   {utility.guess:6.1%}",
+        *(
+            f"  {targets.name_of('attack', point.attack):11}  eta {point.eta:7.2f}   "
+            f"  {point.accuracy:6.1%}"
+            for point in utility.points
+        ),
+        f"  unprotected, the upper bound {utility.clear:6.1%}",
+        "The cloud's adapter usually does better: take the differences, not the height.",
+    ]
+    return "\n".join(lines)
 
 
 def _row(name: str, level: Level) -> str:
@@ -121,4 +261,4 @@ def _row(name: str, level: Level) -> str:
         f"{level.replaced:9.0%} {level.replaced_rare:6.0%} "
         f"{level.map_attack:8.0%} {level.map_attack_rare:6.0%} {level.map_attack_word:6.0%}"
     )
-    return f"{name:9} {level.eta:8.2f} {shares}"
+    return f"{name:13}{level.eta:7.2f} {shares}"

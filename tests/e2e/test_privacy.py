@@ -9,26 +9,26 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy import stats
-from tokenizers import Tokenizer
 
 from bench.canaries import Canary, as_token_ids, plant
 from bench.testbed import Agent, Cloud
 from bench.wiretap import Wiretap
 from sottovoce.edge.bundle import Bundle, class_name
+from sottovoce.edge.pieces import Pieces
 from sottovoce.v1 import training_pb2
 
 HELPDESK = Path(__file__).parents[2] / "examples" / "helpdesk"
 
 
-def _forms(secret: str, tokenizer: Tokenizer) -> list[bytes]:
+def _forms(secret: str, tokenizer: Pieces) -> list[bytes]:
     forms = [secret.encode(), secret.lower().encode(), secret.upper().encode()]
-    ids = tokenizer.encode(secret, add_special_tokens=False).ids
+    ids = tokenizer.ids(secret)
     if len(ids) >= 3:  # fewer could meet by chance among the plain tokens' ids
         forms += as_token_ids(ids)
     return forms
 
 
-def _leaks(canaries: list[Canary], recorded: bytes, tokenizer: Tokenizer) -> list[str]:
+def _leaks(canaries: list[Canary], recorded: bytes, tokenizer: Pieces) -> list[str]:
     return [
         canary.secret
         for canary in canaries
@@ -51,7 +51,7 @@ def test_no_canary_crosses_the_wire(
 ) -> None:
     agent, tap = watched
     bundle = Bundle.open(bundle_folder)
-    tokenizer = Tokenizer.from_file(str(bundle.tokenizer_file))
+    tokenizer = bundle.tokenizer
     canaries = plant(set(bundle.words))
     assert len({c.secret for c in canaries}) == 200
     table = tmp_path / "train.tsv"
@@ -81,7 +81,7 @@ def test_no_canary_crosses_the_wire(
     assert all(text.encode() in recorded for text in released)
     # ... the search finds what is there, as text and as token ids ...
     probe = canaries[0].secret
-    ids = tokenizer.encode(probe, add_special_tokens=False).ids
+    ids = tokenizer.ids(probe)
     assert _leaks(canaries[:1], recorded + probe.encode(), tokenizer) == [probe]
     assert _leaks(canaries[:1], recorded + next(as_token_ids(ids)), tokenizer) == [probe]
     # ... and no secret is.

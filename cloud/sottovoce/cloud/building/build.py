@@ -21,18 +21,22 @@ from threadpoolctl import threadpool_limits
 
 from sottovoce.cloud import backbone as backbones
 from sottovoce.cloud import frequencies
-from sottovoce.cloud.building import calibration, indexes, space
+from sottovoce.cloud.building import calibration, denoisers, indexes, space
 from sottovoce.cloud.building import classes as word_classes
 from sottovoce.cloud.building import vocabulary as vocabularies
 from sottovoce.cloud.building.folder import replacing
 from sottovoce.cloud.building.vocabulary import Vocabulary
+from sottovoce.cloud.language import Language
 from sottovoce.cloud.running_text import common, weights_by_class
+from sottovoce.cloud.token_frequencies import token_log_prior
 from sottovoce.edge.bundle import ANY, MANIFEST, Backbone, Level, Manifest, StoredFile, WordClass
 from sottovoce.edge.bundle import sha256 as file_hash
-from sottovoce.edge.errors import NotReady
+from sottovoce.edge.errors import InvalidInput, NotReady
 from sottovoce.edge.mechanisms import PCT2T, T2T
 from sottovoce.edge.noise import Floats2d
-from sottovoce.edge.tagger import UPOS, OnnxTagger
+from sottovoce.edge.pieces import VOCABULARY, without_vocabulary
+from sottovoce.edge.spacy_tagger import SpacyTagger
+from sottovoce.edge.tagger import UPOS, OnnxTagger, Tagger
 
 __all__ = ["POLICIES", "build"]
 
@@ -41,10 +45,6 @@ POLICIES: Final = {
     "all": word_classes.CLASS_TAGS,
 }
 """Parts of speech that PCT2T replaces, by name of the policy."""
-
-DIMENSIONS: Final = 32
-LANGUAGE: Final = "en"
-"""Of the shipped frequencies and tagger."""
 
 Progress = Callable[[str, int, int], None]
 """Called with the stage, and how much of it is done out of how much."""
@@ -65,6 +65,7 @@ class _Words:
             self.classes,
             weights_by_class(counts, clitic, tags),
             ~common(counts, clitic),
+            weights_by_class(counts * (np.array(UPOS) == "PROPN"), clitic, tags),
         )
 
 
@@ -73,7 +74,9 @@ def build(
     *,
     backbone: str = "default",
     models: Path = Path("models"),
-    dimensions: int = DIMENSIONS,
+    spacy: str = "",
+    dimensions: int = space.DIMENSIONS,
+    index: indexes.Choice = "auto",
     limit: int | None = None,
     progress: Progress | None = None,
 ) -> Manifest:
@@ -83,7 +86,10 @@ def build(
         out: folder of the bundle.
         backbone: name or path, see `sottovoce.cloud.backbone`.
         models: folder with ``tagger`` and ``frequencies``, as shipped in the repository.
+        spacy: a spaCy pipeline that tags in place of ``models``' tagger. The bundle then brings no
+            tagger; devices are set to the same pipeline.
         dimensions: r, of the privacy space.
+        index: how classes are searched, see `sottovoce.cloud.building.indexes`.
         limit: only the first so many whole words of the backbone, for small bundles.
         progress: told of every step.
 
@@ -92,11 +98,12 @@ def build(
 
     Raises:
         NotFound: no such backbone.
-        NotReady: ``models`` lacks a part, or the same folder is being built already.
-        InvalidInput: the backbone, ``dimensions`` or ``out`` will not do.
+        NotReady: ``models`` lacks a part, or spaCy the pipeline, or the same folder is being built
+            already.
+        InvalidInput: the backbone, ``dimensions``, ``out`` or the pipeline's language will not do.
     """
     tell = progress or (lambda stage, done, total: None)
-    for part in ("tagger", "frequencies"):
+    for part in ("frequencies",) if spacy else ("tagger", "frequencies"):
         if not (models / part).is_dir():
             raise NotReady(
                 f"no {part} in the models folder {models}",
@@ -104,38 +111,50 @@ def build(
                 subject="models",
             )
     tell("reading", 0, 1)
-    tagger = OnnxTagger.load(models / "tagger")
     table = frequencies.load(models / "frequencies")
+    tagger: Tagger = _spacy(spacy, table.language) if spacy else OnnxTagger.load(models / "tagger")
     model = backbones.load(backbone)
     with replacing(out, MANIFEST) as folder, _workers() as run:
         tell("words", 0, 1)
         vocabulary = vocabularies.make(model.tokenizer, table, limit=limit)
         tokens = backbones.input_embeddings(model)
         embeddings = _mean_rows(tokens, vocabulary.tokens)
-        projection = space.fit(embeddings, vocabulary.counts.sum(axis=1), dimensions)
+        counts = vocabulary.counts.sum(axis=1)
+        space.check_dimensions(dimensions, embeddings.shape[1])
+        near = space.neighbours(embeddings, run)
+        projection = space.fit(embeddings, counts, near, dimensions)
+        # Clitics replace one another only: moved towards free words, they would lose themselves.
+        moved = np.where(vocabulary.clitic, np.inf, counts)
         words = _Words(
             vocabulary,
-            space.unit_rows(projection(embeddings)),
-            word_classes.classes(vocabulary, tagger),
+            space.place(projection(embeddings), moved, near),
+            word_classes.classes(vocabulary, tagger, table.language.carriers),
         )
-        np.save(folder / "space.npy", words.space)
-        np.save(folder / "tokens.npy", projection(tokens))
-        np.save(folder / "members.npy", np.concatenate([*words.classes.values()]))
+        placed = space.on_tokens(projection(tokens), words.space, vocabulary.tokens)
+        np.save(folder / "tokens.npy", placed)
+        np.save(folder / "token_prior.npy", token_log_prior(model.tokenizer, table))
+        members = np.concatenate([*words.classes.values()])
+        np.save(folder / "members.npy", members)
+        np.save(folder / "rows.npy", words.space[members])
         (folder / "words.txt").write_text("\n".join((*vocabulary.words, "")), encoding="utf-8")
-        _write_tokenizer(model.tokenizer, folder / "tokenizer.json")
-        (folder / "tagger").mkdir()
-        for name in ("tagger.onnx", "tagger.json"):
-            shutil.copyfile(models / "tagger" / name, folder / "tagger" / name)
+        _write_tokenizer(model.tokenizer, folder)
+        if not spacy:
+            (folder / "tagger").mkdir()
+            for name in ("tagger.onnx", "tagger.json"):
+                shutil.copyfile(models / "tagger" / name, folder / "tagger" / name)
         calibrated = _calibrate(words, run, tell)
         etas = {
             f"{mechanism}/{name}": level.eta
             for mechanism, (levels, _) in calibrated.items()
             for name, level in levels.items()
         }
-        stored = _write_indexes(words, etas, folder, run, tell)
+        stored = _write_indexes(words, etas, index, folder, run, tell)
+        named = Backbone(model.name, model.sha256, model.hidden_size)
+        tell("denoiser", 0, 1)
+        embed = denoisers.add(models / "denoiser", folder, named)
         manifest = Manifest(
-            backbone=Backbone(model.name, model.sha256, model.hidden_size),
-            language=LANGUAGE,
+            backbone=named,
+            language=table.language.code,
             dimensions=dimensions,
             words=len(vocabulary.words),
             tagset=UPOS,
@@ -145,10 +164,22 @@ def build(
             calibration={mechanism: levels for mechanism, (levels, _) in calibrated.items()},
             curve={mechanism: curve for mechanism, (_, curve) in calibrated.items()},
             files=_files(folder),
+            embed=embed,
         )
         (folder / MANIFEST).write_bytes(manifest.to_json())
     tell("done", 1, 1)
     return manifest
+
+
+def _spacy(pipeline: str, language: Language) -> Tagger:
+    tagger = SpacyTagger(pipeline)
+    if tagger.language != language.code:
+        raise InvalidInput(
+            f"the pipeline is for {tagger.language!r}, the word frequencies for {language.code!r}",
+            fix="name the models folder of the pipeline's language with --models",
+            subject="spacy",
+        )
+    return tagger
 
 
 @contextmanager
@@ -167,12 +198,16 @@ def _mean_rows(tokens: Floats2d, pieces: tuple[tuple[int, ...], ...]) -> Floats2
     return rows
 
 
-def _write_tokenizer(tokenizer: Any, path: Path) -> None:
-    """Without padding and truncation, which would count as parts of a word."""
+def _write_tokenizer(tokenizer: Any, folder: Path) -> None:
+    """Without padding and truncation, which would count as parts of a word, and the vocabulary
+    apart from it where the device can read it in place."""
     backend = tokenizer.backend_tokenizer
     backend.no_padding()
     backend.no_truncation()
-    path.write_text(backend.to_str(), encoding="utf-8")
+    saved, tokens = without_vocabulary(backend.to_str())
+    (folder / "tokenizer.json").write_text(saved, encoding="utf-8")
+    if tokens is not None:
+        (folder / VOCABULARY).write_text("".join(f"{t}\n" for t in tokens), encoding="utf-8")
 
 
 def _calibrate(
@@ -190,6 +225,7 @@ def _calibrate(
 def _write_indexes(
     words: _Words,
     etas: Mapping[str, float],
+    choice: indexes.Choice,
     folder: Path,
     run: calibration.Run,
     tell: Progress,
@@ -213,6 +249,7 @@ def _write_indexes(
             folder,
             f"indexes/{name.replace(ANY, 'ANY').replace('+', '-')}.hnsw",
             end - len(members),
+            choice=choice,
         )
 
     stored = {}

@@ -17,6 +17,7 @@ COMMANDS = {
     "jobs": "List, show, cancel or delete customisation jobs.",
     "build-bundle": "Build the bundle that devices fetch.",
     "train-tagger": "Train the part-of-speech tagger from treebanks.",
+    "train-denoiser": "Train the denoiser that devices run on noisy answers.",
     "count-words": "Count word frequencies in public text.",
 }
 

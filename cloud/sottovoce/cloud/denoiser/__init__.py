@@ -1,0 +1,1 @@
+"""Trains the denoiser that devices run, see `sottovoce.edge.denoiser`."""

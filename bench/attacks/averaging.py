@@ -1,0 +1,96 @@
+"""Averaging: one text released again and again, and what its releases tell together.
+
+Why it is here: n independent releases of a word are worth n times eta. The device answers a
+repeated document with the bytes of the first release; this attack shows what that is worth, by
+running against the device's own memo, and against a privatizer that has none.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+from numpy.random import Generator
+
+from bench.attacks.attack import Floats, Releases, Seen
+from bench.attacks.channels import Words
+from bench.attacks.inversion import Map, chunks
+from bench.attacks.text import Ints, Text
+from sottovoce.edge.config import BundleConfig, PrivacyConfig, TaggerConfig
+from sottovoce.edge.engine import Engine
+from sottovoce.edge.ledger import Ledger
+from sottovoce.edge.releases import Releases as Memo
+from sottovoce.edge.store import Store
+
+__all__ = ["Averaging", "afresh", "remembered"]
+
+
+class Averaging(Map):
+    """Maximum a posteriori over several releases of one text: evidence adds up.
+
+    Equal releases count once: two independent draws of a whole text are hardly ever the same, so
+    the attacker takes equal ones for the memo's.
+    """
+
+    name: ClassVar[str] = "averaging"
+
+    def guess_all(self, seen: Sequence[Seen]) -> Ints:
+        """Guesses from several releases of one text.
+
+        Args:
+            seen: of the same words, hidden in the same places.
+        """
+        different: list[Seen] = []
+        for each in seen:
+            if not any(_equal(each, other) for other in different):
+                different.append(each)
+        found = different[0].symbols.copy()
+        for group, which in chunks(self._channel, different[0]):
+            suspects = self._channel.suspects[group]
+            scores: Floats = np.tile(suspects.log_prior, (len(which), 1))
+            for each in different:
+                evidence = self._channel.evidence(each.evidence(which), suspects)
+                scores += np.float32(self.rate) * evidence
+            found[which] = suspects.ids[scores.argmax(axis=1)]
+        return found
+
+
+def _equal(one: Seen, other: Seen) -> bool:
+    if one.vectors is not None and other.vectors is not None:
+        return np.array_equal(one.vectors, other.vectors)
+    return np.array_equal(one.symbols, other.symbols)
+
+
+def afresh(channel: Words, text: Text, times: int, random: Generator) -> list[Releases]:
+    """``times`` releases with noise of their own: what the memo is there to prevent."""
+    return [channel.release(text, random) for _ in range(times)]
+
+
+def remembered(channel: Words, text: Text, times: int) -> list[Releases]:
+    """``times`` releases of every sentence as an agent gives them, memo, ledger and all."""
+    with tempfile.TemporaryDirectory() as folder:
+        bundle = BundleConfig(Path(folder))
+        bundle.current.symlink_to(channel.public.bundle.folder.resolve())
+        store = Store.open(Path(folder) / "state")
+        try:
+            engine = Engine.configured(bundle, PrivacyConfig(), TaggerConfig())
+            memo = Memo(engine, store, Ledger(store, 0.0))
+            number = channel.public.lexicon.number
+            # Which words are hidden is the same in every release, and no matter of chance.
+            first = channel.release(text, np.random.default_rng(0))
+            found = []
+            for _ in range(times):
+                symbols = [
+                    number(release.text[word.released_start : word.released_end])
+                    for release in (memo.release(each, channel.setting) for each in text.documents)
+                    for word in release.each_word()
+                ]
+                seen = replace(first.seen, symbols=np.array(symbols, np.int32))
+                found.append(Releases(seen, first.true))
+            return found
+        finally:
+            store.close()

@@ -1,0 +1,299 @@
+"""Runs every attack on every mechanism, and gathers what the table shows.
+
+Why it is here: one place says which attackers meet which mechanism, on which text. Attackers are
+fitted on a public treebank, the private text is another one that no count, no language model and no
+attacker has seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from bench.attacks import tokens
+from bench.attacks.attack import OPEN, Attack, Channel, Releases, TextChannel
+from bench.attacks.averaging import Averaging, afresh, remembered
+from bench.attacks.baselines import CusText, FullWidth, SanText, Scrubbed, eta_of_success
+from bench.attacks.bigram import Bigrams, numbered, public_sequences
+from bench.attacks.channels import CLEAR, Noised, Public, Words
+from bench.attacks.entities import EntityTagger
+from bench.attacks.inversion import ContextMap, Map, Nearest, Rescaled
+from bench.attacks.measures import (
+    Judged,
+    deniability,
+    geometry,
+    hub_share,
+    information,
+    scores,
+)
+from bench.attacks.networks import Autoencoder, Mlp
+from bench.attacks.text import Text, read_treebank
+from bench.attacks.utility import Sentiment
+from sottovoce.cloud import backbone as backbones
+from sottovoce.edge.bundle import class_name
+from sottovoce.edge.mechanisms import PCT2T, T2T
+from sottovoce.edge.release import Setting
+from sottovoce.edge.tagger import UPOS
+
+__all__ = ["FULL", "QUICK", "TAGS", "Budget", "Harness", "Row"]
+
+Row = dict[str, Any]
+Progress = Callable[[str], None]
+
+MECHANISMS: Final = (PCT2T.name, T2T.name)
+TAGS: Final = ("NOUN", "VERB", "PROPN", "PRON", "ADJ", "ADP", "DET", "CCONJ")
+"""Parts of speech whose effect is told apart (RAPT v2 figures 6 and 8)."""
+_NO_NOISE: Final = 1e5
+"""eta of vectors that are as good as clear."""
+_DENIED: Final = 300
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How much of everything.
+
+    Attributes:
+        sentences: of the private treebank, and of the public one attacks are fitted on.
+        words: of public text the bigrams are counted in.
+        steps: batches a network is trained for.
+        repeated: sentences that are released again and again, and how often.
+        reviews: phrases the sentiment classifier is trained on.
+        posts: train and test posts of attribute inference.
+        messages: labelled messages of the NER attack.
+    """
+
+    sentences: int
+    words: int
+    steps: int
+    repeated: tuple[int, int]
+    reviews: int
+    posts: tuple[int, int]
+    messages: int
+
+
+QUICK: Final = Budget(250, 2_500_000, 400, (30, 32), 2_000, (3_000, 1_500), 3_400)
+FULL: Final = Budget(900, 6_000_000, 2_000, (100, 64), 8_000, (12_000, 4_400), 3_400)
+
+
+class Harness:
+    """The texts, what is known of the language, and the attacks.
+
+    Args:
+        public: the bundle and the counts.
+        data: the project's data folder.
+        budget: how much.
+        tell: told of progress.
+    """
+
+    def __init__(self, public: Public, data: Path, budget: Budget, tell: Progress) -> None:
+        self.public, self.data, self.budget, self._tell = public, data, budget, tell
+        clitics, lexicon = public.bundle.manifest.clitics, public.lexicon
+        banks = (data / "ud_gum" / "dev.conllu.gz", data / "ud_ewt" / "dev.conllu.gz")
+        self.private, self.known = (
+            read_treebank(bank, budget.sentences, lexicon, clitics) for bank in banks
+        )
+        tags = public.bundle.manifest.policies["default"]
+        self.judged = Judged.of(self.private, tags, public.common)
+
+    @cached_property
+    def bigrams(self) -> Bigrams:
+        """Of words, in public text."""
+        lexicon = self.public.lexicon
+        sequences = public_sequences(self.data, self.budget.words)
+        text = numbered(sequences, lexicon, self.public.bundle.manifest.clitics)
+        return Bigrams.of(text, len(lexicon))
+
+    @cached_property
+    def levels(self) -> list[str]:
+        """Of the mechanisms on words, the strongest first."""
+        stated = self.public.bundle.manifest.calibration[PCT2T.name]
+        return sorted(stated, key=lambda level: stated[level].eta)
+
+    def inversion(self, channel: Channel, bigrams: Bigrams, boundary: int) -> list[Attack]:
+        """The attacks on single releases."""
+        some: list[Attack] = [Nearest(channel)]
+        if channel.sees == "vector":
+            some.append(Rescaled(channel))
+        return [*some, Map(channel), ContextMap(channel, bigrams, boundary)]
+
+    def networks(self, channel: Channel, times: int = 1) -> list[Attack]:
+        """The black boxes, trained ``times`` as long as the budget has it."""
+        steps = times * self.budget.steps
+        return [Mlp(channel, steps), Autoencoder(channel, steps)]
+
+    def on_words(self, channel: TextChannel, networks: int = 1) -> tuple[list[Row], Releases]:
+        """Rows of one mechanism at one level, and the releases that were attacked; without the
+        black boxes where ``networks`` is 0."""
+        self._tell(f"{channel.mechanism} {channel.level}: words")
+        random = np.random.default_rng(1)
+        seen = channel.release(self.private, random)
+        known = channel.release(self.known, random)
+        attacks = self.inversion(channel, self.bigrams, self.public.lexicon.boundary)
+        attacks += self.networks(channel, networks) if networks else []
+        return self._rows(channel, attacks, known, seen, self.judged), seen
+
+    def on_vectors(self, words: Words) -> list[Row]:
+        """The same words before the search: the bound on every attacker of released words."""
+        channel, random = words.vectors, np.random.default_rng(2)
+        seen, known = (
+            channel.release(words.release(text, random), random)
+            for text in (self.private, self.known)
+        )
+        attacks = self.inversion(channel, self.bigrams, self.public.lexicon.boundary)
+        return self._rows(channel, attacks, known, seen, self.judged)
+
+    def on_tokens(self) -> list[Row]:
+        """Rows of `token-embedding.v1`, and of the published one at the same success of MAP."""
+        bundle, backbone = self.public.bundle, self.public.backbone
+        self._tell("bigrams of tokens")
+        sequences = public_sequences(self.data, self.budget.words // 2)
+        bigrams = tokens.bigrams_of(sequences, backbone.tokenizer)
+        boundary = int(backbone.tokenizer.sep_token_id)
+        (private, origin), (known, known_origin) = (
+            tokens.to_tokens(text, bundle) for text in (self.private, self.known)
+        )
+        ours = tokens.levels_of(bundle)
+        embeddings = backbones.input_embeddings(backbone)
+        rows: list[Row] = []
+        for channel in [*ours, *(self._full_width(each, embeddings) for each in ours)]:
+            self._tell(f"{channel.mechanism} {channel.level}: tokens")
+            judged = tokens.judged_tokens(
+                self.judged, private, origin, channel.suspects[0].log_prior
+            )
+            random = np.random.default_rng(3)
+            seen = tokens.released(channel, private, self.private.sentence[origin], random)
+            public = tokens.released(channel, known, self.known.sentence[known_origin], random)
+            attacks = self.inversion(channel, bigrams, boundary)
+            attacks += self.networks(channel) if channel in ours else []
+            rows += self._rows(channel, attacks, public, seen, judged)
+        return rows
+
+    def _full_width(self, channel: Noised, embeddings: Any) -> Noised:
+        stated = self.public.bundle.manifest.embed[channel.level].map_attack
+        wide = replace(channel, mechanism="token-embedding, full width", rows=embeddings)
+        return replace(wide, eta=eta_of_success(wide, stated))
+
+    def baselines(self, level: str) -> list[Callable[[], TextChannel]]:
+        """Other people's mechanisms, made when called; they keep as many words as ``level``."""
+        by_tag = Words(self.public, Setting(level, PCT2T.name))
+        plain = Words(self.public, Setting(level, T2T.name))
+        return [
+            lambda: FullWidth(by_tag),
+            lambda: FullWidth(plain),
+            lambda: SanText(plain),
+            lambda: CusText(plain),
+        ]
+
+    def scrubber(self, recogniser: EntityTagger) -> Scrubbed:
+        """Plain PII scrubbing."""
+        return Scrubbed(self.public, recogniser)
+
+    def averaging(self, level: str) -> list[Row]:
+        """One text released many times, from the memo and without it."""
+        self._tell(f"averaging at {level}")
+        n, times = self.budget.repeated
+        channel = Words(self.public, Setting(level))
+        few = Text.of(
+            self.private.documents[:n], self.public.lexicon, self.public.bundle.manifest.clitics
+        )
+        attack = Averaging(channel)
+        attack.fit(channel.release(self.known, np.random.default_rng(5)))
+        rows = []
+        for name, released in (
+            (f"averaging {times}, memo off", afresh(channel, few, times, np.random.default_rng(6))),
+            (f"averaging {times}, memo on", remembered(channel, few, times)),
+        ):
+            true = released[0].true
+            hidden = (released[0].seen.group != OPEN) & (true < self.public.lexicon.listed)
+            judged = replace(self.judged, all=hidden, sentence=few.sentence)
+            judged = replace(judged, rare=hidden & False, names=hidden & False)
+            judged = replace(judged, numbers=hidden & False)
+            guesses = attack.guess_all([each.seen for each in released])
+            rows.append(self._row(channel, name, scores(judged, guesses, true)))
+        return rows
+
+    def clear(self) -> list[Row]:
+        """The attacks where nothing is hidden from them: words as they are, vectors with hardly
+        any noise."""
+        # To tell 20,000 words apart exactly takes a network longer than to guess among noise.
+        rows, _ = self.on_words(Words(self.public, CLEAR), networks=2)
+        self._tell("vectors without noise")
+        channel = tokens.levels_of(self.public.bundle)[0]
+        channel = replace(channel, mechanism="none", level="clear", eta=_NO_NOISE)
+        private, origin = tokens.to_tokens(self.private, self.public.bundle)
+        random = np.random.default_rng(3)
+        seen = tokens.released(channel, private, self.private.sentence[origin], random)
+        none = Bigrams.of(private[:2], len(channel.rows))  # a bigram model that knows nothing
+        attacks = [*self.inversion(channel, none, 0), *self.networks(channel, 2)]
+        judged = tokens.judged_tokens(self.judged, private, origin, channel.suspects[0].log_prior)
+        return rows + self._rows(channel, attacks, seen, seen, judged)
+
+    def mechanism_measures(
+        self, channel: TextChannel, releases: Releases, sentiment: Sentiment | None
+    ) -> Row:
+        """What a mechanism gives away and costs, without an attacker."""
+        self._tell(f"{channel.mechanism} {channel.level}: measures")
+        attack = Map(channel)
+        attack.fit(channel.release(self.known, np.random.default_rng(7)))
+        hidden = np.flatnonzero((releases.seen.group != OPEN) & (releases.true < len(channel.rows)))
+        some = np.random.default_rng(8).choice(hidden, min(_DENIED, len(hidden)), replace=False)
+        true, group = releases.true[some], releases.seen.group[some]
+        return {
+            "mechanism": channel.mechanism,
+            "level": channel.level,
+            "information": information(attack, releases),
+            "hubs": hub_share(releases),
+            "deniability": deniability(channel, true, group, 50),
+            "accuracy": sentiment.accuracy(channel.release) if sentiment else None,
+        }
+
+    def parts_of_speech(self, level: str, sentiment: Sentiment | None) -> list[Row]:
+        """Each part of speech hidden alone: its geometry, how well it hides (of its own words, and
+        of all words), and what hiding it costs."""
+        public = self.public.with_policies({tag: (tag,) for tag in TAGS})
+        rows = []
+        for tag in TAGS:
+            self._tell(f"only {tag}")
+            channel = Words(public, Setting(level, PCT2T.name, tag))
+            releases = channel.release(self.private, np.random.default_rng(9))
+            attack = Map(channel)
+            attack.fit(channel.release(self.known, np.random.default_rng(10)))
+            right = attack.guess(releases.seen) == releases.true
+            own = self.private.gold == UPOS.index(tag)
+            rows.append(
+                {
+                    "tag": tag,
+                    **geometry(public.bundle.class_rows(class_name(tag, False))),
+                    "own": float(right[own].mean()),
+                    "everything": float(right[~self.private.punctuation].mean()),
+                    "accuracy": sentiment.accuracy(channel.release) if sentiment else None,
+                }
+            )
+        return rows
+
+    def _rows(
+        self,
+        channel: Channel,
+        attacks: Sequence[Attack],
+        known: Releases,
+        seen: Releases,
+        judged: Judged,
+    ) -> list[Row]:
+        rows = []
+        for attack in attacks:
+            attack.fit(known)
+            found = scores(judged, attack.guess(seen.seen), seen.true)
+            if isinstance(attack, Autoencoder):
+                found |= {"mse": attack.mse, "mse_of_mean": attack.mse_of_mean}
+            rows.append(self._row(channel, attack.name, found))
+        return rows
+
+    @staticmethod
+    def _row(channel: Channel, attack: str, found: Row) -> Row:
+        names = {"mechanism": channel.mechanism, "level": channel.level, "attack": attack}
+        return {**names, "sees": channel.sees, **found}

@@ -1,0 +1,134 @@
+"""What is made of guesses and releases: success with its interval, and what the mechanism itself
+gives away.
+
+Why it is here: an attack's success is one number about one text. Beside it stand measures that need
+no attacker (RAPT v2 section VI-A, SnD section 4.3.1, and the plausible deniability of Feyisetan et
+al. that RAPT's T2T comes from).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.attacks.attack import OPEN, Channel, Floats, Releases
+from bench.attacks.inversion import Map
+from bench.attacks.text import Ints, Text
+
+__all__ = ["Judged", "deniability", "geometry", "hub_share", "information", "interval", "scores"]
+
+_RESAMPLES: Final = 1_000
+_HUBS: Final = 100
+
+Bools = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Which of n symbols count, whatever mechanism released them.
+
+    Attributes:
+        all: Bools1d (n,), of a part of speech that the default policy protects, or an identifier.
+        rare: of them, outside the 5,000 commonest; not listed, too.
+        names: of them, proper nouns.
+        numbers: of them, numerals, and whatever holds a digit.
+        sentence: Ints1d (n,).
+    """
+
+    all: Bools
+    rare: Bools
+    names: Bools
+    numbers: Bools
+    sentence: Ints
+
+    @classmethod
+    def of(cls, text: Text, tags: Sequence[str], common: Bools) -> Judged:
+        """By the tags people gave."""
+        judged = text.tagged(tags) | text.identifier
+        listed = np.minimum(text.ids, len(common) - 1)
+        frequent = common[listed] & (text.ids < len(common))
+        return cls(
+            judged,
+            judged & ~frequent & ~text.identifier,
+            judged & text.tagged(["PROPN"]) & ~text.identifier,
+            judged & (text.tagged(["NUM"]) | text.identifier),
+            text.sentence,
+        )
+
+
+def scores(judged: Judged, guesses: Ints, true: Ints) -> dict[str, Any]:
+    """Success over what is judged, its 95 % interval, and success on the tails."""
+    right = guesses == true
+    tails = {"rare": judged.rare, "names": judged.names, "numbers": judged.numbers}
+    return {
+        "success": float(right[judged.all].mean()),
+        "ci": interval(right[judged.all], judged.sentence[judged.all]),
+        **{name: float(right[each].mean()) if each.any() else None for name, each in tails.items()},
+    }
+
+
+def interval(right: Bools, sentence: Ints, seed: int = 0) -> list[float]:
+    """95 % bootstrap interval of a mean, [low, high]. Sentences are drawn and not words: the words
+    of one sentence are guessed together, and stand or fall together."""
+    _, place = np.unique(sentence, return_inverse=True)
+    hits, sizes = np.bincount(place, right), np.bincount(place)
+    n = len(sizes)
+    times = np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), _RESAMPLES)
+    means = times @ hits / np.maximum(times @ sizes, 1)
+    return [float(end) for end in np.quantile(means, (0.025, 0.975))]
+
+
+def information(attack: Map, releases: Releases) -> float:
+    """Nats that a release tells about its word, at least: the mean of log q(x | y) - log p(x).
+
+    Barber and Agakov's lower bound of the mutual information I(X; Y), q being the attacker's
+    posterior; for noisy vectors q is exact, and so is the estimate where words come as often as the
+    prior says. Unlike the nearest-neighbour estimate of SnD (eq. 22) it needs no densities, holds
+    for released words as well, and does not saturate.
+    """
+    hidden = releases.seen.group != OPEN
+    return float(attack.log_posterior(releases.seen, releases.true)[hidden].mean())
+
+
+def deniability(
+    channel: Channel, ids: Ints, group: Ints, draws: int, seed: int = 0
+) -> dict[str, float]:
+    """N_w, how often a word comes back as itself, and S_w, how many different words it becomes.
+
+    Over ``draws`` releases of each of ``ids``: means, and the least deniable twentieth of words
+    (95th percentile of N_w, 5th of S_w). Shares of the draws, so that they can be compared.
+    """
+    random = np.random.default_rng(seed)
+    sent = channel.send(np.repeat(ids, draws), np.repeat(group, draws), random).reshape(-1, draws)
+    stays = (sent == ids[:, None]).mean(axis=1)
+    kinds = np.array([len(np.unique(row)) for row in sent]) / draws
+    return {
+        "stays": float(stays.mean()),
+        "stays_worst": float(np.quantile(stays, 0.95)),
+        "outputs": float(kinds.mean()),
+        "outputs_worst": float(np.quantile(kinds, 0.05)),
+    }
+
+
+def hub_share(releases: Releases) -> float:
+    """Releases that the 100 commonest outputs take, beyond those words' own share of the text."""
+    hidden = releases.seen.group != OPEN
+    seen, true = releases.seen.symbols[hidden], releases.true[hidden]
+    size = int(max(seen.max(), true.max())) + 1
+    after, before = np.bincount(seen, minlength=size), np.bincount(true, minlength=size)
+    hubs = np.argsort(-after)[:_HUBS]
+    return float((after - before)[hubs].sum() / len(seen))
+
+
+def geometry(rows: Floats, pairs: int = 20_000, seed: int = 0) -> dict[str, float]:
+    """Mean and variance of the distances between two words of a class (RAPT v2 section VI-A),
+    over random pairs of different ones."""
+    random = np.random.default_rng(seed)
+    first = random.integers(0, len(rows), pairs)
+    second = (first + random.integers(1, len(rows), pairs)) % len(rows)
+    apart = np.linalg.norm(rows[first] - rows[second], axis=1)
+    return {"words": len(rows), "mean": float(apart.mean()), "variance": float(apart.var())}

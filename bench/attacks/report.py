@@ -1,0 +1,148 @@
+"""The tables and the picture of `bench.attacks`.
+
+Why it is here: what is measured should not know how it is shown.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+matplotlib.use("Agg")
+from matplotlib import pyplot
+
+__all__ = ["plot", "show", "strongest"]
+
+_INVERSION = ("nearest", "nearest, rescaled", "MAP", "MAP in context", "MLP", "autoencoder")
+
+Row = dict[str, Any]
+
+
+def strongest(rows: list[Row]) -> list[Row]:
+    """The attack that recovers most at each mechanism and level, apart for what it sees, and the
+    empirical privacy 1 - X it leaves (RAPT v2 section IV-A), with its interval."""
+    best: dict[tuple[str, str, str], Row] = {}
+    for row in rows:
+        key = row["mechanism"], row["level"], row["sees"]
+        if row["attack"] in _INVERSION and (
+            key not in best or row["success"] > best[key]["success"]
+        ):
+            best[key] = row
+    return [
+        {
+            **{name: row[name] for name in ("mechanism", "level", "sees", "attack")},
+            "empirical_privacy": 1 - row["success"],
+            "ci": [1 - row["ci"][1], 1 - row["ci"][0]],
+            **{
+                name: None if row[name] is None else 1 - row[name]
+                for name in ("rare", "names", "numbers")
+            },
+        }
+        for row in best.values()
+    ]
+
+
+def show(console: Console, result: dict[str, Any]) -> None:
+    """Prints the tables."""
+    table = Table(title="success of the attacks, 95 % interval", title_justify="left")
+    for column in ("mechanism", "level", "sees", "attack"):
+        table.add_column(column)
+    for column in ("success", "interval", "rare", "names", "numbers", "without the text"):
+        table.add_column(column, justify="right")
+    for row in (*result["clear"]["rows"], *result["rows"]):
+        low, high = row["ci"]
+        table.add_row(
+            *(row[name] for name in ("mechanism", "level", "sees", "attack")),
+            f"{row['success']:.3f}",
+            f"{low:.3f}-{high:.3f}",
+            *(_number(row[name]) for name in ("rare", "names", "numbers")),
+            _number(row.get("majority")),
+        )
+    console.print(table)
+    table = Table(title="empirical privacy against the strongest attack", title_justify="left")
+    for column in ("mechanism", "level", "sees", "attack"):
+        table.add_column(column)
+    for column in ("1 - X", "interval", "rare", "names", "numbers"):
+        table.add_column(column, justify="right")
+    for row in result["measures"]["strongest"]:
+        low, high = row["ci"]
+        table.add_row(
+            *(row[name] for name in ("mechanism", "level", "sees", "attack")),
+            f"{row['empirical_privacy']:.3f}",
+            f"{low:.3f}-{high:.3f}",
+            *(_number(row[name]) for name in ("rare", "names", "numbers")),
+        )
+    console.print(table)
+    table = Table(title="what mechanisms give away and cost", title_justify="left")
+    table.add_column("mechanism")
+    table.add_column("level")
+    for column in ("nats a word", "stays", "worst", "outputs", "worst", "hubs", "SST-2"):
+        table.add_column(column, justify="right")
+    for row in result["measures"]["mechanisms"]:
+        table.add_row(
+            row["mechanism"],
+            row["level"],
+            f"{row['information']:.2f}",
+            *(f"{share:.2f}" for share in row["deniability"].values()),
+            f"{row['hubs']:+.3f}",
+            _number(row["accuracy"]),
+        )
+    table.add_row("none", "clear", *[""] * 6, _number(result["measures"]["accuracy_clear"]))
+    console.print(table)
+    table = Table(title="parts of speech, each hidden alone", title_justify="left")
+    for column in ("tag", "words", "distance", "variance", "MAP on it", "on all words", "SST-2"):
+        table.add_column(column, justify="right")
+    for row in result["measures"]["parts_of_speech"]:
+        numbers = (row[name] for name in ("mean", "variance", "own", "everything", "accuracy"))
+        table.add_row(row["tag"], str(row["words"]), *(_number(each) for each in numbers))
+    console.print(table)
+    if result["clear"]["failed"]:
+        console.print(f"BROKEN, so their low scores prove nothing: {result['clear']['failed']}")
+    else:
+        console.print("every attack reaches on clear text what its definition implies")
+
+
+def plot(result: dict[str, Any], path: Path) -> None:
+    """Success by level for every attack on ours, the baselines, and the parts of speech."""
+    figure, axes = pyplot.subplots(1, 3, figsize=(18, 6), layout="constrained")
+    rows = [row for row in result["rows"] if row["attack"] in _INVERSION]
+    ours = [row for row in rows if row["mechanism"] == "pct2t.v1"]
+    levels = [*dict.fromkeys(row["level"] for row in ours)]
+    kinds = [*dict.fromkeys((row["sees"], row["attack"]) for row in ours)]
+    width = 0.8 / len(kinds)
+    for place, (sees, attack) in enumerate(kinds):
+        found = {
+            row["level"]: row["success"]
+            for row in ours
+            if (row["sees"], row["attack"]) == (sees, attack)
+        }
+        at = [level for level in levels if level in found]
+        x = np.array([levels.index(level) for level in at]) + place * width
+        axes[0].bar(x, [found[level] for level in at], width, label=f"{attack} ({sees})")
+    axes[0].set_xticks(np.arange(len(levels)) + 0.4, levels)
+    axes[0].set(title="pct2t.v1", ylabel="share of words recovered")
+    axes[0].legend(fontsize=8)
+    best = [row for row in result["measures"]["strongest"] if row["sees"] == "word"]
+    names = [f"{row['mechanism']} {row['level']}" for row in best]
+    axes[1].barh(names, [1 - row["empirical_privacy"] for row in best])
+    axes[1].set(title="strongest attack on released words", xlabel="share recovered")
+    for row in result["measures"]["parts_of_speech"]:
+        axes[2].scatter(row["mean"], 1 - row["own"])
+        axes[2].annotate(row["tag"], (row["mean"], 1 - row["own"]))
+    axes[2].set(
+        title="parts of speech, each hidden alone",
+        xlabel="mean distance of two words",
+        ylabel="empirical privacy of its words",
+    )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=110)
+    pyplot.close(figure)
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.3f}"

@@ -105,8 +105,8 @@ def _nearest(rows: Floats, seen: Floats) -> NDArray[np.int64]:
 def mutual_information(mechanism: Mechanism, eta: float, draws: int = 2_000, k: int = 3) -> float:
     """I(X; X~) in nats after Kozachenko and Leonenko (SnD, eq. 13 and 22), never below 0.
 
-    The estimate saturates at about log(draws), and in hundreds of dimensions it is hardly more than
-    an ordering.
+    The estimate takes tokens for a continuum: where noise is short it exceeds what a token's
+    identity can hold, and is then no more than an ordering.
     """
     ids = mechanism.sample(draws)
     d = mechanism.rows.shape[1]

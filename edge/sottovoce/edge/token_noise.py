@@ -160,8 +160,9 @@ def unpack(data: bytes, tokens: int, r: int, mechanism: TokenEmbedding) -> Float
             fix="send little-endian float16, row by row",
             subject="vectors",
         )
-    rows: Floats2d = np.frombuffer(data, _FLOAT16).reshape(tokens, r).astype(np.float32)
-    longest = np.linalg.norm(rows, axis=1).max()  # NaN and infinity pass on to the maximum
+    with np.errstate(invalid="ignore"):  # NaN and infinity pass on to the maximum
+        rows: Floats2d = np.frombuffer(data, _FLOAT16).reshape(tokens, r).astype(np.float32)
+        longest = np.linalg.norm(rows, axis=1).max()
     if not longest <= mechanism.radius(r) * (1.0 + _ROUNDING):
         raise InvalidInput(
             "vectors holds numbers that are not finite, or a vector past the clipping radius",

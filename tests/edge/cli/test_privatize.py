@@ -109,7 +109,11 @@ def _command(
     device: Device, *arguments: str
 ) -> Iterator[tuple[Popen[bytes], IO[bytes], IO[bytes]]]:
     """The command as a process of its own, its input and its output."""
-    program = f"from sottovoce.edge.cli import main; main({['privatize', *arguments]!r})"
+    # Tests that run in the background of a shell inherit a SIGINT that is ignored.
+    program = (
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler);"
+        f"from sottovoce.edge.cli import main; main({['privatize', *arguments]!r})"
+    )
     with Popen(
         [sys.executable, "-c", program],
         env=device.environment,

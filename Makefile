@@ -52,8 +52,9 @@ lint: install  ## ruff and mypy --strict
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy -p sottovoce.edge -p sottovoce.cloud -p bench -p examples
 
-bench: bundle  ## Measure the device: text to text, graph against exact search
+bench: bundle  ## Measure the device: time, stage by stage, and memory
 	$(BIN)/python -m bench.edge_latency
+	$(BIN)/python -m bench.edge_memory
 
 protos: install  ## Regenerate the gRPC stubs from the .proto files
 	cd protos && ../$(BIN)/python -m grpc_tools.protoc -I . --python_out=. --pyi_out=. --grpc_python_out=. $(PROTOS:protos/%=%)

@@ -26,8 +26,9 @@ __all__ = ["command"]
 _EXPLANATION = """\
 replaced: share of protected words that come out as another word, on everyday text;
           rare: the same for words outside the 5,000 commonest (names, places, diagnoses).
-attack:   how often the strongest attacker we could build guesses the word from the noisy
-          vector itself, rare: from rare words alone; word: from the released word.
+attack:   how often one who knows the bundle, the level and how often each word is written guesses
+          the word from the noisy vector itself, rare: from rare words alone; word: from the
+          released word. Who also uses the words around it gains up to 11 points.
 A smaller eta means more noise: more words replaced, fewer guessed, and less left to learn from.
 A word is never safe because it was replaced: a likely replacement can be guessed back.
 """
@@ -41,7 +42,7 @@ _ESTIMATE = 1
 @click.option(
     "--target-attack",
     type=float,
-    help="Find the level at which the strongest attacker guesses at most this share (0 to 1).",
+    help="Find the level at which an attacker guesses at most this share of words (0 to 1).",
 )
 @click.option(
     "--target-replaced",

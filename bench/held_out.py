@@ -23,10 +23,7 @@ from sottovoce.edge.bundle import ANY, class_name
 from sottovoce.edge.tagger import UPOS
 from sottovoce.edge.words import Kind, split
 
-__all__ = ["DATA", "NAMES", "RARE", "HeldOut", "count"]
-
-DATA: Final = Path(__file__).parents[2] / "shared" / "data"
-"""Where the data sets lie beside a development checkout."""
+__all__ = ["NAMES", "RARE", "HeldOut", "count"]
 
 Kinds = tuple[bool, bool]
 """Of a word: is it rare, is it a name."""

@@ -23,7 +23,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from bench.held_out import DATA
+from bench.data import DATA, require
 from bench.probe import Probe
 from bench.spaces import OURS, PREVIOUS, ablations, sweep
 from bench.trial import TARGETS, Language, Trial, at_targets, tails
@@ -183,6 +183,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=DATA, help="folder with ud_gum and sst2")
     parser.add_argument("--out", type=Path, default=Path("build/bench"), help="folder of the PNG")
     arguments = parser.parse_args()
+    require(parser, arguments.data, "ud_gum/train.conllu.gz")
     quick, start = arguments.quick, time.monotonic()
 
     def tell(stage: str) -> None:

@@ -25,6 +25,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench import snd_measures as measure
+from bench.data import DATA, require
 from bench.snd_costs import LENGTHS, costs
 from bench.snd_world import (
     TASKS,
@@ -46,7 +47,6 @@ from sottovoce.edge.denoiser import Denoiser
 SUCCESSES = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
 TASKED = (0.3, 0.6)
 """Attack successes at which classifiers are trained."""
-DATA = Path(__file__).parents[2] / "shared" / "data"
 
 
 @dataclass(frozen=True)
@@ -76,6 +76,13 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--out", type=Path, default=Path("build/bench"))
     arguments = parser.parse_args()
+    require(
+        parser,
+        arguments.data,
+        "text",
+        "ud_ewt/train.conllu.gz",
+        *(file for file, *_ in TASKS.values()),
+    )
     torch.set_num_threads(arguments.threads)
     budget = QUICK if arguments.quick else FULL
     bundle = Bundle.open(arguments.bundle)

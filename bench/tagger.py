@@ -22,7 +22,7 @@ from matplotlib.figure import Figure
 from rich.console import Console
 from rich.table import Table
 
-from bench.held_out import DATA
+from bench.data import DATA, require
 from sottovoce.cloud.tagger.treebanks import Sentence, read_conllu
 from sottovoce.cloud.tagger_training import measure
 from sottovoce.edge.tagger import UPOS, OnnxTagger
@@ -87,11 +87,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=DATA, help="folder with the treebanks")
     parser.add_argument("--out", type=Path, default=Path("build/bench"), help="for the picture")
     arguments = parser.parse_args()
-    missing = [path for path in PARTS.values() if not (arguments.data / path).is_file()]
-    if missing:
-        parser.error(
-            f"not in {arguments.data}: {', '.join(missing)}; name their folder with --data"
-        )
+    require(parser, arguments.data, *PARTS.values())
     tagger = OnnxTagger.load(arguments.tagger)
     parts: dict[str, Figures] = {}
     running: list[str] = []

@@ -25,7 +25,7 @@ from bench.attacks.channels import CLEAR, Public, Words
 from bench.attacks.entities import read_entities
 from bench.attacks.harness import FULL, MECHANISMS, QUICK, Harness, Row
 from bench.attacks.utility import Sentiment
-from bench.held_out import DATA
+from bench.data import DATA, require
 from sottovoce.edge.bundle import Bundle
 from sottovoce.edge.release import Setting
 
@@ -43,6 +43,7 @@ def main() -> None:
     parser.add_argument("--baselines-at", default="balanced", help="level whose words they keep")
     parser.add_argument("--out", type=Path, default=Path("build/bench"), help="folder of the PNG")
     arguments = parser.parse_args()
+    require(parser, arguments.data, "ud_gum", "ud_ewt", "wnut17", "blogs")
     torch.set_num_threads(arguments.threads)
     start = time.monotonic()
 

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 from numpy.typing import NDArray
 
-from bench.held_out import DATA
+from bench.data import DATA
 from bench.trial import Language
 from sottovoce.cloud.attack import Suspects, perturb
 from sottovoce.cloud.building import calibration

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from bench.held_out import DATA
+from bench.data import DATA
 from bench.trial import Language, tails
 from sottovoce.cloud.attack import perturb
 from sottovoce.cloud.building import calibration

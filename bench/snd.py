@@ -244,7 +244,7 @@ def classify(
 
 def show(figures: dict[str, Any]) -> None:
     """The tables, on standard error."""
-    console = Console(stderr=True, width=110)
+    console = Console(width=110)
     titles = {
         "privacy": "what attackers recover",
         "lengths": "cosine by length of the text, shipped denoiser",

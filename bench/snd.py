@@ -243,7 +243,7 @@ def classify(
 
 
 def show(figures: dict[str, Any]) -> None:
-    """The tables, on standard error."""
+    """The tables."""
     console = Console(width=110)
     titles = {
         "privacy": "what attackers recover",

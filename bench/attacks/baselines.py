@@ -8,6 +8,7 @@ from the papers.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -40,7 +41,7 @@ def outputs_of(public: Public, names: tuple[str, ...]) -> tuple[Ints, ...]:
 
 
 @dataclass(eq=False)
-class _Baseline:
+class _Baseline(ABC):
     """Takes the words that ``ours`` hides, and lets `send` replace them."""
 
     ours: Words
@@ -62,9 +63,9 @@ class _Baseline:
         stated = self.ours.public.bundle.manifest.level(self.ours.setting.mechanism, self.level)
         return 1.0 - stated.replaced
 
+    @abstractmethod
     def send(self, ids: Ints, group: Ints, random: Generator) -> Ints:
         """See `Channel`."""
-        raise NotImplementedError
 
     def release(self, text: Text, random: Generator) -> Releases:
         """Hides what ours hides; a word that is not listed is replaced as a random one."""

@@ -6,6 +6,7 @@ API answers. They need no model of the noise, so they also work where we are wro
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar, Final
 
@@ -23,7 +24,7 @@ _HIDDEN: Final = 256
 _BATCH: Final = 256
 
 
-class _Network:
+class _Network(ABC):
     """What both share: asking the mechanism about words drawn from the prior, and training."""
 
     def __init__(self, channel: Channel, steps: int, seed: int = 0) -> None:
@@ -47,8 +48,9 @@ class _Network:
             optimizer.step()
             pace.step()
 
+    @abstractmethod
     def _loss(self, vectors: Tensor, ids: Ints, group: int) -> Tensor:
-        raise NotImplementedError
+        """What training makes least, for one group of words."""
 
     def _look(self, seen: Floats | Ints) -> Tensor:
         """The vectors a network reads: of released words, their public rows."""

@@ -211,4 +211,4 @@ def _eta(bundle: Bundle, level: str) -> float:
 def _open_denoiser(bundle: Bundle) -> Denoising:
     from sottovoce.edge.denoiser import Denoiser  # only where embeddings are asked for
 
-    return Denoiser.load(bundle.folder / "denoisers", bundle)
+    return Denoiser.load(bundle.denoiser_folder, bundle)

@@ -32,9 +32,8 @@ class SecureRandom:
     """Uniform numbers straight from the operating system's generator (getrandom(2)).
 
     The kernel's ChaCha20 erases its key after every answer, so there is no key to change from
-    document to document, to guard, or to inherit over a fork. It costs about as much as a
-    user-space stream, and on boards whose processor has no AES instructions less; and it saves the
-    12 MB that importing a library of generators takes.
+    document to document, to guard, or to inherit over a fork; and it saves the 12 MB that
+    importing a library of generators takes.
     """
 
     def random(self, size: tuple[int, ...]) -> NDArray[np.float64]:

@@ -81,6 +81,11 @@ def test_no_number_lies_outside_the_spans(document: str) -> None:
 _ALPHABETS = (string.digits + "٣²", "abcdegijklmnoqrstuvxyzéßж", "ABCDEGIJKLMNOQRSTUVXYZÉЖ")
 
 
+def test_a_number_of_any_kind_makes_no_host() -> None:
+    plain, raised = (identifiers.replace(t, np.random.default_rng(1)) for t in (".A0", ".A²"))
+    assert plain == raised
+
+
 @given(st.text(st.sampled_from("".join(_ALPHABETS) + ".@:/-_+(),#%")), st.data())
 def test_depends_on_the_shape_alone(text: str, data: st.DataObject) -> None:
     def other(character: str) -> str:

@@ -108,7 +108,7 @@ def replace(text: str, random: Random) -> str:
     host = _HOST.match(rest)
     authority = host[0] if host else ""
     label = _LAST_LABEL.search(authority)
-    if label is None:
+    if label is None or has_number(label[1]):  # "²" is no digit to a regular expression
         return scheme + _scramble(rest, random)
     top = TOP_LEVELS[_below(len(TOP_LEVELS), 1, random)[0]]
     before, after = authority[: label.start(1)], rest[label.end(1) :]

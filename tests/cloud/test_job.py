@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from sottovoce.cloud.job import FINAL, TRANSITIONS, State
+import json
+from dataclasses import asdict
+
+from sottovoce.cloud.job import FINAL, TRANSITIONS, Method, State, TrainingOptions
+from sottovoce.edge.training_settings import METHODS
 from sottovoce.v1 import training_pb2
 
 
@@ -10,6 +14,17 @@ def test_every_state_is_on_the_wire_and_in_the_table() -> None:
     assert set(TRANSITIONS) == set(State)
     on_the_wire = {name.removeprefix("JOB_STATE_") for name in training_pb2.JobState.keys()}  # noqa: SIM118
     assert {str(state) for state in State} == on_the_wire - {"UNSPECIFIED"}
+
+
+def test_a_stored_job_without_a_method_meant_lora() -> None:
+    assert TrainingOptions() == TrainingOptions(method=Method.LORA)
+    stored = json.loads(json.dumps(asdict(TrainingOptions(method=Method.PREFIX, seed=3))))
+    assert TrainingOptions(**stored) == TrainingOptions(method=Method.PREFIX, seed=3)
+    assert isinstance(TrainingOptions(**stored).method, Method)
+
+
+def test_methods_are_called_alike_on_both_sides() -> None:
+    assert {str(method) for method in Method} == set(METHODS)
 
 
 def test_every_job_can_end_and_none_returns() -> None:

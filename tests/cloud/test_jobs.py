@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from sottovoce.cloud.config import Limits
-from sottovoce.cloud.job import FINAL, Job, Progress, State, TrainingOptions
-from sottovoce.cloud.jobs import Jobs
+from sottovoce.cloud.job import FINAL, TRANSITIONS, Job, Progress, State, TrainingOptions
+from sottovoce.cloud.jobs import RECENT_SECONDS, Jobs
 from sottovoce.cloud.store import Store
 from sottovoce.cloud.tenants import Tenants
 from sottovoce.cloud.uploads import Upload, append
@@ -37,6 +37,20 @@ def fill(jobs: Jobs, job: Job, rows: list[Example] | None = None) -> int:
     rows = rows if rows is not None else examples(12)
     uploads = [Upload(f"e{i}", row) for i, row in enumerate(rows)]
     return append(jobs, job.id, job.tenant, 0, uploads, len(WORDS))
+
+
+def in_state(jobs: Jobs, state: State) -> Job:
+    """A job that is ``state``, by the way there is to it."""
+    job = create(jobs)
+    if state != State.UPLOADING:
+        jobs.start(job.id, "acme", fill(jobs, job))
+    if state in (State.RUNNING, State.SUCCEEDED, State.FAILED):
+        jobs.claim()
+    if state in (State.SUCCEEDED, State.FAILED):
+        jobs.finish(job.id, state)
+    if state == State.CANCELLED:
+        jobs.cancel(job.id)
+    return jobs.get(job.id)
 
 
 def queued(jobs: Jobs, request_id: str = "r", tenant: str = "acme") -> Job:
@@ -66,6 +80,9 @@ def test_the_same_request_makes_one_job(jobs: Jobs) -> None:
         TrainingOptions(reconstruction=True, plain_tokens=999),
         TrainingOptions(epochs=100_000),
         TrainingOptions(batch_size=100_000),
+        TrainingOptions(rank=100_000),
+        TrainingOptions(virtual_tokens=100_000),
+        TrainingOptions(reconstruction_width=100_000),
         TrainingOptions(learning_rate=-1),
         TrainingOptions(learning_rate=float("nan")),
     ],
@@ -99,6 +116,143 @@ def test_unfinished_jobs_are_limited_by_tenant(jobs: Jobs) -> None:
     create(jobs, "r3", tenant="other")
     jobs.cancel(made[0].id)
     create(jobs, "r3")
+
+
+@pytest.mark.parametrize("before", State)
+@pytest.mark.parametrize("after", State)
+def test_every_move_is_in_the_table_or_refused(jobs: Jobs, before: State, after: State) -> None:
+    job = in_state(jobs, before)
+    assert job.state == before
+    held = rows_held(jobs)
+
+    def move() -> None:
+        with jobs.store.write() as connection:
+            jobs._move(connection, job, after)
+
+    if after in TRANSITIONS[before]:
+        move()
+        assert jobs.get(job.id).state == after
+        assert rows_held(jobs) == (0 if after in FINAL else held)
+    else:
+        with pytest.raises(NotReady, match=f"{before} cannot become {after}"):
+            move()
+        assert jobs.get(job.id) == job
+        assert rows_held(jobs) == held
+
+
+REFUSED = "refused"
+AFTER: dict[str, dict[State, State | str]] = {
+    # What becomes of a job in each state. Nothing else changes a state.
+    "upload": {s: s if s == State.UPLOADING else REFUSED for s in State},
+    "start": {s: s for s in State} | {State.UPLOADING: State.QUEUED, State.CANCELLED: REFUSED},
+    "cancel": {s: s for s in State}
+    | {State.UPLOADING: State.CANCELLED, State.QUEUED: State.CANCELLED},
+    "claim": {s: s for s in State} | {State.QUEUED: State.RUNNING},
+    "finish": {s: State.SUCCEEDED if s == State.RUNNING else REFUSED for s in State},
+    "create again": {s: s for s in State},
+}
+
+
+@pytest.mark.parametrize("before", State)
+@pytest.mark.parametrize("operation", AFTER)
+def test_every_operation_in_every_state(jobs: Jobs, before: State, operation: str) -> None:
+    job = in_state(jobs, before)
+    if before == State.UPLOADING:
+        fill(jobs, job)
+    held = rows_held(jobs)
+    one_more = [Upload("new", examples(1)[0])]
+    call: dict[str, Callable[[], object]] = {
+        "upload": lambda: append(jobs, job.id, "acme", 12, one_more, len(WORDS)),
+        "start": lambda: jobs.start(job.id, "acme", 12),
+        "cancel": lambda: jobs.cancel(job.id),
+        "claim": jobs.claim,
+        "finish": lambda: jobs.finish(job.id, State.SUCCEEDED),
+        "create again": lambda: create(jobs),
+    }
+    expected = AFTER[operation][before]
+    if expected == REFUSED:
+        with pytest.raises(NotReady) as caught:
+            call[operation]()
+        assert caught.value.fix
+        assert jobs.get(job.id).state == before
+    else:
+        call[operation]()
+        assert jobs.get(job.id).state == expected
+    if jobs.get(job.id).state in FINAL:
+        assert rows_held(jobs) == 0
+    elif operation != "upload":
+        assert rows_held(jobs) == held
+    asked = before == State.RUNNING and operation == "cancel"
+    assert jobs.get(job.id).cancel_requested == asked
+
+
+@pytest.mark.parametrize("before", State)
+def test_deletion_in_every_state_hides_the_job_and_is_not_forgotten(
+    jobs: Jobs, before: State
+) -> None:
+    job = in_state(jobs, before)
+    now = jobs.delete(job.id)
+    assert now == (before != State.RUNNING)
+    with pytest.raises(NotFound):
+        jobs.get(job.id)
+    # Whoever was to remove the traces may die first: the job stays known until it is purged.
+    assert [left.id for left in jobs.unpurged()] == ([job.id] if now else [])
+    if not now:
+        assert jobs.finish(job.id, State.CANCELLED)
+        assert [left.id for left in jobs.unpurged()] == [job.id]
+    jobs.purge(job.id)
+    assert jobs.unpurged() == []
+    assert jobs.claim() is None
+    assert rows_held(jobs) == 0
+
+
+def test_a_job_stored_by_an_earlier_version_is_read_and_found_again(jobs: Jobs) -> None:
+    job = create(jobs)
+    old = '{"reconstruction": false, "plain_tokens": 0, "epochs": 0, "batch_size": 0, '
+    old += '"learning_rate": 0.0, "seed": 0}'
+    with jobs.store.write() as connection:
+        connection.execute("UPDATE jobs SET training = ?", (old,))
+    assert jobs.get(job.id).training == TrainingOptions()
+    assert create(jobs).id == job.id
+
+
+def test_tenants_take_turns(jobs: Jobs) -> None:
+    first = [queued(jobs, f"r{i}", "acme").id for i in range(3)]
+    second = [queued(jobs, f"r{i}", "other").id for i in range(2)]
+    order = []
+    while (job := jobs.claim()) is not None:
+        order.append(job.id)
+        jobs.finish(job.id, State.SUCCEEDED)
+    assert order == [first[0], second[0], first[1], second[1], first[2]]
+
+
+def test_whose_jobs_take_long_waits_for_the_others(jobs: Jobs) -> None:
+    long = [queued(jobs, f"r{i}", "acme").id for i in range(2)]
+    assert jobs.claim() is not None
+    jobs.report(long[0], Progress(), 600.0)
+    jobs.finish(long[0], State.SUCCEEDED)
+    assert jobs.delete(long[0])  # a deleted job took its time all the same
+    jobs.purge(long[0])
+    short = [queued(jobs, f"r{i}", "other").id for i in range(3)]
+    order = []
+    while (job := jobs.claim()) is not None:
+        order.append(job.id)
+        jobs.report(job.id, Progress(), 60.0)
+        jobs.finish(job.id, State.SUCCEEDED)
+    assert order == [*short, long[1]]
+
+
+def test_what_was_long_ago_no_longer_counts(jobs: Jobs) -> None:
+    old = queued(jobs, "1")
+    jobs.claim()
+    jobs.report(old.id, Progress(), 600.0)
+    jobs.finish(old.id, State.SUCCEEDED)
+    with jobs.store.write() as connection:
+        connection.execute("UPDATE jobs SET started = started - ?", (RECENT_SECONDS + 1,))
+    first, _ = queued(jobs, "2"), queued(jobs, "2", "other")
+    job = jobs.claim()
+    assert job is not None
+    assert job.id == first.id
 
 
 def test_another_tenants_job_does_not_exist(jobs: Jobs) -> None:

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import stat
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
+from sottovoce.cloud import quotas
+from sottovoce.cloud import store as store_module
+from sottovoce.cloud.job import Method
+from sottovoce.cloud.jobs import Jobs
 from sottovoce.cloud.store import Store
 from sottovoce.edge.errors import DataLoss, NotReady
+
+from .cloud_kit import RELEASE
 
 
 def enroll(store: Store, name: str) -> None:
@@ -76,6 +84,26 @@ def test_a_newer_schema_is_refused(tmp_path: Path) -> None:
     connection.close()
     with pytest.raises(DataLoss, match="version 99"):
         Store(tmp_path)
+
+
+def test_a_file_of_the_first_version_is_brought_up_to_date(tmp_path: Path) -> None:
+    first, *_ = store_module._VERSIONS
+    connection = sqlite3.connect(tmp_path / "sottovoce.db")
+    connection.executescript(f"{first}; PRAGMA user_version = 1")
+    connection.execute("INSERT INTO tenants VALUES ('acme', x'00', 0)")
+    connection.execute(
+        "INSERT INTO jobs (id, tenant, request_id, adapter, state, training, release, created, "
+        "updated) VALUES ('j', 'acme', 'r', 'topics', 'QUEUED', '{\"seed\": 4}', ?, 0, 0)",
+        (json.dumps(asdict(RELEASE)),),
+    )
+    connection.commit()
+    connection.close()
+    for _ in range(2):  # the second time there is nothing left to do
+        store = Store(tmp_path)
+        job = Jobs(store).get("j", "acme")
+        assert (job.training.seed, job.training.method, job.trained) == (4, Method.LORA, 0.0)
+        assert quotas.own(store, "acme") == {}
+        store.close()
 
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:

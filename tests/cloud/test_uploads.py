@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from sottovoce.cloud import quotas
 from sottovoce.cloud.config import Limits
 from sottovoce.cloud.job import Job, TrainingOptions
 from sottovoce.cloud.jobs import Jobs
@@ -122,6 +123,30 @@ def test_a_job_holds_so_many_examples_and_no_more(jobs: Jobs) -> None:
         send(jobs, job, 0, many)
     assert caught.value.subject == "examples"
     assert send(jobs, job, 0, many[:40]) == 40
+
+
+def test_a_job_takes_so_many_bytes_and_no_more(jobs: Jobs) -> None:
+    job = create(jobs)
+    send(jobs, job, 0, ROWS[:3])
+    example = ROWS[3].example
+    one = len("".join((example.text, example.label, *example.plain_tokens)).encode())
+    room = jobs.get(job.id).bytes + one
+    tight = Jobs(jobs.store, Limits(upload_bytes=room))
+    with pytest.raises(QuotaExceeded) as caught:
+        send(tight, job, 3, ROWS[3:5])
+    assert caught.value.subject == "upload_bytes"
+    assert send(tight, job, 3, ROWS[3:4]) == 4
+    assert jobs.get(job.id).bytes == room
+    assert send(tight, job, 2, ROWS[2:4]) == 4  # repeats take no room
+
+
+def test_a_tenants_own_limit_counts(jobs: Jobs) -> None:
+    job = create(jobs)
+    quotas.change(jobs.store, "acme", "examples", 5)
+    with pytest.raises(QuotaExceeded, match="at most 5 examples"):
+        send(jobs, job, 0, ROWS[:6])
+    quotas.change(jobs.store, "acme", "examples", None)
+    assert send(jobs, job, 0, ROWS[:6]) == 6
 
 
 @pytest.mark.parametrize(

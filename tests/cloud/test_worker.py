@@ -13,16 +13,17 @@ from pathlib import Path
 
 import pytest
 
-from sottovoce.cloud import adapters
-from sottovoce.cloud.job import Job, State, TrainingOptions
+from sottovoce.cloud import adapters, quotas
+from sottovoce.cloud.job import Job, Progress, Release, State, TrainingOptions
 from sottovoce.cloud.jobs import Jobs
 from sottovoce.cloud.store import Store
 from sottovoce.cloud.tenants import Tenants
 from sottovoce.cloud.uploads import Upload, append
 from sottovoce.cloud.worker import ATTEMPTS, Worker, discard, job_folder
+from sottovoce.edge.bundle import Bundle
 from sottovoce.edge.errors import NotFound
 
-from .cloud_kit import RELEASE, WORDS, environment, examples, tiny_bert
+from .cloud_kit import RELEASE, WORDS, environment, examples, tiny_bert, tiny_bundle
 
 
 @pytest.fixture(scope="module")
@@ -48,9 +49,16 @@ def worker(tmp_path: Path, bert: str, jobs: Jobs) -> Iterator[Worker]:
     worker.jobs.store.close()
 
 
-def queue(jobs: Jobs, request_id: str = "r", epochs: int = 2, count: int = 24) -> Job:
-    training = TrainingOptions(epochs=epochs, batch_size=8)
-    job = jobs.create("acme", request_id, "topics", training, RELEASE)
+def queue(
+    jobs: Jobs,
+    request_id: str = "r",
+    epochs: int = 2,
+    count: int = 24,
+    training: TrainingOptions | None = None,
+    release: Release = RELEASE,
+) -> Job:
+    training = training or TrainingOptions(epochs=epochs, batch_size=8)
+    job = jobs.create("acme", request_id, "topics", training, release)
     uploads = [Upload(f"e{i}", row) for i, row in enumerate(examples(count))]
     append(jobs, job.id, "acme", 0, uploads, len(WORDS))
     return jobs.start(job.id, "acme", count)
@@ -151,6 +159,50 @@ def test_a_stopped_worker_leaves_the_job_for_the_next(
     following.run_next()
     following.jobs.store.close()
     assert jobs.get(job.id).state == State.SUCCEEDED
+
+
+def test_a_noise_aware_job_reads_the_bundle_its_examples_were_released_with(
+    jobs: Jobs, tmp_path: Path, bert: str
+) -> None:
+    folder = tiny_bundle(tmp_path / "other" / "bundle", Path(bert), counts=True)
+    training = TrainingOptions(epochs=1, batch_size=8, noise_aware=True)
+    served = Release("t2t.v1", 30.0, "balanced", Bundle.open(folder).id, "default")
+    submitted = [queue(jobs, "1", training=training, release=served)]
+    submitted.append(queue(jobs, "2", training=training))  # with a bundle that is gone
+    worker = Worker(tmp_path, bert, bundles=[folder])
+    while worker.run_next():
+        pass
+    worker.jobs.store.close()
+    first, second = (jobs.get(job.id) for job in submitted)
+    assert (first.state, first.message) == (State.SUCCEEDED, "")
+    assert list((tmp_path / "noise").iterdir())
+    assert second.state == State.FAILED
+    assert "sotto pull" in second.message
+
+
+def test_a_job_that_takes_too_long_fails_and_leaves_the_adapter_there_was(
+    worker: Worker, jobs: Jobs, tmp_path: Path
+) -> None:
+    first = queue(jobs, "1")
+    worker.run_next()
+    quotas.change(jobs.store, "acme", "training_seconds", 1_000)
+    second = queue(jobs, "2", epochs=200)
+    # As if an earlier worker had trained it for long: time counts over restarts.
+    jobs.report(second.id, Progress(), 999.5)
+    worker.run_next()
+    found = jobs.get(second.id)
+    assert found.state == State.FAILED
+    assert "longer than 1000 s" in found.message
+    assert "fewer examples or epochs" in found.message
+    assert found.trained >= 999.5
+    assert found.progress.step < 600, "it did not go on to its end"
+    assert not job_folder(tmp_path, second.id).exists()
+    kept = adapters.locate(tmp_path, "acme", "topics")
+    assert kept == job_folder(tmp_path, first.id) / "adapter"
+    quotas.change(jobs.store, "acme", "training_seconds", None)
+    third = queue(jobs, "3")
+    worker.run_next()
+    assert jobs.get(third.id).state == State.SUCCEEDED
 
 
 def test_a_job_that_kills_its_worker_is_given_up(worker: Worker, jobs: Jobs) -> None:

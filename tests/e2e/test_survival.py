@@ -9,6 +9,9 @@ import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from bench.testbed import Agent, Cloud, command
 from bench.wiretap import Wiretap
@@ -41,6 +44,13 @@ def _examples(cloud: Cloud) -> list[tuple[int, str]]:
         return db.execute("SELECT sequence, example_id FROM examples ORDER BY sequence").fetchall()
 
 
+def _jobs(cloud: Cloud) -> list[dict[str, Any]]:
+    """As the provider sees them."""
+    arguments = [command("sotto-cloud"), "jobs", "list", "--state", str(cloud.state), "--json"]
+    found: list[dict[str, Any]] = json.loads(subprocess.check_output(arguments))["jobs"]
+    return found
+
+
 def _job_state(cloud: Cloud) -> str:
     with sqlite3.connect(f"file:{cloud.state / 'sottovoce.db'}?mode=ro", uri=True) as db:
         return str(db.execute("SELECT state FROM jobs").fetchone()[0])
@@ -50,12 +60,24 @@ def test_cloud_killed_during_a_job_finishes_it_after_a_restart(
     agent: Agent, cloud: Cloud, tmp_path: Path
 ) -> None:
     table = _table(tmp_path, 48)
-    agent.run("customize", "desk", "--input", str(table), "--epochs", "8", "--no-watch", "--json")
+    options = ["--epochs", "4", "--reconstruction", "--plain-tokens", "4", "--no-watch", "--json"]
+    agent.run("customize", "desk", "--input", str(table), *options)
     _until(lambda: float(str(_customization(agent)["epoch"])) >= 1)
+    told = _customization(agent)
+    figures = ("loss", "reconstruction_loss", "examples_per_second", "seconds_left")
+    assert all(float(str(told[figure])) > 0 for figure in figures), told
     cloud.kill()
     time.sleep(1)
     cloud.start()
     _until(lambda: _customization(agent)["state"] == "SUCCEEDED", 240)
+    done, (job,) = _customization(agent), _jobs(cloud)
+    assert (done["epoch"], done["epochs"]) == (job["epoch"], job["epochs"]) == (4, 4)
+    assert job["step"] == job["steps"]
+    assert float(str(done["held_out_accuracy"])) == pytest.approx(
+        job["held_out_accuracy"], abs=1e-3
+    )
+    assert float(str(done["reconstruction_loss"])) > 0
+    assert (job["method"], job["examples"], job["state"]) == ("lora", 48, "SUCCEEDED")
     answer = agent.run("predict", "desk", "The kitchen sink is blocked again", "--json")
     assert json.loads(answer)["label"] in {
         "plumbing",
@@ -65,6 +87,32 @@ def test_cloud_killed_during_a_job_finishes_it_after_a_restart(
         "cleaning",
         "billing",
     }
+
+
+def test_cloud_killed_during_an_upload_holds_each_example_once(
+    owner: Path, cloud: Cloud, tmp_path: Path
+) -> None:
+    table = _table(tmp_path, 480)
+    token = cloud.enroll("t")
+    with Wiretap(cloud.address) as tap:
+        agent = Agent.at(owner, cloud=tap.address, tenant="t", token=token)
+        agent.run("pull", tap.address)
+        agent.start()
+        try:
+            tap.stop_after = tap.bytes_sent + 30_000  # the network stalls in mid-upload
+            agent.run("customize", "desk", "--input", str(table), "--epochs", "1", "--no-watch")
+            _until(lambda: 0 < len(_examples(cloud)) < 480)
+            cloud.kill()
+            tap.stop_after = None
+            cloud.start()
+            _until(lambda: _job_state(cloud) in ("QUEUED", "RUNNING", "SUCCEEDED"))
+            (job,) = _jobs(cloud)
+            assert job["examples"] == 480
+            held = _examples(cloud)
+            assert [sequence for sequence, _ in held] == list(range(480))
+            assert len({identity for _, identity in held}) == 480
+        finally:
+            agent.kill()
 
 
 def test_agent_killed_during_an_upload_sends_each_example_once(

@@ -26,6 +26,7 @@ from sottovoce.edge.errors import (
     NotFound,
     NotReady,
     OutOfRange,
+    SottovoceError,
     Unauthenticated,
     Unavailable,
 )
@@ -74,6 +75,8 @@ class SmallCloud(
         self.may_train = threading.Event()
         self.may_train.set()
         self.fail_training = ""
+        self.refuses: dict[str, SottovoceError] = {}
+        """What CreateJob and UploadExamples raise, by name."""
         self.queries: list[inference.EncodeRequest] = []
         """Every query that arrived, repeats included."""
         self.lose_queries = 0
@@ -131,6 +134,7 @@ class SmallCloud(
 
     def CreateJob(self, request, context):  # noqa: N802
         _authenticate(context)
+        self._refuse("CreateJob")
         with self._lock:
             if request.request_id not in self.requests:
                 identity = f"job-{len(self.jobs)}"
@@ -150,6 +154,7 @@ class SmallCloud(
         _authenticate(context)
         count = 0
         for request in request_iterator:
+            self._refuse("UploadExamples")
             with self._lock:
                 job = self.jobs[request.job_id]
                 count = len(job.examples)
@@ -167,6 +172,10 @@ class SmallCloud(
                         self.break_after = None
                         raise Unavailable("the connection is lost")
         return training.UploadExamplesResponse(next_sequence=count)
+
+    def _refuse(self, call: str) -> None:
+        if call in self.refuses:
+            raise self.refuses[call]
 
     def StartJob(self, request, context):  # noqa: N802
         _authenticate(context)

@@ -32,7 +32,7 @@ SURFACE = {
     "Overloaded QuotaExceeded SottovoceError Unauthenticated Unavailable",
     "mechanisms": "Guarantee MECHANISMS Mechanism PCT2T T2T",
     "noise": "Floats2d Random SecureRandom draw",
-    "plain_tokens": "candidates draw",
+    "plain_tokens": "DEFAULT_VOCABULARY Vocabulary candidates draw sequences vocabulary",
     "privatizer": "LONGEST_WORD Privatizer STAGES WINDOW",
     "memory": "bound_heap give_back",
     "release": "Draft IDENTIFIER PUNCTUATION Release Setting WordRelease",

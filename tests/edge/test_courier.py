@@ -9,9 +9,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 from sottovoce.edge.agent import Parts
 from sottovoce.edge.courier import Courier
 from sottovoce.edge.customize import Defaults, Intake
+from sottovoce.edge.errors import NotReady, QuotaExceeded, SottovoceError
 from sottovoce.edge.tagger import Tagger
 from sottovoce.v1 import edge_agent_pb2 as agent
 
@@ -103,6 +106,49 @@ def test_a_cloud_that_is_down_is_waited_for(
         cloud.start()
         until(lambda: parts.outbox.get(identity).state == SUCCEEDED)
         assert parts.outbox.get(identity).message == ""
+        courier.stop()
+
+
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [
+        ("CreateJob", NotReady("no GPU here", fix="take lora", subject="training.method")),
+        ("UploadExamples", QuotaExceeded("too many", fix="send fewer", subject="examples")),
+        ("UploadExamples", QuotaExceeded("too large", fix="send fewer", subject="upload_bytes")),
+    ],
+)
+def test_what_waiting_cannot_mend_is_told_with_its_fix(
+    tmp_path: Path,
+    small_bundle_folder: Path,
+    lexicon_tagger: Tagger,
+    call: str,
+    error: SottovoceError,
+) -> None:
+    with (
+        small_cloud() as cloud,
+        _queued(tmp_path, small_bundle_folder, lexicon_tagger, cloud, 20) as (parts, identity),
+    ):
+        cloud.refuses[call] = error
+        courier = _courier(parts)
+        courier.resume()
+        until(lambda: parts.outbox.get(identity).state == FAILED)
+        assert parts.outbox.get(identity).message == str(error)
+        courier.stop()
+
+
+def test_a_cloud_with_too_many_unfinished_jobs_is_waited_for(
+    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
+) -> None:
+    with (
+        small_cloud() as cloud,
+        _queued(tmp_path, small_bundle_folder, lexicon_tagger, cloud, 20) as (parts, identity),
+    ):
+        cloud.refuses["CreateJob"] = QuotaExceeded("20 jobs", subject="unfinished_jobs")
+        courier = _courier(parts)
+        courier.resume()
+        until(lambda: "waiting: 20 jobs" in parts.outbox.get(identity).message)
+        del cloud.refuses["CreateJob"]
+        until(lambda: parts.outbox.get(identity).state == SUCCEEDED)
         courier.stop()
 
 

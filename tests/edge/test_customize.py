@@ -12,7 +12,7 @@ import pytest
 
 from sottovoce.edge.agent import Parts
 from sottovoce.edge.customize import Defaults, Intake
-from sottovoce.edge.errors import InvalidInput, NotFound, QuotaExceeded
+from sottovoce.edge.errors import InvalidInput, NotFound, NotReady, QuotaExceeded
 from sottovoce.edge.labels import keep_probability
 from sottovoce.edge.ledger import Spending
 from sottovoce.edge.tagger import Tagger
@@ -146,6 +146,43 @@ def test_plain_tokens_are_drawn_for_each_example_and_released_with_it(
         assert (job.training.reconstruction, job.training.plain_tokens) == (True, 3)
 
 
+def test_the_methods_settings_reach_the_cloud_and_few_sequences_are_shared(
+    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
+) -> None:
+    with _intake(tmp_path, small_bundle_folder, lexicon_tagger) as (intake, parts):
+        settings = agent.CustomizationSettings(
+            adapter="desk",
+            method=training.METHOD_PREFIX_TUNING,
+            virtual_tokens=7,
+            noise_aware=True,
+            reconstruction=True,
+            reconstruction_width=48,
+            plain_sequences=2,
+            plain_vocabulary=10,
+        )
+        record = intake.accept(settings, _examples())
+        asked = parts.outbox.job_request(record.id).training
+        assert (asked.method, asked.virtual_tokens) == (training.METHOD_PREFIX_TUNING, 7)
+        assert asked.noise_aware
+        assert (asked.reconstruction_width, asked.plain_tokens) == (48, 3)
+        drawn = {tuple(e.plain_token_ids) for e in _queued(parts, record.id)}
+        assert len(drawn) == 2
+        released = {tuple(e.released_plain_tokens) for e in _queued(parts, record.id)}
+        assert len(released) > 2  # the same plain tokens, but noise of their own every time
+
+
+def test_without_word_frequencies_nothing_is_spent(
+    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
+) -> None:
+    with _intake(tmp_path, small_bundle_folder, lexicon_tagger) as (intake, parts):
+        settings = agent.CustomizationSettings(
+            adapter="desk", reconstruction=True, plain_sampling=agent.PLAIN_SAMPLING_FREQUENCY
+        )
+        with pytest.raises(NotReady, match="word frequencies"):
+            intake.accept(settings, _examples())
+        assert _untouched(parts)
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -158,6 +195,9 @@ def test_plain_tokens_are_drawn_for_each_example_and_released_with_it(
         ({"label_epsilon": -1.0}, "out of range"),
         ({"label_epsilon": math.nan}, "out of range"),
         ({"label_epsilon": 1e9}, "out of range"),
+        ({"method": training.METHOD_FULL_FINE_TUNING, "rank": 4}, "a rank without LoRA"),
+        ({"virtual_tokens": 4}, "without a prompt or a prefix"),
+        ({"plain_sequences": 4}, "without reconstruction"),
     ],
 )
 def test_wrong_settings_are_refused(

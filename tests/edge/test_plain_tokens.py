@@ -1,4 +1,8 @@
+"""Plain tokens are public words, drawn as asked for, whatever the user writes."""
+
 from __future__ import annotations
+
+import itertools
 
 import numpy as np
 import pytest
@@ -6,7 +10,7 @@ from scipy import stats
 
 from sottovoce.edge import plain_tokens
 from sottovoce.edge.bundle import Bundle
-from sottovoce.edge.errors import NotFound
+from sottovoce.edge.errors import NotFound, NotReady
 from sottovoce.edge.noise import SecureRandom
 
 ALPHA = 1e-3
@@ -41,3 +45,52 @@ def test_an_unknown_policy_names_those_there_are(small_bundle: Bundle) -> None:
         plain_tokens.draw(small_bundle, 1, "some", SecureRandom())
     assert "default" in caught.value.fix
     assert caught.value.subject == "policy"
+
+
+def test_the_vocabulary_is_the_commonest_words_and_as_published_by_default(bundle: Bundle) -> None:
+    assert len(plain_tokens.vocabulary(bundle, "default").ids) == 7_630
+    pool = plain_tokens.candidates(bundle, "default")
+    everything = plain_tokens.vocabulary(bundle, "default", 10**9, by_frequency=True)
+    assert np.array_equal(everything.ids, pool)
+    share = np.diff(everything.cumulative, prepend=0.0)
+    few = plain_tokens.vocabulary(bundle, "default", 500)
+    assert len(few.ids) == 500
+    chosen = np.isin(pool, few.ids)
+    assert share[chosen].min() >= share[~chosen].max()
+    assert {"of", "was", "people"} <= {bundle.words[i] for i in few.ids.tolist()}
+
+
+def test_a_smaller_vocabulary_is_drawn_uniformly(bundle: Bundle) -> None:
+    few = plain_tokens.vocabulary(bundle, "default", 50)
+    words, counts = np.unique(few.draw(50_000, np.random.default_rng(3)), return_counts=True)
+    assert np.array_equal(words, few.ids)
+    assert stats.chisquare(counts).pvalue > ALPHA
+
+
+def test_frequency_sampling_follows_the_public_frequencies(bundle: Bundle) -> None:
+    words = plain_tokens.vocabulary(bundle, "default", 50, by_frequency=True)
+    prior = np.exp(np.load(bundle.folder / plain_tokens.PRIOR).astype(float))
+    tokens = [bundle.tokenizer.ids(bundle.words[i])[0] for i in words.ids.tolist()]
+    expected = prior[tokens] / prior[tokens].sum()
+    draws = words.draw(50_000, np.random.default_rng(4))
+    counts = np.bincount(np.searchsorted(words.ids, draws), minlength=50)
+    assert stats.chisquare(counts, 50_000 * expected).pvalue > ALPHA
+    assert expected.max() > 5 * expected.min(), "too even a list to tell the two apart"
+
+
+def test_a_bundle_without_frequencies_says_so(small_bundle: Bundle) -> None:
+    pool = plain_tokens.candidates(small_bundle, "default")
+    assert np.array_equal(plain_tokens.vocabulary(small_bundle, "default", 9).ids, pool[:9])
+    with pytest.raises(NotReady) as caught:
+        plain_tokens.vocabulary(small_bundle, "default", by_frequency=True)
+    assert "uniformly" in caught.value.fix
+
+
+def test_sequences_are_new_for_each_example_or_a_few_shared_ones(small_bundle: Bundle) -> None:
+    words = plain_tokens.vocabulary(small_bundle, "default")
+    own = itertools.islice(plain_tokens.sequences(words, 12, 0, SecureRandom()), 200)
+    assert len({tuple(sequence) for sequence in own}) == 200
+    shared = itertools.islice(plain_tokens.sequences(words, 12, 3, np.random.default_rng(6)), 3_000)
+    _, counts = np.unique(list(shared), axis=0, return_counts=True)
+    assert len(counts) == 3
+    assert stats.chisquare(counts).pvalue > ALPHA

@@ -9,7 +9,16 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-__all__ = ["FINAL", "TRANSITIONS", "Job", "Progress", "Release", "State", "TrainingOptions"]
+__all__ = [
+    "FINAL",
+    "TRANSITIONS",
+    "Job",
+    "Method",
+    "Progress",
+    "Release",
+    "State",
+    "TrainingOptions",
+]
 
 
 class State(enum.StrEnum):
@@ -34,16 +43,51 @@ TRANSITIONS: Mapping[State, frozenset[State]] = {
 FINAL = frozenset(state for state, following in TRANSITIONS.items() if not following)
 
 
+class Method(enum.StrEnum):
+    """What is trained of the backbone (RAPT, section III-B1); the rest stays frozen."""
+
+    LORA = "lora"
+    QLORA = "qlora"
+    PROMPT = "prompt"
+    PREFIX = "prefix"
+    FULL = "full"
+
+
 @dataclass(frozen=True, slots=True)
 class TrainingOptions:
-    """What the tenant chose; 0 takes the trainer's default."""
+    """What the tenant chose; 0 takes the trainer's default.
 
+    The defaults are also what a job stored by an earlier version meant.
+
+    Attributes:
+        method: what is trained.
+        reconstruction: also learn to name the plain tokens (RAPT, section III-B2).
+        plain_tokens: how many stand in front of each example.
+        virtual_tokens: length of the prompt or the prefix.
+        rank: of LoRA's update.
+        label_words: a decoder scores the words of the labels; no head is trained.
+        noise_aware: received words enter as the expected embedding of the original.
+        reconstruction_width: of the reconstruction head's hidden layer.
+        reconstruction_weight: of its loss beside the task's, which counts 1.
+    """
+
+    method: Method = Method.LORA
     reconstruction: bool = False
     plain_tokens: int = 0
     epochs: int = 0
     batch_size: int = 0
     learning_rate: float = 0.0
     seed: int = 0
+    virtual_tokens: int = 0
+    rank: int = 0
+    label_words: bool = False
+    noise_aware: bool = False
+    reconstruction_width: int = 0
+    reconstruction_weight: float = 0.0
+
+    def __post_init__(self) -> None:
+        # A stored job gives the method as text.
+        object.__setattr__(self, "method", Method(self.method))
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +118,8 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One job as stored. ``next_sequence`` counts the examples received."""
+    """One job as stored. ``next_sequence`` counts the examples received, ``bytes`` what they
+    take; ``trained`` is the time in the trainer so far, in seconds, over restarts."""
 
     id: str
     tenant: str
@@ -90,3 +135,5 @@ class Job:
     message: str = ""
     labels: tuple[str, ...] = ()
     progress: Progress = field(default_factory=Progress)
+    bytes: int = 0
+    trained: float = 0.0

@@ -14,6 +14,7 @@ from collections import Counter
 from dataclasses import asdict
 from typing import Any
 
+from sottovoce.cloud import quotas
 from sottovoce.cloud.config import Limits, check_name
 from sottovoce.cloud.data import Example, check_labels
 from sottovoce.cloud.job import FINAL, TRANSITIONS, Job, Progress, Release, State, TrainingOptions
@@ -21,6 +22,16 @@ from sottovoce.cloud.store import Store
 from sottovoce.edge.errors import InvalidInput, NotFound, NotReady, QuotaExceeded
 
 __all__ = ["Jobs"]
+
+RECENT_SECONDS = 24 * 3600.0
+_BOUNDED = (
+    "plain_tokens",
+    "epochs",
+    "batch_size",
+    "virtual_tokens",
+    "rank",
+    "reconstruction_width",
+)
 
 
 def _job(row: sqlite3.Row) -> Job:
@@ -39,6 +50,8 @@ def _job(row: sqlite3.Row) -> Job:
         message=row["message"],
         labels=tuple(json.loads(row["labels"])),
         progress=Progress(**json.loads(row["progress"])),
+        bytes=row["bytes"],
+        trained=row["trained"],
     )
 
 
@@ -47,6 +60,31 @@ def _missing(job_id: str) -> NotFound:
     return NotFound(
         "no such job for this tenant", fix="list yours with `sotto status`", subject=job_id
     )
+
+
+def _impossible(before: State, after: State) -> NotReady:
+    return NotReady(
+        f"a job that is {before} cannot become {after}",
+        fix="look at its state with `sotto-cloud jobs show`",
+        subject="state",
+    )
+
+
+def _check(training: TrainingOptions, release: Release, limits: Limits) -> None:
+    wrong = ""
+    if training.reconstruction != (training.plain_tokens > 0):
+        wrong, fix = "training.plain_tokens", "at least 1 with reconstruction, 0 without"
+    elif not 0.0 <= training.learning_rate <= 0.1:
+        wrong, fix = "training.learning_rate", "0 for the default, or up to 0.1"
+    elif not 0.0 < release.eta < float("inf"):
+        wrong, fix = "release.eta", "a finite number above 0"
+    elif not release.mechanism:
+        wrong, fix = "release.mechanism", "name the mechanism; there is none for clear text"
+    for name in _BOUNDED:
+        if getattr(training, name) > getattr(limits, name):
+            wrong, fix = f"training.{name}", f"at most {getattr(limits, name)}"
+    if wrong:
+        raise InvalidInput(f"{wrong} is out of range", fix=f"give {fix}", subject=wrong)
 
 
 class Jobs:
@@ -79,7 +117,8 @@ class Jobs:
                 fix="send 1 to 128 characters, the same on every retry",
                 subject="request_id",
             )
-        self._check(training, release)
+        limits = quotas.of(self.store, tenant, self.limits)
+        _check(training, release, limits)
         wanted = (adapter, json.dumps(asdict(training)), json.dumps(asdict(release)))
         now = time.time()
         with self.store.write() as connection:
@@ -92,7 +131,7 @@ class Jobs:
                     "('UPLOADING', 'QUEUED', 'RUNNING')",
                     (tenant,),
                 ).fetchone()
-                if unfinished >= self.limits.unfinished_jobs:
+                if unfinished >= limits.unfinished_jobs:
                     raise QuotaExceeded(
                         f"{unfinished} jobs are unfinished, which is the limit",
                         fix="wait for one to finish, or cancel or delete one",
@@ -103,33 +142,15 @@ class Jobs:
                     "created, updated) VALUES (?, ?, ?, ?, 'UPLOADING', ?, ?, ?, ?) RETURNING *",
                     (secrets.token_hex(12), tenant, request_id, *wanted, now, now),
                 ).fetchone()
-        if row["deleted"] or (row["adapter"], row["training"], row["release"]) != wanted:
-            raise InvalidInput(
-                "this request id was used for another job",
-                fix="take a new request id for a new job",
-                subject="request_id",
-            )
-        return _job(row)
-
-    def _check(self, training: TrainingOptions, release: Release) -> None:
-        limits = self.limits
-        wrong = ""
-        if training.reconstruction != (training.plain_tokens > 0):
-            wrong, fix = "training.plain_tokens", "at least 1 with reconstruction, 0 without"
-        elif training.plain_tokens > limits.plain_tokens:
-            wrong, fix = "training.plain_tokens", f"at most {limits.plain_tokens}"
-        elif training.epochs > limits.epochs:
-            wrong, fix = "training.epochs", f"0 for the default, or 1 to {limits.epochs}"
-        elif training.batch_size > limits.batch_size:
-            wrong, fix = "training.batch_size", f"0 for the default, or 1 to {limits.batch_size}"
-        elif not 0.0 <= training.learning_rate <= 0.1:
-            wrong, fix = "training.learning_rate", "0 for the default, or up to 0.1"
-        elif not 0.0 < release.eta < float("inf"):
-            wrong, fix = "release.eta", "a finite number above 0"
-        elif not release.mechanism:
-            wrong, fix = "release.mechanism", "name the mechanism; there is none for clear text"
-        if wrong:
-            raise InvalidInput(f"{wrong} is out of range", fix=f"give {fix}", subject=wrong)
+        if not row["deleted"]:
+            job = _job(row)
+            if (job.adapter, job.training, job.release) == (adapter, training, release):
+                return job
+        raise InvalidInput(
+            "this request id was used for another job",
+            fix="take a new request id for a new job",
+            subject="request_id",
+        )
 
     def get(self, job_id: str, tenant: str | None = None) -> Job:
         """A job.
@@ -195,7 +216,8 @@ class Jobs:
             counts = connection.execute(
                 "SELECT label, count(*) FROM examples WHERE job = ? GROUP BY label", (job_id,)
             ).fetchall()
-            check_labels(Counter(dict(map(tuple, counts))), self.limits.labels)
+            limits = quotas.of(self.store, tenant, self.limits)
+            check_labels(Counter(dict(map(tuple, counts))), limits.labels)
             return self._move(connection, job, State.QUEUED)
 
     def cancel(self, job_id: str, tenant: str | None = None) -> Job:
@@ -210,7 +232,9 @@ class Jobs:
             if job.state == State.RUNNING:
                 connection.execute("UPDATE jobs SET cancel_requested = 1 WHERE id = ?", (job_id,))
                 return _job(self._row(connection, job_id, tenant))
-            return self._move(connection, job, State.CANCELLED)
+            cancelled = self._move(connection, job, State.CANCELLED)
+        self.store.scrub()
+        return cancelled
 
     def delete(self, job_id: str, tenant: str | None = None) -> bool:
         """Hides the job at once; True if its traces may be purged right away,
@@ -230,26 +254,40 @@ class Jobs:
         with self.store.write() as connection:
             connection.execute("DELETE FROM examples WHERE job = ?", (job_id,))
             connection.execute(
-                "UPDATE jobs SET labels = '[]', message = '', progress = '{}' WHERE id = ? "
-                "AND deleted",
+                "UPDATE jobs SET adapter = '', labels = '[]', message = '', progress = '{}', "
+                "purged = 1 WHERE id = ? AND deleted",
                 (job_id,),
             )
         self.store.scrub()
 
+    def unpurged(self) -> list[Job]:
+        """Jobs that were deleted and have ended, whose traces are still to be removed: whoever
+        was to do so died first."""
+        with self.store.read() as connection:
+            rows = connection.execute("SELECT * FROM jobs WHERE deleted AND NOT purged").fetchall()
+        return [job for job in map(_job, rows) if job.state in FINAL]
+
     # What the worker does --------------------------------------------------
 
     def claim(self) -> Job | None:
-        """The next job to train: one left running first, then the oldest queued."""
+        """The next job to train: one left running first, then that of the tenant who had least
+        of the trainer's time in the last day (a job counts as a second at least), then the oldest.
+        """
+        now = time.time()
         with self.store.write() as connection:
             row = connection.execute(
                 "SELECT * FROM jobs WHERE state IN ('RUNNING', 'QUEUED') "
-                "ORDER BY state = 'QUEUED', number LIMIT 1"
+                "ORDER BY state = 'QUEUED', "
+                "(SELECT coalesce(sum(max(trained, 1.0)), 0) FROM jobs AS past "
+                "WHERE past.tenant = jobs.tenant AND past.started > ?), number LIMIT 1",
+                (now - RECENT_SECONDS,),
             ).fetchone()
             if row is None:
                 return None
             job = _job(row)
             if job.state == State.QUEUED:
                 job = self._move(connection, job, State.RUNNING)
+                connection.execute("UPDATE jobs SET started = ? WHERE id = ?", (now, job.id))
             connection.execute("UPDATE jobs SET attempts = attempts + 1 WHERE id = ?", (job.id,))
             return job
 
@@ -257,9 +295,9 @@ class Jobs:
         """Records the labels in the order of the outputs."""
         self._set(job_id, labels=json.dumps(labels))
 
-    def report(self, job_id: str, progress: Progress) -> None:
-        """Records progress."""
-        self._set(job_id, progress=json.dumps(asdict(progress)))
+    def report(self, job_id: str, progress: Progress, trained: float = 0.0) -> None:
+        """Records progress, and the seconds of training it took so far."""
+        self._set(job_id, progress=json.dumps(asdict(progress)), trained=trained)
 
     def forgive(self, job_id: str) -> None:
         """Forgets failed attempts: the job got further, or was put down in order."""
@@ -278,7 +316,10 @@ class Jobs:
         meanwhile and is now to be purged."""
         with self.store.write() as connection:
             row = connection.execute("SELECT * FROM jobs WHERE id = ?", (job_id,)).fetchone()
-            self._move(connection, _job(row), state, message)
+            job = _job(row)
+            if job.state != State.RUNNING or state not in FINAL:
+                raise _impossible(job.state, state)
+            self._move(connection, job, state, message)
         self.store.scrub()
         return bool(row["deleted"])
 
@@ -309,11 +350,7 @@ class Jobs:
     @staticmethod
     def _move(connection: sqlite3.Connection, job: Job, state: State, message: str = "") -> Job:
         if state not in TRANSITIONS[job.state]:
-            raise NotReady(
-                f"a job that is {job.state} cannot become {state}",
-                fix="look at its state with `sotto-cloud jobs show`",
-                subject="state",
-            )
+            raise _impossible(job.state, state)
         if state in FINAL:
             # The cloud keeps released texts no longer than it needs them.
             connection.execute("DELETE FROM examples WHERE job = ?", (job.id,))

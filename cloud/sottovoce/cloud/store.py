@@ -18,8 +18,7 @@ from sottovoce.edge.errors import DataLoss, NotReady
 
 __all__ = ["Store"]
 
-_VERSION = 1
-_SCHEMA = """
+_FIRST = """
 CREATE TABLE tenants (
   name TEXT PRIMARY KEY,
   token_sha256 BLOB NOT NULL,
@@ -58,6 +57,22 @@ CREATE TABLE examples (
   UNIQUE (job, example_id)
 ) STRICT, WITHOUT ROWID;
 """
+_LIMITS = """
+ALTER TABLE jobs ADD COLUMN bytes INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE jobs ADD COLUMN started REAL NOT NULL DEFAULT 0;
+ALTER TABLE jobs ADD COLUMN trained REAL NOT NULL DEFAULT 0;
+ALTER TABLE jobs ADD COLUMN purged INTEGER NOT NULL DEFAULT 0;
+CREATE INDEX jobs_by_start ON jobs (tenant, started);
+CREATE INDEX jobs_unpurged ON jobs (id) WHERE deleted AND NOT purged;
+CREATE TABLE limits (
+  tenant TEXT NOT NULL REFERENCES tenants (name) ON DELETE CASCADE,
+  name TEXT NOT NULL,
+  value INTEGER NOT NULL,
+  PRIMARY KEY (tenant, name)
+) STRICT, WITHOUT ROWID;
+"""
+_VERSIONS = (_FIRST, _LIMITS)
+"""What makes a file of version n + 1 out of one of version n; a file is never left in between."""
 
 
 class Store:
@@ -104,13 +119,14 @@ class Store:
     def _create(self) -> None:
         with self.write() as connection:
             (version,) = connection.execute("PRAGMA user_version").fetchone()
-            if version == _VERSION:
-                return
-            if version != 0:
-                raise sqlite3.DatabaseError(f"schema version {version}, expected {_VERSION}")
-            for statement in _SCHEMA.split(";"):
-                connection.execute(statement)
-            connection.execute(f"PRAGMA user_version = {_VERSION}")
+            if version > len(_VERSIONS):
+                raise sqlite3.DatabaseError(
+                    f"schema version {version}, this program knows {len(_VERSIONS)}"
+                )
+            for statements in _VERSIONS[version:]:
+                for statement in statements.split(";"):
+                    connection.execute(statement)
+            connection.execute(f"PRAGMA user_version = {len(_VERSIONS)}")
 
     @contextlib.contextmanager
     def read(self) -> Iterator[sqlite3.Connection]:

@@ -13,6 +13,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from sottovoce.cloud import quotas
+from sottovoce.cloud.config import Limits
 from sottovoce.cloud.data import Example
 from sottovoce.cloud.job import State
 from sottovoce.cloud.jobs import Jobs
@@ -44,7 +46,7 @@ def append(
         OutOfRange: a gap; metadata "next_sequence" says where to go on.
         InvalidInput: a malformed example, or one that contradicts what is held.
         NotReady: the job is no longer uploading.
-        QuotaExceeded: more examples than a job may hold.
+        QuotaExceeded: more examples, or bytes of them, than a job may hold.
     """
     with jobs.store.write() as connection:
         job = jobs.get(job_id, tenant)
@@ -63,22 +65,35 @@ def append(
                 subject="first_sequence",
                 metadata={"next_sequence": str(held)},
             )
-        if held + len(fresh) > jobs.limits.examples:
-            raise QuotaExceeded(
-                f"a job holds at most {jobs.limits.examples} examples",
-                fix="send fewer, or split them over two adapters",
-                subject="examples",
-            )
+        limits = quotas.of(jobs.store, tenant, jobs.limits)
+        if held + len(fresh) > limits.examples:
+            raise _too_large(f"{limits.examples} examples", "examples")
+        size = job.bytes + sum(map(_size, fresh))
+        if size > limits.upload_bytes:
+            raise _too_large(f"{limits.upload_bytes} bytes of examples", "upload_bytes")
         if job.state == State.UPLOADING:
             _compare(connection, job_id, first, uploads[: len(uploads) - len(fresh)])
         for sequence, upload in enumerate(fresh, start=held):
-            _check(upload, jobs, sequence, job.training.plain_tokens, words)
+            _check(upload, limits, sequence, job.training.plain_tokens, words)
             _insert(connection, job_id, sequence, upload)
         connection.execute(
-            "UPDATE jobs SET next_sequence = ?, updated = ? WHERE id = ?",
-            (held + len(fresh), time.time(), job_id),
+            "UPDATE jobs SET next_sequence = ?, bytes = ?, updated = ? WHERE id = ?",
+            (held + len(fresh), size, time.time(), job_id),
         )
         return held + len(fresh)
+
+
+def _size(upload: Upload) -> int:
+    example = upload.example
+    return sum(len(part.encode()) for part in (example.text, example.label, *example.plain_tokens))
+
+
+def _too_large(most: str, limit: str) -> QuotaExceeded:
+    return QuotaExceeded(
+        f"a job holds at most {most}",
+        fix="send fewer, split them over two adapters, or ask the provider for more",
+        subject=limit,
+    )
 
 
 def _compare(
@@ -119,8 +134,8 @@ def _insert(connection: sqlite3.Connection, job_id: str, sequence: int, upload: 
         ) from error
 
 
-def _check(upload: Upload, jobs: Jobs, sequence: int, plain_tokens: int, words: int) -> None:
-    limits, example = jobs.limits, upload.example
+def _check(upload: Upload, limits: Limits, sequence: int, plain_tokens: int, words: int) -> None:
+    example = upload.example
     plain, ids = example.plain_tokens, example.plain_token_ids
     wrong = ""
     if not 1 <= len(upload.example_id) <= 64:

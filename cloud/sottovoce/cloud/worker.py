@@ -16,19 +16,24 @@ import os
 import shutil
 import signal
 import time
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import IO
 
 import torch
 
-from sottovoce.cloud import adapters, backbone
+from sottovoce.cloud import adapters, backbone, noise_aware, quotas
+from sottovoce.cloud.backbone import LoadedBackbone
+from sottovoce.cloud.config import Limits
 from sottovoce.cloud.data import Example
-from sottovoce.cloud.job import Job, Progress, State
+from sottovoce.cloud.job import Job, Method, Progress, State
 from sottovoce.cloud.jobs import Jobs
+from sottovoce.cloud.noise_aware import NoiseTable, WordPlaces
 from sottovoce.cloud.store import Store
 from sottovoce.cloud.train import Stopped, train
-from sottovoce.edge.errors import SottovoceError
+from sottovoce.edge.bundle import Bundle
+from sottovoce.edge.errors import BundleMismatch, QuotaExceeded, SottovoceError
 
 __all__ = ["Worker", "discard", "job_folder", "main"]
 
@@ -60,11 +65,22 @@ class Worker:
         backbone_name: what jobs are trained on.
         parent: process id that this worker belongs to; it stops when that
             process is gone. None for a worker that stands alone.
+        limits: ``training_seconds`` ends a job that takes longer as FAILED. Its weights so far
+            are thrown away: a half-trained adapter must not take the place of a good one.
+        bundles: folders of those served, which the noise-aware input needs.
     """
 
-    def __init__(self, state: Path, backbone_name: str, parent: int | None = None) -> None:
+    def __init__(
+        self,
+        state: Path,
+        backbone_name: str,
+        parent: int | None = None,
+        limits: Limits | None = None,
+        bundles: Sequence[Path] = (),
+    ) -> None:
         self.state = state
-        self.jobs = Jobs(Store(state))
+        self._bundles = bundles
+        self.jobs = Jobs(Store(state), limits)
         self._backbone = backbone_name
         self._parent = parent
         self._stop = False
@@ -83,6 +99,9 @@ class Worker:
         with (self.state / "worker.lock").open("w") as lock:
             if not self._own(lock):
                 return
+            # A worker that was killed may have left a name it had not yet put in place.
+            for left in (self.state / "adapters").glob("*/.*"):
+                left.unlink(missing_ok=True)
             while not self.stopping:
                 if not self.run_next():
                     time.sleep(POLL_SECONDS)
@@ -99,6 +118,8 @@ class Worker:
 
     def run_next(self) -> bool:
         """Trains the next job, if there is one; False if there is none."""
+        for deleted in self.jobs.unpurged():
+            discard(self.jobs, deleted)
         job = self.jobs.claim()
         if job is None:
             return False
@@ -126,25 +147,43 @@ class Worker:
                 f"internal error ({kind}); try again, or ask the provider",
             )
         _log.info("job %s: %s", job.id, state)
+        if state != State.SUCCEEDED:
+            # Before the job ends: nothing looks at the folder of one that has ended.
+            shutil.rmtree(job_folder(self.state, job.id), ignore_errors=True)
         if self.jobs.finish(job.id, state, message):
             discard(self.jobs, job)
-        elif state != State.SUCCEEDED:
-            shutil.rmtree(job_folder(self.state, job.id), ignore_errors=True)
         return True
 
     def _train(self, job: Job) -> None:
-        loaded = backbone.load(self._backbone)
+        folder = job_folder(self.state, job.id)
+        for left in folder.glob(".*"):  # half written by a worker that was killed
+            shutil.rmtree(left, ignore_errors=True)
+        # The adapter's folder appears whole or not at all: if it is there, the worker died between
+        # that and the end of the job, and nothing is left to train.
+        if not (folder / "adapter").is_dir():
+            self._fit(job, folder)
+        adapters.install(self.state, job.tenant, job.adapter, folder / "adapter")
+        shutil.rmtree(folder / "checkpoints", ignore_errors=True)
+
+    def _fit(self, job: Job, folder: Path) -> None:
+        began = time.monotonic()
+        most = quotas.of(self.jobs.store, job.tenant, self.jobs.limits).training_seconds
+        quantized = job.training.method == Method.QLORA
+        loaded = backbone.load(self._backbone, quantized=quantized)
+        noise, places = self._noise(job, loaded)
         examples: list[Example] = self.jobs.examples(job.id)
         self.jobs.begin(job.id, tuple(sorted({e.label for e in examples})))
-        folder = job_folder(self.state, job.id)
         reported = 0.0
         first: Progress | None = None
+
+        def taken() -> float:
+            return job.trained + time.monotonic() - began
 
         def report(progress: Progress) -> None:
             nonlocal reported, first
             first = first or progress
             if time.monotonic() - reported > REPORT_SECONDS or progress.step == progress.steps:
-                self.jobs.report(job.id, progress)
+                self.jobs.report(job.id, progress, taken())
                 reported = time.monotonic()
                 if progress.epoch > first.epoch:
                     self.jobs.forgive(job.id)
@@ -158,13 +197,23 @@ class Worker:
             if time.monotonic() - checked < POLL_SECONDS:
                 return False
             checked = time.monotonic()
-            return self.jobs.stop_requested(job.id)
+            if self.jobs.stop_requested(job.id):
+                return True
+            if taken() > most:
+                raise QuotaExceeded(
+                    f"training took longer than {most} s, which is the limit",
+                    fix="give fewer examples or epochs, or ask the provider for more time",
+                    subject="training_seconds",
+                )
+            return False
 
         train(
             examples,
             job.training,
             loaded,
             folder / "adapter",
+            noise=noise,
+            places=places,
             resume=folder / "checkpoints" / "last.safetensors",
             on_progress=report,
             should_stop=should_stop,
@@ -175,8 +224,23 @@ class Worker:
                 "release": asdict(job.release),
             },
         )
-        adapters.install(self.state, job.tenant, job.adapter, folder / "adapter")
-        shutil.rmtree(folder / "checkpoints", ignore_errors=True)
+
+    def _noise(
+        self, job: Job, loaded: LoadedBackbone
+    ) -> tuple[NoiseTable, WordPlaces] | tuple[None, None]:
+        """How to read the words received, where the job asks for that."""
+        if not job.training.noise_aware:
+            return None, None
+        for folder in self._bundles:
+            bundle = Bundle.open(folder)
+            if bundle.id == job.release.bundle_id:
+                made = noise_aware.table(bundle, job.release, loaded, self.state / "noise")
+                return made, WordPlaces(bundle)
+        raise BundleMismatch(
+            "the examples were released with a bundle this cloud no longer serves",
+            fix="fetch the current one with `sotto pull HOST:PORT` and customise again",
+            subject="bundle_id",
+        )
 
 
 def main() -> None:
@@ -186,10 +250,13 @@ def main() -> None:
     parser.add_argument("--backbone", default="default")
     parser.add_argument("--parent", type=int)
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--training-seconds", type=int, default=Limits().training_seconds)
+    parser.add_argument("--bundle", type=Path, action="append", default=[])
     options = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="worker: %(message)s")
     torch.set_num_threads(options.threads)
-    worker = Worker(options.state, options.backbone, options.parent)
+    limits = Limits(training_seconds=options.training_seconds)
+    worker = Worker(options.state, options.backbone, options.parent, limits, options.bundle)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: worker.stop())
     worker.run()

@@ -23,6 +23,7 @@ from sottovoce.edge.errors import (
     NotFound,
     NotReady,
     OutOfRange,
+    QuotaExceeded,
     SottovoceError,
 )
 from sottovoce.edge.outbox import ENDED, Outbox
@@ -34,6 +35,7 @@ __all__ = ["Courier"]
 # What trying again cannot mend. Everything else is waited out, the owner's mistakes included: a
 # missing token or address is mended while the examples wait.
 _FATAL = (InvalidInput, NotFound, BundleMismatch, DataLoss)
+_TOO_LARGE = ("examples", "upload_bytes")  # limits on one job; waiting makes it no smaller
 _MESSAGES_A_CALL = 4
 _LONGEST_WAIT = 60.0
 _ENDS = {
@@ -107,9 +109,7 @@ class Courier:
             except SottovoceError as error:
                 if self._stopped.is_set():
                     return
-                if isinstance(error, _FATAL) or (
-                    isinstance(error, NotReady) and error.subject != "cloud.address"
-                ):
+                if _is_fatal(error):
                     record.state = agent.CUSTOMIZATION_STATE_FAILED
                     record.message = str(error)
                     self._outbox.save(record)
@@ -179,3 +179,11 @@ class Courier:
             self._outbox.save(record)
         else:
             self._outbox.show(record)
+
+
+def _is_fatal(error: SottovoceError) -> bool:
+    if isinstance(error, NotReady):
+        return error.subject != "cloud.address"
+    if isinstance(error, QuotaExceeded):
+        return error.subject in _TOO_LARGE
+    return isinstance(error, _FATAL)

@@ -13,12 +13,13 @@ import re
 import secrets
 import sqlite3
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from google.protobuf import timestamp_pb2
 
-from sottovoce.edge import labels, plain_tokens
+from sottovoce.edge import labels, plain_tokens, training_settings
+from sottovoce.edge.bundle import Bundle
 from sottovoce.edge.engine import Engine, Opened
 from sottovoce.edge.errors import InvalidInput, SottovoceError
 from sottovoce.edge.ledger import Ledger
@@ -93,16 +94,17 @@ class Intake:
         existing = self._outbox.find_request(request_id)
         if existing is not None:
             return existing
-        count = self._check(settings)
+        wanted = self._check(settings)
         self._outbox.check_room()
         setting = resolve(settings.privacy, self._defaults.setting)
         opened = self._engine.current()
         opened.privatizer.check(setting)
+        plain = _plain_tokens(settings, wanted.plain_tokens, opened.bundle, setting.policy)
         identity = secrets.token_hex(16)
         try:
-            seen = self._stage(identity, opened, setting, count, examples)
+            seen = self._stage(identity, opened, setting, plain, examples)
             _check_labels(seen)
-            record, job = self._records(identity, settings, setting, opened, count, seen)
+            record, job = self._records(identity, settings.adapter, setting, opened, wanted, seen)
             try:
                 with self._store.transaction() as transaction:
                     self._commit(transaction, identity, settings.label_epsilon, sorted(seen))
@@ -123,8 +125,8 @@ class Intake:
         self._outbox.show(record)
         return record
 
-    def _check(self, settings: agent.CustomizationSettings) -> int:
-        """Checks the settings; returns the number of plain tokens."""
+    def _check(self, settings: agent.CustomizationSettings) -> training.TrainingSettings:
+        """Checks the settings; returns what the cloud is to be asked for."""
         if not _ADAPTER.fullmatch(settings.adapter):
             raise InvalidInput(
                 "the adapter's name is not usable",
@@ -138,28 +140,24 @@ class Intake:
                 fix=f"give a number up to {labels.MAX_EPSILON:g}, or 0 to send labels as they are",
                 subject="label_epsilon",
             )
-        if settings.plain_tokens and not settings.reconstruction:
-            raise InvalidInput(
-                "plain tokens without reconstruction",
-                fix="turn reconstruction on, or leave plain_tokens out",
-                subject="plain_tokens",
-            )
         if settings.plain_tokens > MOST_PLAIN_TOKENS:
             raise InvalidInput(
                 "too many plain tokens",
                 fix=f"take at most {MOST_PLAIN_TOKENS}",
                 subject="plain_tokens",
             )
-        if not settings.reconstruction:
-            return 0
-        return settings.plain_tokens or self._defaults.plain_tokens
+        training_settings.check_plain(settings)
+        count = settings.plain_tokens or self._defaults.plain_tokens
+        wanted = training_settings.of(settings, count if settings.reconstruction else 0)
+        training_settings.check(wanted)
+        return wanted
 
     def _stage(
         self,
         identity: str,
         opened: Opened,
         setting: Setting,
-        count: int,
+        plain: Iterator[list[int]] | None,
         examples: Iterable[agent.LabelledText],
     ) -> Counter[str]:
         """Privatises every example into the staging table; returns how often each label came."""
@@ -178,8 +176,8 @@ class Intake:
             waiting = training.PrivatizedExample(
                 example_id=secrets.token_hex(16), label=example.label
             )
-            if count:
-                ids = plain_tokens.draw(opened.bundle, count, setting.policy, SecureRandom())
+            if plain is not None:
+                ids = next(plain)
                 waiting.plain_token_ids.extend(ids)
                 waiting.released_plain_tokens.extend(
                     opened.privatizer.release_plain_tokens(ids, setting)
@@ -240,30 +238,25 @@ class Intake:
     def _records(
         self,
         identity: str,
-        settings: agent.CustomizationSettings,
+        adapter: str,
         setting: Setting,
         opened: Opened,
-        count: int,
+        wanted: training.TrainingSettings,
         seen: Counter[str],
     ) -> tuple[agent.Customization, training.CreateJobRequest]:
         now = timestamp_pb2.Timestamp()
         now.GetCurrentTime()
         record = agent.Customization(
             id=identity,
-            adapter=settings.adapter,
+            adapter=adapter,
             state=agent.CUSTOMIZATION_STATE_UPLOADING,
             examples=seen.total(),
             create_time=now,
         )
         job = training.CreateJobRequest(
             request_id=identity,
-            adapter=settings.adapter,
-            training=training.TrainingSettings(
-                reconstruction=settings.reconstruction,
-                plain_tokens=count,
-                epochs=settings.epochs,
-                seed=settings.seed,
-            ),
+            adapter=adapter,
+            training=wanted,
             release=training.ReleaseSettings(
                 mechanism=setting.mechanism,
                 eta=opened.privatizer.check(setting).eta,
@@ -273,6 +266,19 @@ class Intake:
             ),
         )
         return record, job
+
+
+def _plain_tokens(
+    settings: agent.CustomizationSettings, length: int, bundle: Bundle, policy: str
+) -> Iterator[list[int]] | None:
+    """The plain tokens of each example in turn; None without reconstruction."""
+    if not length:
+        return None
+    by_frequency = settings.plain_sampling == agent.PLAIN_SAMPLING_FREQUENCY
+    words = plain_tokens.vocabulary(
+        bundle, policy, settings.plain_vocabulary, by_frequency=by_frequency
+    )
+    return plain_tokens.sequences(words, length, settings.plain_sequences, SecureRandom())
 
 
 def _staged_place(identity: str, sequence: int) -> bytes:

@@ -23,73 +23,76 @@ _sym_db = _symbol_database.Default()
 
 
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
+from sottovoce.v1 import training_pb2 as sottovoce_dot_v1_dot_training__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dsottovoce/v1/edge_agent.proto\x12\x0csottovoce.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"B\n\x0ePrivacyOptions\x12\r\n\x05level\x18\x01 \x01(\t\x12\x11\n\tmechanism\x18\x02 \x01(\t\x12\x0e\n\x06policy\x18\x03 \x01(\t\"\x8a\x01\n\x0cReleasedWord\x12\r\n\x05start\x18\x01 \x01(\r\x12\x0b\n\x03\x65nd\x18\x02 \x01(\r\x12\x16\n\x0ereleased_start\x18\x03 \x01(\r\x12\x14\n\x0creleased_end\x18\x04 \x01(\r\x12\x0b\n\x03tag\x18\x05 \x01(\t\x12\x11\n\tprotected\x18\x06 \x01(\x08\x12\x10\n\x08replaced\x18\x07 \x01(\x08\"^\n\x10PrivatizeRequest\x12\x0c\n\x04text\x18\x01 \x01(\t\x12-\n\x07privacy\x18\x02 \x01(\x0b\x32\x1c.sottovoce.v1.PrivacyOptions\x12\r\n\x05words\x18\x03 \x01(\x08\"\x8e\x01\n\x11PrivatizeResponse\x12\x0c\n\x04text\x18\x01 \x01(\t\x12)\n\x05words\x18\x02 \x03(\x0b\x32\x1a.sottovoce.v1.ReleasedWord\x12\r\n\x05level\x18\x03 \x01(\t\x12\x11\n\tmechanism\x18\x04 \x01(\t\x12\x0b\n\x03\x65ta\x18\x05 \x01(\x01\x12\x11\n\tbundle_id\x18\x06 \x01(\t\"]\n\x16PrivatizeStreamRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12/\n\x07request\x18\x02 \x01(\x0b\x32\x1e.sottovoce.v1.PrivatizeRequest\"`\n\x17PrivatizeStreamResponse\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x31\n\x08response\x18\x02 \x01(\x0b\x32\x1f.sottovoce.v1.PrivatizeResponse\"^\n\x0ePredictRequest\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x61pter\x18\x02 \x01(\t\x12-\n\x07privacy\x18\x03 \x01(\x0b\x32\x1c.sottovoce.v1.PrivacyOptions\"*\n\nLabelScore\x12\r\n\x05label\x18\x01 \x01(\t\x12\r\n\x05score\x18\x02 \x01(\x02\"a\n\x0fPredictResponse\x12\r\n\x05label\x18\x01 \x01(\t\x12(\n\x06scores\x18\x02 \x03(\x0b\x32\x18.sottovoce.v1.LabelScore\x12\x15\n\rreleased_text\x18\x03 \x01(\t\"Y\n\x14PredictStreamRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12-\n\x07request\x18\x02 \x01(\x0b\x32\x1c.sottovoce.v1.PredictRequest\"\\\n\x15PredictStreamResponse\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12/\n\x08response\x18\x02 \x01(\x0b\x32\x1d.sottovoce.v1.PredictResponse\":\n\x0c\x45mbedRequest\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\r\n\x05level\x18\x02 \x01(\t\x12\r\n\x05local\x18\x03 \x01(\x08\"t\n\rEmbedResponse\x12\x11\n\tembedding\x18\x01 \x03(\x02\x12\r\n\x05level\x18\x02 \x01(\t\x12\x0b\n\x03\x65ta\x18\x03 \x01(\x01\x12\x0e\n\x06tokens\x18\x04 \x01(\r\x12\x11\n\ttruncated\x18\x05 \x01(\x08\x12\x11\n\tbundle_id\x18\x06 \x01(\t\"U\n\x12\x45mbedStreamRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12+\n\x07request\x18\x02 \x01(\x0b\x32\x1a.sottovoce.v1.EmbedRequest\"X\n\x13\x45mbedStreamResponse\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12-\n\x08response\x18\x02 \x01(\x0b\x32\x1b.sottovoce.v1.EmbedResponse\"\x84\x01\n\x10\x43ustomizeRequest\x12\x37\n\x08settings\x18\x01 \x01(\x0b\x32#.sottovoce.v1.CustomizationSettingsH\x00\x12/\n\x08\x65xamples\x18\x02 \x01(\x0b\x32\x1b.sottovoce.v1.LabelledTextsH\x00\x42\x06\n\x04part\"\xce\x01\n\x15\x43ustomizationSettings\x12\x0f\n\x07\x61\x64\x61pter\x18\x01 \x01(\t\x12-\n\x07privacy\x18\x02 \x01(\x0b\x32\x1c.sottovoce.v1.PrivacyOptions\x12\x16\n\x0ereconstruction\x18\x03 \x01(\x08\x12\x14\n\x0cplain_tokens\x18\x04 \x01(\r\x12\x15\n\rlabel_epsilon\x18\x05 \x01(\x01\x12\x0e\n\x06\x65pochs\x18\x06 \x01(\r\x12\x0c\n\x04seed\x18\x07 \x01(\x04\x12\x12\n\nrequest_id\x18\x08 \x01(\t\"+\n\x0cLabelledText\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\r\n\x05label\x18\x02 \x01(\t\"=\n\rLabelledTexts\x12,\n\x08\x65xamples\x18\x01 \x03(\x0b\x32\x1a.sottovoce.v1.LabelledText\"\xff\x02\n\rCustomization\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x61pter\x18\x02 \x01(\t\x12/\n\x05state\x18\x03 \x01(\x0e\x32 .sottovoce.v1.CustomizationState\x12\x10\n\x08\x65xamples\x18\x04 \x01(\x04\x12\x10\n\x08uploaded\x18\x05 \x01(\x04\x12\x0e\n\x06job_id\x18\x06 \x01(\t\x12\r\n\x05\x65poch\x18\x07 \x01(\r\x12\x0e\n\x06\x65pochs\x18\x08 \x01(\r\x12\x0c\n\x04loss\x18\t \x01(\x01\x12\x1b\n\x13reconstruction_loss\x18\n \x01(\x01\x12\x19\n\x11held_out_accuracy\x18\x0b \x01(\x01\x12\x1b\n\x13\x65xamples_per_second\x18\x0c \x01(\x01\x12\x14\n\x0cseconds_left\x18\r \x01(\x01\x12\x0f\n\x07message\x18\x0e \x01(\t\x12/\n\x0b\x63reate_time\x18\x0f \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x12\n\nbytes_sent\x18\x10 \x01(\x04\"G\n\x11\x43ustomizeResponse\x12\x32\n\rcustomization\x18\x01 \x01(\x0b\x32\x1b.sottovoce.v1.Customization\"8\n\x19WatchCustomizationRequest\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x61pter\x18\x02 \x01(\t\"P\n\x1aWatchCustomizationResponse\x12\x32\n\rcustomization\x18\x01 \x01(\x0b\x32\x1b.sottovoce.v1.Customization\"\x12\n\x10GetStatusRequest\"N\n\x0bLevelStatus\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0b\n\x03\x65ta\x18\x02 \x01(\x01\x12\x10\n\x08replaced\x18\x03 \x01(\x01\x12\x12\n\nmap_attack\x18\x04 \x01(\x01\"A\n\x10\x45mbedLevelStatus\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0b\n\x03\x65ta\x18\x02 \x01(\x01\x12\x12\n\nmap_attack\x18\x03 \x01(\x01\">\n\x0cLedgerStatus\x12\r\n\x05spent\x18\x01 \x01(\x01\x12\r\n\x05limit\x18\x02 \x01(\x01\x12\x10\n\x08releases\x18\x03 \x01(\x04\"\xd4\x02\n\x11GetStatusResponse\x12\x0f\n\x07version\x18\x01 \x01(\t\x12\x11\n\tbundle_id\x18\x02 \x01(\t\x12\x10\n\x08\x62\x61\x63kbone\x18\x03 \x01(\t\x12)\n\x06levels\x18\x04 \x03(\x0b\x32\x19.sottovoce.v1.LevelStatus\x12\x15\n\rdefault_level\x18\x05 \x01(\t\x12\x19\n\x11\x64\x65\x66\x61ult_mechanism\x18\x06 \x01(\t\x12\x15\n\rcloud_address\x18\x07 \x01(\t\x12*\n\x06ledger\x18\x08 \x01(\x0b\x32\x1a.sottovoce.v1.LedgerStatus\x12\x33\n\x0e\x63ustomizations\x18\t \x03(\x0b\x32\x1b.sottovoce.v1.Customization\x12\x34\n\x0c\x65mbed_levels\x18\n \x03(\x0b\x32\x1e.sottovoce.v1.EmbedLevelStatus*\xe4\x01\n\x12\x43ustomizationState\x12#\n\x1f\x43USTOMIZATION_STATE_UNSPECIFIED\x10\x00\x12!\n\x1d\x43USTOMIZATION_STATE_UPLOADING\x10\x01\x12 \n\x1c\x43USTOMIZATION_STATE_TRAINING\x10\x02\x12!\n\x1d\x43USTOMIZATION_STATE_SUCCEEDED\x10\x03\x12\x1e\n\x1a\x43USTOMIZATION_STATE_FAILED\x10\x04\x12!\n\x1d\x43USTOMIZATION_STATE_CANCELLED\x10\x05\x32\x86\x06\n\tEdgeAgent\x12L\n\tPrivatize\x12\x1e.sottovoce.v1.PrivatizeRequest\x1a\x1f.sottovoce.v1.PrivatizeResponse\x12\x62\n\x0fPrivatizeStream\x12$.sottovoce.v1.PrivatizeStreamRequest\x1a%.sottovoce.v1.PrivatizeStreamResponse(\x01\x30\x01\x12\x46\n\x07Predict\x12\x1c.sottovoce.v1.PredictRequest\x1a\x1d.sottovoce.v1.PredictResponse\x12\\\n\rPredictStream\x12\".sottovoce.v1.PredictStreamRequest\x1a#.sottovoce.v1.PredictStreamResponse(\x01\x30\x01\x12@\n\x05\x45mbed\x12\x1a.sottovoce.v1.EmbedRequest\x1a\x1b.sottovoce.v1.EmbedResponse\x12V\n\x0b\x45mbedStream\x12 .sottovoce.v1.EmbedStreamRequest\x1a!.sottovoce.v1.EmbedStreamResponse(\x01\x30\x01\x12N\n\tCustomize\x12\x1e.sottovoce.v1.CustomizeRequest\x1a\x1f.sottovoce.v1.CustomizeResponse(\x01\x12i\n\x12WatchCustomization\x12\'.sottovoce.v1.WatchCustomizationRequest\x1a(.sottovoce.v1.WatchCustomizationResponse0\x01\x12L\n\tGetStatus\x12\x1e.sottovoce.v1.GetStatusRequest\x1a\x1f.sottovoce.v1.GetStatusResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dsottovoce/v1/edge_agent.proto\x12\x0csottovoce.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1bsottovoce/v1/training.proto\"B\n\x0ePrivacyOptions\x12\r\n\x05level\x18\x01 \x01(\t\x12\x11\n\tmechanism\x18\x02 \x01(\t\x12\x0e\n\x06policy\x18\x03 \x01(\t\"\x8a\x01\n\x0cReleasedWord\x12\r\n\x05start\x18\x01 \x01(\r\x12\x0b\n\x03\x65nd\x18\x02 \x01(\r\x12\x16\n\x0ereleased_start\x18\x03 \x01(\r\x12\x14\n\x0creleased_end\x18\x04 \x01(\r\x12\x0b\n\x03tag\x18\x05 \x01(\t\x12\x11\n\tprotected\x18\x06 \x01(\x08\x12\x10\n\x08replaced\x18\x07 \x01(\x08\"^\n\x10PrivatizeRequest\x12\x0c\n\x04text\x18\x01 \x01(\t\x12-\n\x07privacy\x18\x02 \x01(\x0b\x32\x1c.sottovoce.v1.PrivacyOptions\x12\r\n\x05words\x18\x03 \x01(\x08\"\x8e\x01\n\x11PrivatizeResponse\x12\x0c\n\x04text\x18\x01 \x01(\t\x12)\n\x05words\x18\x02 \x03(\x0b\x32\x1a.sottovoce.v1.ReleasedWord\x12\r\n\x05level\x18\x03 \x01(\t\x12\x11\n\tmechanism\x18\x04 \x01(\t\x12\x0b\n\x03\x65ta\x18\x05 \x01(\x01\x12\x11\n\tbundle_id\x18\x06 \x01(\t\"]\n\x16PrivatizeStreamRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12/\n\x07request\x18\x02 \x01(\x0b\x32\x1e.sottovoce.v1.PrivatizeRequest\"`\n\x17PrivatizeStreamResponse\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x31\n\x08response\x18\x02 \x01(\x0b\x32\x1f.sottovoce.v1.PrivatizeResponse\"^\n\x0ePredictRequest\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x61pter\x18\x02 \x01(\t\x12-\n\x07privacy\x18\x03 \x01(\x0b\x32\x1c.sottovoce.v1.PrivacyOptions\"*\n\nLabelScore\x12\r\n\x05label\x18\x01 \x01(\t\x12\r\n\x05score\x18\x02 \x01(\x02\"a\n\x0fPredictResponse\x12\r\n\x05label\x18\x01 \x01(\t\x12(\n\x06scores\x18\x02 \x03(\x0b\x32\x18.sottovoce.v1.LabelScore\x12\x15\n\rreleased_text\x18\x03 \x01(\t\"Y\n\x14PredictStreamRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12-\n\x07request\x18\x02 \x01(\x0b\x32\x1c.sottovoce.v1.PredictRequest\"\\\n\x15PredictStreamResponse\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12/\n\x08response\x18\x02 \x01(\x0b\x32\x1d.sottovoce.v1.PredictResponse\":\n\x0c\x45mbedRequest\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\r\n\x05level\x18\x02 \x01(\t\x12\r\n\x05local\x18\x03 \x01(\x08\"t\n\rEmbedResponse\x12\x11\n\tembedding\x18\x01 \x03(\x02\x12\r\n\x05level\x18\x02 \x01(\t\x12\x0b\n\x03\x65ta\x18\x03 \x01(\x01\x12\x0e\n\x06tokens\x18\x04 \x01(\r\x12\x11\n\ttruncated\x18\x05 \x01(\x08\x12\x11\n\tbundle_id\x18\x06 \x01(\t\"U\n\x12\x45mbedStreamRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12+\n\x07request\x18\x02 \x01(\x0b\x32\x1a.sottovoce.v1.EmbedRequest\"X\n\x13\x45mbedStreamResponse\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12-\n\x08response\x18\x02 \x01(\x0b\x32\x1b.sottovoce.v1.EmbedResponse\"\x84\x01\n\x10\x43ustomizeRequest\x12\x37\n\x08settings\x18\x01 \x01(\x0b\x32#.sottovoce.v1.CustomizationSettingsH\x00\x12/\n\x08\x65xamples\x18\x02 \x01(\x0b\x32\x1b.sottovoce.v1.LabelledTextsH\x00\x42\x06\n\x04part\"\x94\x04\n\x15\x43ustomizationSettings\x12\x0f\n\x07\x61\x64\x61pter\x18\x01 \x01(\t\x12-\n\x07privacy\x18\x02 \x01(\x0b\x32\x1c.sottovoce.v1.PrivacyOptions\x12\x16\n\x0ereconstruction\x18\x03 \x01(\x08\x12\x14\n\x0cplain_tokens\x18\x04 \x01(\r\x12\x15\n\rlabel_epsilon\x18\x05 \x01(\x01\x12\x0e\n\x06\x65pochs\x18\x06 \x01(\r\x12\x0c\n\x04seed\x18\x07 \x01(\x04\x12\x12\n\nrequest_id\x18\x08 \x01(\t\x12$\n\x06method\x18\t \x01(\x0e\x32\x14.sottovoce.v1.Method\x12\x16\n\x0evirtual_tokens\x18\n \x01(\r\x12\x0c\n\x04rank\x18\x0b \x01(\r\x12\x13\n\x0blabel_words\x18\x0c \x01(\x08\x12\x13\n\x0bnoise_aware\x18\r \x01(\x08\x12\x1c\n\x14reconstruction_width\x18\x0e \x01(\r\x12\x1d\n\x15reconstruction_weight\x18\x0f \x01(\x01\x12\x12\n\nbatch_size\x18\x10 \x01(\r\x12\x15\n\rlearning_rate\x18\x11 \x01(\x01\x12\x17\n\x0fplain_sequences\x18\x12 \x01(\r\x12\x18\n\x10plain_vocabulary\x18\x13 \x01(\r\x12\x33\n\x0eplain_sampling\x18\x14 \x01(\x0e\x32\x1b.sottovoce.v1.PlainSampling\"+\n\x0cLabelledText\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\r\n\x05label\x18\x02 \x01(\t\"=\n\rLabelledTexts\x12,\n\x08\x65xamples\x18\x01 \x03(\x0b\x32\x1a.sottovoce.v1.LabelledText\"\xff\x02\n\rCustomization\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x61pter\x18\x02 \x01(\t\x12/\n\x05state\x18\x03 \x01(\x0e\x32 .sottovoce.v1.CustomizationState\x12\x10\n\x08\x65xamples\x18\x04 \x01(\x04\x12\x10\n\x08uploaded\x18\x05 \x01(\x04\x12\x0e\n\x06job_id\x18\x06 \x01(\t\x12\r\n\x05\x65poch\x18\x07 \x01(\r\x12\x0e\n\x06\x65pochs\x18\x08 \x01(\r\x12\x0c\n\x04loss\x18\t \x01(\x01\x12\x1b\n\x13reconstruction_loss\x18\n \x01(\x01\x12\x19\n\x11held_out_accuracy\x18\x0b \x01(\x01\x12\x1b\n\x13\x65xamples_per_second\x18\x0c \x01(\x01\x12\x14\n\x0cseconds_left\x18\r \x01(\x01\x12\x0f\n\x07message\x18\x0e \x01(\t\x12/\n\x0b\x63reate_time\x18\x0f \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x12\n\nbytes_sent\x18\x10 \x01(\x04\"G\n\x11\x43ustomizeResponse\x12\x32\n\rcustomization\x18\x01 \x01(\x0b\x32\x1b.sottovoce.v1.Customization\"8\n\x19WatchCustomizationRequest\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x61pter\x18\x02 \x01(\t\"P\n\x1aWatchCustomizationResponse\x12\x32\n\rcustomization\x18\x01 \x01(\x0b\x32\x1b.sottovoce.v1.Customization\"\x12\n\x10GetStatusRequest\"N\n\x0bLevelStatus\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0b\n\x03\x65ta\x18\x02 \x01(\x01\x12\x10\n\x08replaced\x18\x03 \x01(\x01\x12\x12\n\nmap_attack\x18\x04 \x01(\x01\"A\n\x10\x45mbedLevelStatus\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0b\n\x03\x65ta\x18\x02 \x01(\x01\x12\x12\n\nmap_attack\x18\x03 \x01(\x01\">\n\x0cLedgerStatus\x12\r\n\x05spent\x18\x01 \x01(\x01\x12\r\n\x05limit\x18\x02 \x01(\x01\x12\x10\n\x08releases\x18\x03 \x01(\x04\"\xd4\x02\n\x11GetStatusResponse\x12\x0f\n\x07version\x18\x01 \x01(\t\x12\x11\n\tbundle_id\x18\x02 \x01(\t\x12\x10\n\x08\x62\x61\x63kbone\x18\x03 \x01(\t\x12)\n\x06levels\x18\x04 \x03(\x0b\x32\x19.sottovoce.v1.LevelStatus\x12\x15\n\rdefault_level\x18\x05 \x01(\t\x12\x19\n\x11\x64\x65\x66\x61ult_mechanism\x18\x06 \x01(\t\x12\x15\n\rcloud_address\x18\x07 \x01(\t\x12*\n\x06ledger\x18\x08 \x01(\x0b\x32\x1a.sottovoce.v1.LedgerStatus\x12\x33\n\x0e\x63ustomizations\x18\t \x03(\x0b\x32\x1b.sottovoce.v1.Customization\x12\x34\n\x0c\x65mbed_levels\x18\n \x03(\x0b\x32\x1e.sottovoce.v1.EmbedLevelStatus*i\n\rPlainSampling\x12\x1e\n\x1aPLAIN_SAMPLING_UNSPECIFIED\x10\x00\x12\x1a\n\x16PLAIN_SAMPLING_UNIFORM\x10\x01\x12\x1c\n\x18PLAIN_SAMPLING_FREQUENCY\x10\x02*\xe4\x01\n\x12\x43ustomizationState\x12#\n\x1f\x43USTOMIZATION_STATE_UNSPECIFIED\x10\x00\x12!\n\x1d\x43USTOMIZATION_STATE_UPLOADING\x10\x01\x12 \n\x1c\x43USTOMIZATION_STATE_TRAINING\x10\x02\x12!\n\x1d\x43USTOMIZATION_STATE_SUCCEEDED\x10\x03\x12\x1e\n\x1a\x43USTOMIZATION_STATE_FAILED\x10\x04\x12!\n\x1d\x43USTOMIZATION_STATE_CANCELLED\x10\x05\x32\x86\x06\n\tEdgeAgent\x12L\n\tPrivatize\x12\x1e.sottovoce.v1.PrivatizeRequest\x1a\x1f.sottovoce.v1.PrivatizeResponse\x12\x62\n\x0fPrivatizeStream\x12$.sottovoce.v1.PrivatizeStreamRequest\x1a%.sottovoce.v1.PrivatizeStreamResponse(\x01\x30\x01\x12\x46\n\x07Predict\x12\x1c.sottovoce.v1.PredictRequest\x1a\x1d.sottovoce.v1.PredictResponse\x12\\\n\rPredictStream\x12\".sottovoce.v1.PredictStreamRequest\x1a#.sottovoce.v1.PredictStreamResponse(\x01\x30\x01\x12@\n\x05\x45mbed\x12\x1a.sottovoce.v1.EmbedRequest\x1a\x1b.sottovoce.v1.EmbedResponse\x12V\n\x0b\x45mbedStream\x12 .sottovoce.v1.EmbedStreamRequest\x1a!.sottovoce.v1.EmbedStreamResponse(\x01\x30\x01\x12N\n\tCustomize\x12\x1e.sottovoce.v1.CustomizeRequest\x1a\x1f.sottovoce.v1.CustomizeResponse(\x01\x12i\n\x12WatchCustomization\x12\'.sottovoce.v1.WatchCustomizationRequest\x1a(.sottovoce.v1.WatchCustomizationResponse0\x01\x12L\n\tGetStatus\x12\x1e.sottovoce.v1.GetStatusRequest\x1a\x1f.sottovoce.v1.GetStatusResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'sottovoce.v1.edge_agent_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_CUSTOMIZATIONSTATE']._serialized_start=3128
-  _globals['_CUSTOMIZATIONSTATE']._serialized_end=3356
-  _globals['_PRIVACYOPTIONS']._serialized_start=80
-  _globals['_PRIVACYOPTIONS']._serialized_end=146
-  _globals['_RELEASEDWORD']._serialized_start=149
-  _globals['_RELEASEDWORD']._serialized_end=287
-  _globals['_PRIVATIZEREQUEST']._serialized_start=289
-  _globals['_PRIVATIZEREQUEST']._serialized_end=383
-  _globals['_PRIVATIZERESPONSE']._serialized_start=386
-  _globals['_PRIVATIZERESPONSE']._serialized_end=528
-  _globals['_PRIVATIZESTREAMREQUEST']._serialized_start=530
-  _globals['_PRIVATIZESTREAMREQUEST']._serialized_end=623
-  _globals['_PRIVATIZESTREAMRESPONSE']._serialized_start=625
-  _globals['_PRIVATIZESTREAMRESPONSE']._serialized_end=721
-  _globals['_PREDICTREQUEST']._serialized_start=723
-  _globals['_PREDICTREQUEST']._serialized_end=817
-  _globals['_LABELSCORE']._serialized_start=819
-  _globals['_LABELSCORE']._serialized_end=861
-  _globals['_PREDICTRESPONSE']._serialized_start=863
-  _globals['_PREDICTRESPONSE']._serialized_end=960
-  _globals['_PREDICTSTREAMREQUEST']._serialized_start=962
-  _globals['_PREDICTSTREAMREQUEST']._serialized_end=1051
-  _globals['_PREDICTSTREAMRESPONSE']._serialized_start=1053
-  _globals['_PREDICTSTREAMRESPONSE']._serialized_end=1145
-  _globals['_EMBEDREQUEST']._serialized_start=1147
-  _globals['_EMBEDREQUEST']._serialized_end=1205
-  _globals['_EMBEDRESPONSE']._serialized_start=1207
-  _globals['_EMBEDRESPONSE']._serialized_end=1323
-  _globals['_EMBEDSTREAMREQUEST']._serialized_start=1325
-  _globals['_EMBEDSTREAMREQUEST']._serialized_end=1410
-  _globals['_EMBEDSTREAMRESPONSE']._serialized_start=1412
-  _globals['_EMBEDSTREAMRESPONSE']._serialized_end=1500
-  _globals['_CUSTOMIZEREQUEST']._serialized_start=1503
-  _globals['_CUSTOMIZEREQUEST']._serialized_end=1635
-  _globals['_CUSTOMIZATIONSETTINGS']._serialized_start=1638
-  _globals['_CUSTOMIZATIONSETTINGS']._serialized_end=1844
-  _globals['_LABELLEDTEXT']._serialized_start=1846
-  _globals['_LABELLEDTEXT']._serialized_end=1889
-  _globals['_LABELLEDTEXTS']._serialized_start=1891
-  _globals['_LABELLEDTEXTS']._serialized_end=1952
-  _globals['_CUSTOMIZATION']._serialized_start=1955
-  _globals['_CUSTOMIZATION']._serialized_end=2338
-  _globals['_CUSTOMIZERESPONSE']._serialized_start=2340
-  _globals['_CUSTOMIZERESPONSE']._serialized_end=2411
-  _globals['_WATCHCUSTOMIZATIONREQUEST']._serialized_start=2413
-  _globals['_WATCHCUSTOMIZATIONREQUEST']._serialized_end=2469
-  _globals['_WATCHCUSTOMIZATIONRESPONSE']._serialized_start=2471
-  _globals['_WATCHCUSTOMIZATIONRESPONSE']._serialized_end=2551
-  _globals['_GETSTATUSREQUEST']._serialized_start=2553
-  _globals['_GETSTATUSREQUEST']._serialized_end=2571
-  _globals['_LEVELSTATUS']._serialized_start=2573
-  _globals['_LEVELSTATUS']._serialized_end=2651
-  _globals['_EMBEDLEVELSTATUS']._serialized_start=2653
-  _globals['_EMBEDLEVELSTATUS']._serialized_end=2718
-  _globals['_LEDGERSTATUS']._serialized_start=2720
-  _globals['_LEDGERSTATUS']._serialized_end=2782
-  _globals['_GETSTATUSRESPONSE']._serialized_start=2785
-  _globals['_GETSTATUSRESPONSE']._serialized_end=3125
-  _globals['_EDGEAGENT']._serialized_start=3359
-  _globals['_EDGEAGENT']._serialized_end=4133
+  _globals['_PLAINSAMPLING']._serialized_start=3482
+  _globals['_PLAINSAMPLING']._serialized_end=3587
+  _globals['_CUSTOMIZATIONSTATE']._serialized_start=3590
+  _globals['_CUSTOMIZATIONSTATE']._serialized_end=3818
+  _globals['_PRIVACYOPTIONS']._serialized_start=109
+  _globals['_PRIVACYOPTIONS']._serialized_end=175
+  _globals['_RELEASEDWORD']._serialized_start=178
+  _globals['_RELEASEDWORD']._serialized_end=316
+  _globals['_PRIVATIZEREQUEST']._serialized_start=318
+  _globals['_PRIVATIZEREQUEST']._serialized_end=412
+  _globals['_PRIVATIZERESPONSE']._serialized_start=415
+  _globals['_PRIVATIZERESPONSE']._serialized_end=557
+  _globals['_PRIVATIZESTREAMREQUEST']._serialized_start=559
+  _globals['_PRIVATIZESTREAMREQUEST']._serialized_end=652
+  _globals['_PRIVATIZESTREAMRESPONSE']._serialized_start=654
+  _globals['_PRIVATIZESTREAMRESPONSE']._serialized_end=750
+  _globals['_PREDICTREQUEST']._serialized_start=752
+  _globals['_PREDICTREQUEST']._serialized_end=846
+  _globals['_LABELSCORE']._serialized_start=848
+  _globals['_LABELSCORE']._serialized_end=890
+  _globals['_PREDICTRESPONSE']._serialized_start=892
+  _globals['_PREDICTRESPONSE']._serialized_end=989
+  _globals['_PREDICTSTREAMREQUEST']._serialized_start=991
+  _globals['_PREDICTSTREAMREQUEST']._serialized_end=1080
+  _globals['_PREDICTSTREAMRESPONSE']._serialized_start=1082
+  _globals['_PREDICTSTREAMRESPONSE']._serialized_end=1174
+  _globals['_EMBEDREQUEST']._serialized_start=1176
+  _globals['_EMBEDREQUEST']._serialized_end=1234
+  _globals['_EMBEDRESPONSE']._serialized_start=1236
+  _globals['_EMBEDRESPONSE']._serialized_end=1352
+  _globals['_EMBEDSTREAMREQUEST']._serialized_start=1354
+  _globals['_EMBEDSTREAMREQUEST']._serialized_end=1439
+  _globals['_EMBEDSTREAMRESPONSE']._serialized_start=1441
+  _globals['_EMBEDSTREAMRESPONSE']._serialized_end=1529
+  _globals['_CUSTOMIZEREQUEST']._serialized_start=1532
+  _globals['_CUSTOMIZEREQUEST']._serialized_end=1664
+  _globals['_CUSTOMIZATIONSETTINGS']._serialized_start=1667
+  _globals['_CUSTOMIZATIONSETTINGS']._serialized_end=2199
+  _globals['_LABELLEDTEXT']._serialized_start=2201
+  _globals['_LABELLEDTEXT']._serialized_end=2244
+  _globals['_LABELLEDTEXTS']._serialized_start=2246
+  _globals['_LABELLEDTEXTS']._serialized_end=2307
+  _globals['_CUSTOMIZATION']._serialized_start=2310
+  _globals['_CUSTOMIZATION']._serialized_end=2693
+  _globals['_CUSTOMIZERESPONSE']._serialized_start=2695
+  _globals['_CUSTOMIZERESPONSE']._serialized_end=2766
+  _globals['_WATCHCUSTOMIZATIONREQUEST']._serialized_start=2768
+  _globals['_WATCHCUSTOMIZATIONREQUEST']._serialized_end=2824
+  _globals['_WATCHCUSTOMIZATIONRESPONSE']._serialized_start=2826
+  _globals['_WATCHCUSTOMIZATIONRESPONSE']._serialized_end=2906
+  _globals['_GETSTATUSREQUEST']._serialized_start=2908
+  _globals['_GETSTATUSREQUEST']._serialized_end=2926
+  _globals['_LEVELSTATUS']._serialized_start=2928
+  _globals['_LEVELSTATUS']._serialized_end=3006
+  _globals['_EMBEDLEVELSTATUS']._serialized_start=3008
+  _globals['_EMBEDLEVELSTATUS']._serialized_end=3073
+  _globals['_LEDGERSTATUS']._serialized_start=3075
+  _globals['_LEDGERSTATUS']._serialized_end=3137
+  _globals['_GETSTATUSRESPONSE']._serialized_start=3140
+  _globals['_GETSTATUSRESPONSE']._serialized_end=3480
+  _globals['_EDGEAGENT']._serialized_start=3821
+  _globals['_EDGEAGENT']._serialized_end=4595
 # @@protoc_insertion_point(module_scope)

@@ -1,6 +1,7 @@
 import datetime
 
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
+from sottovoce.v1 import training_pb2 as _training_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
@@ -10,6 +11,12 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class PlainSampling(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    PLAIN_SAMPLING_UNSPECIFIED: _ClassVar[PlainSampling]
+    PLAIN_SAMPLING_UNIFORM: _ClassVar[PlainSampling]
+    PLAIN_SAMPLING_FREQUENCY: _ClassVar[PlainSampling]
+
 class CustomizationState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     CUSTOMIZATION_STATE_UNSPECIFIED: _ClassVar[CustomizationState]
@@ -18,6 +25,9 @@ class CustomizationState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     CUSTOMIZATION_STATE_SUCCEEDED: _ClassVar[CustomizationState]
     CUSTOMIZATION_STATE_FAILED: _ClassVar[CustomizationState]
     CUSTOMIZATION_STATE_CANCELLED: _ClassVar[CustomizationState]
+PLAIN_SAMPLING_UNSPECIFIED: PlainSampling
+PLAIN_SAMPLING_UNIFORM: PlainSampling
+PLAIN_SAMPLING_FREQUENCY: PlainSampling
 CUSTOMIZATION_STATE_UNSPECIFIED: CustomizationState
 CUSTOMIZATION_STATE_UPLOADING: CustomizationState
 CUSTOMIZATION_STATE_TRAINING: CustomizationState
@@ -190,7 +200,7 @@ class CustomizeRequest(_message.Message):
     def __init__(self, settings: _Optional[_Union[CustomizationSettings, _Mapping]] = ..., examples: _Optional[_Union[LabelledTexts, _Mapping]] = ...) -> None: ...
 
 class CustomizationSettings(_message.Message):
-    __slots__ = ("adapter", "privacy", "reconstruction", "plain_tokens", "label_epsilon", "epochs", "seed", "request_id")
+    __slots__ = ("adapter", "privacy", "reconstruction", "plain_tokens", "label_epsilon", "epochs", "seed", "request_id", "method", "virtual_tokens", "rank", "label_words", "noise_aware", "reconstruction_width", "reconstruction_weight", "batch_size", "learning_rate", "plain_sequences", "plain_vocabulary", "plain_sampling")
     ADAPTER_FIELD_NUMBER: _ClassVar[int]
     PRIVACY_FIELD_NUMBER: _ClassVar[int]
     RECONSTRUCTION_FIELD_NUMBER: _ClassVar[int]
@@ -199,6 +209,18 @@ class CustomizationSettings(_message.Message):
     EPOCHS_FIELD_NUMBER: _ClassVar[int]
     SEED_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    METHOD_FIELD_NUMBER: _ClassVar[int]
+    VIRTUAL_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    RANK_FIELD_NUMBER: _ClassVar[int]
+    LABEL_WORDS_FIELD_NUMBER: _ClassVar[int]
+    NOISE_AWARE_FIELD_NUMBER: _ClassVar[int]
+    RECONSTRUCTION_WIDTH_FIELD_NUMBER: _ClassVar[int]
+    RECONSTRUCTION_WEIGHT_FIELD_NUMBER: _ClassVar[int]
+    BATCH_SIZE_FIELD_NUMBER: _ClassVar[int]
+    LEARNING_RATE_FIELD_NUMBER: _ClassVar[int]
+    PLAIN_SEQUENCES_FIELD_NUMBER: _ClassVar[int]
+    PLAIN_VOCABULARY_FIELD_NUMBER: _ClassVar[int]
+    PLAIN_SAMPLING_FIELD_NUMBER: _ClassVar[int]
     adapter: str
     privacy: PrivacyOptions
     reconstruction: bool
@@ -207,7 +229,19 @@ class CustomizationSettings(_message.Message):
     epochs: int
     seed: int
     request_id: str
-    def __init__(self, adapter: _Optional[str] = ..., privacy: _Optional[_Union[PrivacyOptions, _Mapping]] = ..., reconstruction: _Optional[bool] = ..., plain_tokens: _Optional[int] = ..., label_epsilon: _Optional[float] = ..., epochs: _Optional[int] = ..., seed: _Optional[int] = ..., request_id: _Optional[str] = ...) -> None: ...
+    method: _training_pb2.Method
+    virtual_tokens: int
+    rank: int
+    label_words: bool
+    noise_aware: bool
+    reconstruction_width: int
+    reconstruction_weight: float
+    batch_size: int
+    learning_rate: float
+    plain_sequences: int
+    plain_vocabulary: int
+    plain_sampling: PlainSampling
+    def __init__(self, adapter: _Optional[str] = ..., privacy: _Optional[_Union[PrivacyOptions, _Mapping]] = ..., reconstruction: _Optional[bool] = ..., plain_tokens: _Optional[int] = ..., label_epsilon: _Optional[float] = ..., epochs: _Optional[int] = ..., seed: _Optional[int] = ..., request_id: _Optional[str] = ..., method: _Optional[_Union[_training_pb2.Method, str]] = ..., virtual_tokens: _Optional[int] = ..., rank: _Optional[int] = ..., label_words: _Optional[bool] = ..., noise_aware: _Optional[bool] = ..., reconstruction_width: _Optional[int] = ..., reconstruction_weight: _Optional[float] = ..., batch_size: _Optional[int] = ..., learning_rate: _Optional[float] = ..., plain_sequences: _Optional[int] = ..., plain_vocabulary: _Optional[int] = ..., plain_sampling: _Optional[_Union[PlainSampling, str]] = ...) -> None: ...
 
 class LabelledText(_message.Message):
     __slots__ = ("text", "label")

@@ -24,6 +24,10 @@ class Method(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     METHOD_UNSPECIFIED: _ClassVar[Method]
     METHOD_LORA: _ClassVar[Method]
+    METHOD_QLORA: _ClassVar[Method]
+    METHOD_PROMPT_TUNING: _ClassVar[Method]
+    METHOD_PREFIX_TUNING: _ClassVar[Method]
+    METHOD_FULL_FINE_TUNING: _ClassVar[Method]
 JOB_STATE_UNSPECIFIED: JobState
 JOB_STATE_UPLOADING: JobState
 JOB_STATE_QUEUED: JobState
@@ -33,9 +37,13 @@ JOB_STATE_FAILED: JobState
 JOB_STATE_CANCELLED: JobState
 METHOD_UNSPECIFIED: Method
 METHOD_LORA: Method
+METHOD_QLORA: Method
+METHOD_PROMPT_TUNING: Method
+METHOD_PREFIX_TUNING: Method
+METHOD_FULL_FINE_TUNING: Method
 
 class TrainingSettings(_message.Message):
-    __slots__ = ("method", "reconstruction", "plain_tokens", "epochs", "batch_size", "learning_rate", "seed")
+    __slots__ = ("method", "reconstruction", "plain_tokens", "epochs", "batch_size", "learning_rate", "seed", "virtual_tokens", "rank", "label_words", "noise_aware", "reconstruction_width", "reconstruction_weight")
     METHOD_FIELD_NUMBER: _ClassVar[int]
     RECONSTRUCTION_FIELD_NUMBER: _ClassVar[int]
     PLAIN_TOKENS_FIELD_NUMBER: _ClassVar[int]
@@ -43,6 +51,12 @@ class TrainingSettings(_message.Message):
     BATCH_SIZE_FIELD_NUMBER: _ClassVar[int]
     LEARNING_RATE_FIELD_NUMBER: _ClassVar[int]
     SEED_FIELD_NUMBER: _ClassVar[int]
+    VIRTUAL_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    RANK_FIELD_NUMBER: _ClassVar[int]
+    LABEL_WORDS_FIELD_NUMBER: _ClassVar[int]
+    NOISE_AWARE_FIELD_NUMBER: _ClassVar[int]
+    RECONSTRUCTION_WIDTH_FIELD_NUMBER: _ClassVar[int]
+    RECONSTRUCTION_WEIGHT_FIELD_NUMBER: _ClassVar[int]
     method: Method
     reconstruction: bool
     plain_tokens: int
@@ -50,7 +64,13 @@ class TrainingSettings(_message.Message):
     batch_size: int
     learning_rate: float
     seed: int
-    def __init__(self, method: _Optional[_Union[Method, str]] = ..., reconstruction: _Optional[bool] = ..., plain_tokens: _Optional[int] = ..., epochs: _Optional[int] = ..., batch_size: _Optional[int] = ..., learning_rate: _Optional[float] = ..., seed: _Optional[int] = ...) -> None: ...
+    virtual_tokens: int
+    rank: int
+    label_words: bool
+    noise_aware: bool
+    reconstruction_width: int
+    reconstruction_weight: float
+    def __init__(self, method: _Optional[_Union[Method, str]] = ..., reconstruction: _Optional[bool] = ..., plain_tokens: _Optional[int] = ..., epochs: _Optional[int] = ..., batch_size: _Optional[int] = ..., learning_rate: _Optional[float] = ..., seed: _Optional[int] = ..., virtual_tokens: _Optional[int] = ..., rank: _Optional[int] = ..., label_words: _Optional[bool] = ..., noise_aware: _Optional[bool] = ..., reconstruction_width: _Optional[int] = ..., reconstruction_weight: _Optional[float] = ...) -> None: ...
 
 class ReleaseSettings(_message.Message):
     __slots__ = ("mechanism", "eta", "level", "bundle_id", "policy")

@@ -6,16 +6,25 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
+import torch
+from google.rpc import error_details_pb2
+from grpc_status import rpc_status
 
+from sottovoce.cloud import noise_aware, quotas
 from sottovoce.cloud.config import Limits, Settings
+from sottovoce.cloud.data import Example
+from sottovoce.cloud.job import Method
 from sottovoce.edge import errors
 from sottovoce.edge.rpc import from_rpc_error
 from sottovoce.v1 import training_pb2 as wire
 
 from ..cloud_kit import Caller, Cloud, cloud, examples, message, tiny_bert, tiny_bundle
+
+LONG = Example("word " * 10_000, "garden")
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +62,8 @@ def refused(call: Callable[[], object]) -> errors.SottovoceError:
 
 def test_a_job_goes_from_upload_to_adapter(running: Cloud, acme: Caller) -> None:
     rows = examples(24, plain=2)
-    job = acme.create(running.bundle_id, training={"reconstruction": True, "plain_tokens": 2})
+    settings = {"reconstruction": True, "plain_tokens": 2, "epochs": 40}
+    job = acme.create(running.bundle_id, training=settings)
     assert (job.state, job.next_sequence) == (wire.JOB_STATE_UPLOADING, 0)
     assert acme.upload(job.id, rows) == 24
     assert acme.start(job.id, 24).state == wire.JOB_STATE_QUEUED
@@ -72,6 +82,19 @@ def test_a_job_goes_from_upload_to_adapter(running: Cloud, acme: Caller) -> None
     assert list(last.labels) == ["garden", "kitchen", "office"]
     assert last.progress.step == last.progress.steps > 0
     assert last.progress.reconstruction_loss > 0
+    # Figures are told while it trains, not only at the end.
+    told = [j.progress for j in shown if j.state == wire.JOB_STATE_RUNNING and j.progress.step]
+    assert len({progress.step for progress in told}) >= 2
+    assert [p.step for p in told] == sorted(p.step for p in told)
+    for progress in (*told, last.progress):
+        assert progress.epochs == 40
+        assert progress.steps == last.progress.steps
+        assert 1 <= progress.epoch == -(-progress.step * 40 // progress.steps)
+        assert progress.loss > 0
+        assert progress.reconstruction_loss > 0
+        assert 0 < progress.held_out_accuracy <= 1
+        assert progress.examples_per_second > 0
+    assert told[0].seconds_left > 0 == last.progress.seconds_left
     assert last.training.plain_tokens == 2
     assert last.release.bundle_id == running.bundle_id
     assert last.update_time.ToSeconds() >= last.create_time.ToSeconds() > 1_700_000_000
@@ -157,6 +180,102 @@ def test_there_is_no_mechanism_for_clear_text(running: Cloud, acme: Caller) -> N
         error = refused(lambda r=request: acme.training.CreateJob(r, metadata=acme.metadata))  # type: ignore[misc]
         assert isinstance(error, errors.InvalidInput)
         assert "pct2t.v1" in error.fix
+
+
+def test_settings_go_in_and_come_back(running: Cloud, acme: Caller) -> None:
+    chosen = {
+        "method": wire.METHOD_PREFIX_TUNING,
+        "virtual_tokens": 7,
+        "label_words": True,
+        "reconstruction": True,
+        "plain_tokens": 3,
+        "reconstruction_width": 48,
+        "reconstruction_weight": 0.25,
+        "seed": 2**40,
+    }
+    job = acme.create(running.bundle_id, training=chosen)
+    for name, value in chosen.items():
+        assert getattr(job.training, name) == value
+    assert acme.get(job.id).training == job.training
+    stored = running.server.jobs.get(job.id).training
+    assert stored.method == Method.PREFIX
+    assert acme.create(running.bundle_id).training.method == wire.METHOD_LORA
+
+
+@pytest.mark.parametrize(
+    ("chosen", "field"),
+    [
+        ({"method": 99}, "training.method"),
+        ({"method": wire.METHOD_PREFIX_TUNING, "rank": 4}, "training.rank"),
+        ({"virtual_tokens": 4}, "training.virtual_tokens"),
+        ({"rank": 100_000}, "training.rank"),
+        ({"reconstruction_weight": 1.0}, "training.reconstruction_weight"),
+        ({"plain_tokens": 3}, "training.plain_tokens"),
+    ],
+)
+def test_settings_that_cannot_be_met_are_refused_by_field(
+    running: Cloud, acme: Caller, chosen: dict[str, object], field: str
+) -> None:
+    with pytest.raises(grpc.RpcError) as caught:
+        acme.create(running.bundle_id, training=chosen)
+    status = rpc_status.from_call(caught.value)
+    violations = detail(status, error_details_pb2.BadRequest).field_violations
+    assert [violation.field for violation in violations] == [field]
+    assert caught.value.code() == grpc.StatusCode.INVALID_ARGUMENT
+
+
+def test_without_word_counts_the_noise_aware_input_is_refused_before_anything_is_sent(
+    running: Cloud, acme: Caller
+) -> None:
+    bundle = running.server.bundles[running.bundle_id]
+    assert noise_aware.CLASS_COUNTS not in bundle.manifest.files
+    error = refused(lambda: acme.create(running.bundle_id, training={"noise_aware": True}))
+    assert isinstance(error, errors.NotReady)
+    assert "build the bundle again" in error.fix
+    assert running.server.jobs.page("acme") == ([], "")
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="with a GPU there may be QLoRA")
+def test_a_method_this_cloud_cannot_run_is_refused_before_anything_is_sent(
+    running: Cloud, acme: Caller
+) -> None:
+    with pytest.raises(grpc.RpcError) as caught:
+        acme.create(running.bundle_id, training={"method": wire.METHOD_QLORA})
+    assert caught.value.code() == grpc.StatusCode.FAILED_PRECONDITION
+    status = rpc_status.from_call(caught.value)
+    violations = detail(status, error_details_pb2.PreconditionFailure).violations
+    assert [violation.subject for violation in violations] == ["training.method"]
+    assert from_rpc_error(caught.value, peer="cloud").fix
+    assert running.server.jobs.page("acme") == ([], "")
+
+
+@pytest.mark.parametrize(
+    ("limit", "call"),
+    [
+        ("unfinished_jobs", lambda acme, bundle: [acme.create(bundle) for _ in range(6)]),
+        ("examples", lambda acme, bundle: acme.upload(acme.create(bundle).id, examples(41))),
+        ("upload_bytes", lambda acme, bundle: acme.upload(acme.create(bundle).id, [LONG] * 3)),
+    ],
+)
+def test_a_limit_is_named_in_the_errors_details(
+    running: Cloud, acme: Caller, limit: str, call: Callable[[Caller, str], object]
+) -> None:
+    quotas.change(running.server.store, "acme", "examples", 40)
+    quotas.change(running.server.store, "acme", "upload_bytes", 100_000)
+    with pytest.raises(grpc.RpcError) as caught:
+        call(acme, running.bundle_id)
+    assert caught.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
+    status = rpc_status.from_call(caught.value)
+    violations = detail(status, error_details_pb2.QuotaFailure).violations
+    assert [violation.subject for violation in violations] == [limit]
+    assert from_rpc_error(caught.value, peer="cloud").fix
+
+
+def detail(status: Any, kind: type[Any]) -> Any:
+    """The detail of that kind in an error."""
+    found = kind()
+    assert any(packed.Unpack(found) for packed in status.details)
+    return found
 
 
 def test_two_tenants_never_meet(running: Cloud, acme: Caller) -> None:

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from sottovoce.edge.cli.customize import read_table
+from sottovoce.edge.cli.customize import _sentence, read_table
 from sottovoce.edge.errors import InvalidInput
+from sottovoce.v1 import edge_agent_pb2 as agent
+from sottovoce.v1 import training_pb2 as training
 
 from ..agent_kit import running, until
 from ..small_cloud import SmallCloud
@@ -43,6 +45,42 @@ def test_a_table_becomes_an_adapter(linked: Device, cloud: SmallCloud) -> None:
     assert all(len(e.plain_token_ids) == 2 for e in cloud.examples())
 
 
+def test_the_method_and_its_settings_are_options(linked: Device, cloud: SmallCloud) -> None:
+    options = ["--method", "prefix", "--virtual-tokens", "5", "--noise-aware", "--label-words"]
+    options += ["--learning-rate", "0.01", "--batch-size", "4", "--reconstruction"]
+    options += ["--plain-sequences", "1", "--plain-vocabulary", "20", "--plain-sampling", "uniform"]
+    options += ["--reconstruction-width", "32", "--reconstruction-weight", "0.5"]
+    with running(linked.config):
+        linked.json("customize", "desk", "--input", _table(linked), *options)
+    settings = cloud.jobs["job-0"].message.training
+    assert settings.method == training.METHOD_PREFIX_TUNING
+    assert (settings.virtual_tokens, settings.batch_size, settings.learning_rate) == (5, 4, 0.01)
+    assert settings.noise_aware
+    assert settings.label_words
+    assert (settings.reconstruction_width, settings.reconstruction_weight) == (32, 0.5)
+    assert len({tuple(e.plain_token_ids) for e in cloud.examples()}) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--method", "prefix", "--rank", "4"], "a rank without LoRA"),
+        (["--method", "full", "--virtual-tokens", "4"], "without a prompt or a prefix"),
+        (["--plain-sequences", "4"], "plain sequences without reconstruction"),
+        (["--plain-tokens", "4"], "plain tokens without reconstruction"),
+        (["--reconstruction-width", "4"], "reconstruction width without reconstruction"),
+        (["--learning-rate", "3"], "learning_rate is out of range"),
+    ],
+)
+def test_options_that_contradict_one_another_are_refused_at_once(
+    device: Device, options: list[str], said: str
+) -> None:
+    # Neither a daemon nor the table is needed to say so.
+    result = device.sotto("customize", "desk", "--input", "none.tsv", *options, code=2)
+    assert said in result.stderr
+    assert "fix:" in result.stderr
+
+
 def test_without_watching_it_returns_at_once(linked: Device, cloud: SmallCloud) -> None:
     cloud.may_train.clear()
     with running(linked.config):
@@ -59,6 +97,25 @@ def test_progress_is_told_on_standard_error(linked: Device) -> None:
     assert result.stdout.startswith("desk (")
     assert result.stdout.endswith("trained, held-out accuracy 87.5%\n")
     assert "uploaded" in result.stderr
+    assert "held-out accuracy 87.5%" in result.stderr
+
+
+def test_figures_of_the_training_are_told() -> None:
+    record = agent.Customization(
+        adapter="desk",
+        state=agent.CUSTOMIZATION_STATE_TRAINING,
+        epoch=1,
+        epochs=4,
+        loss=0.5,
+        reconstruction_loss=6.25,
+        held_out_accuracy=0.75,
+        examples_per_second=120.4,
+        seconds_left=33.3,
+    )
+    said = _sentence(record)
+    for part in ("epoch 1 of 4", "loss 0.500", "reconstruction loss 6.250", "75.0%"):
+        assert part in said
+    assert "120 examples/s  33 s left" in said
 
 
 def test_a_failed_training_is_an_error(linked: Device, cloud: SmallCloud) -> None:

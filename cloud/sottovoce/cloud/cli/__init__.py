@@ -14,6 +14,7 @@ __all__ = ["COMMANDS", "main"]
 COMMANDS = {
     "serve": "Serve bundles, training and predictions.",
     "enroll": "Add a tenant and print its token.",
+    "limit": "Show or change the limits of one tenant.",
     "jobs": "List, show, cancel or delete customisation jobs.",
     "build-bundle": "Build the bundle that devices fetch.",
     "train-tagger": "Train the part-of-speech tagger from treebanks.",

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from sottovoce.cloud.cli.options import state_option
-from sottovoce.cloud.job import Job
+from sottovoce.cloud.job import Job, State
 from sottovoce.cloud.jobs import Jobs
 from sottovoce.cloud.store import Store
 from sottovoce.edge.cli.common import Command, json_option, print_json
@@ -29,22 +29,47 @@ def _jobs(state: Path) -> Iterator[Jobs]:
 
 
 def _view(job: Job) -> dict[str, Any]:
+    progress = job.progress
     return {
         "id": job.id,
         "tenant": job.tenant,
         "adapter": job.adapter,
         "state": str(job.state),
         "examples": job.next_sequence,
+        "bytes": job.bytes,
         "labels": len(job.labels),
         "level": job.release.level,
         "mechanism": job.release.mechanism,
+        "method": str(job.training.method),
         "reconstruction": job.training.reconstruction,
-        "epoch": job.progress.epoch,
-        "epochs": job.progress.epochs,
-        "held_out_accuracy": round(job.progress.held_out_accuracy, 4),
+        "epoch": progress.epoch,
+        "epochs": progress.epochs,
+        "step": progress.step,
+        "steps": progress.steps,
+        "loss": round(progress.loss, 4),
+        "reconstruction_loss": round(progress.reconstruction_loss, 4),
+        "held_out_accuracy": round(progress.held_out_accuracy, 4),
+        "examples_per_second": round(progress.examples_per_second, 1),
+        "seconds_left": round(progress.seconds_left, 1),
+        "seconds_trained": round(job.trained, 1),
         "message": job.message,
         "created": datetime.fromtimestamp(job.created, UTC).isoformat(timespec="seconds"),
     }
+
+
+def _figures(job: Job) -> str:
+    """How far training is, in a line."""
+    progress = job.progress
+    if not progress.step:
+        return ""
+    figures = [f"epoch {progress.epoch}/{progress.epochs}", f"loss {progress.loss:.2f}"]
+    if progress.reconstruction_loss:
+        figures.append(f"rec {progress.reconstruction_loss:.2f}")
+    figures.append(f"acc {progress.held_out_accuracy:.1%}")
+    if job.state == State.RUNNING:
+        figures.append(f"{progress.examples_per_second:.0f}/s")
+        figures.append(f"{progress.seconds_left:.0f} s left")
+    return " ".join(figures)
 
 
 @click.group("jobs")
@@ -69,12 +94,13 @@ def list_(state: Path, tenant: str | None, as_json: bool) -> None:
     if as_json:
         print_json({"jobs": [_view(job) for job in found]})
         return
-    columns = ("id", "tenant", "adapter", "state", "examples", "created")
+    columns = ("id", "tenant", "adapter", "state", "examples", "progress")
     table = Table(box=None)
     for column in columns:  # an id cut short is of no use to `jobs show`
-        table.add_column(column, no_wrap=True, min_width=24 if column == "id" else None)
+        wraps = column == "progress"
+        table.add_column(column, no_wrap=not wraps, min_width=24 if column == "id" else None)
     for job in found:
-        view = _view(job)
+        view = _view(job) | {"progress": _figures(job)}
         table.add_row(*(str(view[column]) for column in columns))
     Console().print(table)
 

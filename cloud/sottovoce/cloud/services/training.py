@@ -4,23 +4,30 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import fields
 
 import grpc
 
+from sottovoce.cloud import methods, noise_aware
 from sottovoce.cloud.data import Example
-from sottovoce.cloud.job import FINAL, Job, Release, TrainingOptions
+from sottovoce.cloud.job import FINAL, Job, Method, Release, TrainingOptions
 from sottovoce.cloud.jobs import Jobs
 from sottovoce.cloud.tenants import Tenants
 from sottovoce.cloud.uploads import Upload, append
 from sottovoce.cloud.worker import discard
+from sottovoce.edge import training_settings
 from sottovoce.edge.bundle import Bundle
 from sottovoce.edge.errors import BundleMismatch, InvalidInput
+from sottovoce.edge.training_settings import METHODS
 from sottovoce.v1 import training_pb2 as wire
 from sottovoce.v1 import training_pb2_grpc
 
 __all__ = ["TrainingService", "job_message"]
 
 POLL_SECONDS = 0.3
+_METHODS = {number: Method(name) for name, number in METHODS.items()}
+_ALIKE = [option.name for option in fields(TrainingOptions) if option.name != "method"]
+"""What `TrainingOptions` and the wire's TrainingSettings call by the same name."""
 
 
 def job_message(job: Job) -> wire.Job:
@@ -31,13 +38,8 @@ def job_message(job: Job) -> wire.Job:
         adapter=job.adapter,
         state=f"JOB_STATE_{job.state}",
         training=wire.TrainingSettings(
-            method=wire.METHOD_LORA,
-            reconstruction=training.reconstruction,
-            plain_tokens=training.plain_tokens,
-            epochs=training.epochs,
-            batch_size=training.batch_size,
-            learning_rate=training.learning_rate,
-            seed=training.seed,
+            method=METHODS[training.method],
+            **{name: getattr(training, name) for name in _ALIKE},
         ),
         release=wire.ReleaseSettings(
             mechanism=release.mechanism,
@@ -64,6 +66,19 @@ def job_message(job: Job) -> wire.Job:
     message.create_time.FromMicroseconds(round(job.created * 1e6))
     message.update_time.FromMicroseconds(round(job.updated * 1e6))
     return message
+
+
+def _options(settings: wire.TrainingSettings) -> TrainingOptions:
+    """What the tenant chose.
+
+    Raises:
+        InvalidInput: settings that contradict one another.
+        NotReady: a method this cloud cannot run.
+    """
+    training_settings.check(settings)
+    method = _METHODS[settings.method or wire.METHOD_LORA]
+    methods.check_available(method)
+    return TrainingOptions(method, **{name: getattr(settings, name) for name in _ALIKE})
 
 
 def _uploads(message: wire.UploadExamplesRequest) -> list[Upload]:
@@ -95,13 +110,17 @@ class TrainingService(training_pb2_grpc.TrainingServicer):
     def CreateJob(  # noqa: N802 - the wire's names
         self, request: wire.CreateJobRequest, context: grpc.ServicerContext
     ) -> wire.CreateJobResponse:
-        """A new job, or the one this request id made."""
+        """A new job, or the one this request id made.
+
+        Raises:
+            InvalidInput: see `_options` and `Jobs.create`.
+            NotReady: a method this cloud cannot run, or a bundle without the word counts that
+                the noise-aware input needs.
+            BundleMismatch: released with a bundle that is not served here.
+            QuotaExceeded: too many unfinished jobs.
+        """
         tenant = self._tenant(context)
-        training, release = request.training, request.release
-        if training.method not in (wire.METHOD_UNSPECIFIED, wire.METHOD_LORA):
-            raise InvalidInput(
-                "unknown training method", fix="use METHOD_LORA", subject="training.method"
-            )
+        options, release = _options(request.training), request.release
         bundle = self._bundles.get(release.bundle_id)
         if bundle is None:
             raise BundleMismatch(
@@ -109,6 +128,14 @@ class TrainingService(training_pb2_grpc.TrainingServicer):
                 fix="fetch the current one with `sotto pull HOST:PORT` and customise again",
                 subject="bundle_id",
             )
+        if options.noise_aware:  # else the job would fail once all is uploaded
+            noise_aware.class_counts(bundle)
+            if release.policy not in bundle.manifest.policies:
+                raise InvalidInput(
+                    "unknown policy",
+                    fix=f"use one of: {', '.join(sorted(bundle.manifest.policies))}",
+                    subject="release.policy",
+                )
         if release.mechanism not in bundle.manifest.calibration:
             raise InvalidInput(
                 "unknown mechanism; there is none for clear text",
@@ -119,14 +146,7 @@ class TrainingService(training_pb2_grpc.TrainingServicer):
             tenant,
             request.request_id,
             request.adapter,
-            TrainingOptions(
-                reconstruction=training.reconstruction,
-                plain_tokens=training.plain_tokens,
-                epochs=training.epochs,
-                batch_size=training.batch_size,
-                learning_rate=training.learning_rate,
-                seed=training.seed,
-            ),
+            options,
             Release(
                 release.mechanism, release.eta, release.level, release.bundle_id, release.policy
             ),

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 from rich.progress import Progress
 
+from sottovoce.edge import training_settings
 from sottovoce.edge.cli import views
 from sottovoce.edge.cli.client import Remote, remote
 from sottovoce.edge.cli.common import (
@@ -26,6 +27,11 @@ from sottovoce.v1 import edge_agent_pb2 as agent
 __all__ = ["command", "read_table"]
 
 _EXAMPLES_A_MESSAGE = 16
+_SAMPLING = {
+    "uniform": agent.PLAIN_SAMPLING_UNIFORM,
+    "frequency": agent.PLAIN_SAMPLING_FREQUENCY,
+}
+_whole = click.IntRange(0, 65_536)
 
 
 @click.command("customize", cls=Command)
@@ -39,18 +45,84 @@ _EXAMPLES_A_MESSAGE = 16
 )
 @privacy_options
 @click.option(
+    "--method",
+    type=click.Choice(list(training_settings.METHODS)),
+    default="lora",
+    show_default=True,
+    help="What is trained: low-rank updates (qlora: of a backbone in 4 bits, on a GPU), a soft "
+    "prompt, a prefix in every layer, or the full backbone.",
+)
+@click.option(
+    "--rank",
+    type=_whole,
+    default=0,
+    help="Of the updates, with lora and qlora.  [default: the cloud's]",
+)
+@click.option(
+    "--virtual-tokens",
+    type=_whole,
+    default=0,
+    help="Length of the prompt or the prefix.  [default: the cloud's]",
+)
+@click.option(
+    "--label-words",
+    is_flag=True,
+    help="Have a decoder score the words of the labels, in place of training a head.",
+)
+@click.option(
+    "--noise-aware",
+    is_flag=True,
+    help="Have the cloud read each received word as what it is expected to have stood for.",
+)
+@click.option(
     "--reconstruction/--no-reconstruction",
     default=False,
     show_default=True,
-    help="Train with the reconstruction head.",
+    help="Train with the reconstruction head, which learns to name plain tokens.",
 )
 @click.option(
     "--plain-tokens",
     type=click.IntRange(0, 64),
     default=0,
-    help="Plain tokens in front of each example, with --reconstruction.  [default: configured]",
+    help="Plain tokens in front of each example, with --reconstruction; 40 as published.  "
+    "[default: configured]",
+)
+@click.option(
+    "--plain-sequences",
+    type=click.IntRange(0, training_settings.MOST_SEQUENCES),
+    default=0,
+    help="Draw so many sequences of plain tokens once, for the examples to choose from.  "
+    "[default: one for each example]",
+)
+@click.option(
+    "--plain-vocabulary",
+    type=_whole,
+    default=0,
+    help="Draw from so many of the commonest words.  [default: 7630]",
+)
+@click.option(
+    "--plain-sampling",
+    type=click.Choice(list(_SAMPLING)),
+    default=None,
+    help="Draw words uniformly, or as often as public text has them.  [default: uniform]",
+)
+@click.option(
+    "--reconstruction-width",
+    type=_whole,
+    default=0,
+    help="Hidden size of the reconstruction head.  [default: 96]",
+)
+@click.option(
+    "--reconstruction-weight",
+    type=click.FloatRange(0.0),
+    default=0.0,
+    help="Weight of its loss beside the task's.  [default: the cloud's]",
 )
 @click.option("--epochs", type=click.IntRange(0, 1000), default=0, help="[default: the cloud's]")
+@click.option("--batch-size", type=_whole, default=0, help="[default: the cloud's]")
+@click.option(
+    "--learning-rate", type=click.FloatRange(0.0), default=0.0, help="[default: the cloud's]"
+)
 @click.option(
     "--label-epsilon",
     type=float,
@@ -68,9 +140,21 @@ def command(
     level: str,
     mechanism: str,
     policy: str,
+    method: str,
+    rank: int,
+    virtual_tokens: int,
+    label_words: bool,
+    noise_aware: bool,
     reconstruction: bool,
     plain_tokens: int,
+    plain_sequences: int,
+    plain_vocabulary: int,
+    plain_sampling: str | None,
+    reconstruction_width: int,
+    reconstruction_weight: float,
     epochs: int,
+    batch_size: int,
+    learning_rate: float,
     label_epsilon: float,
     seed: int,
     watch: bool,
@@ -85,13 +169,27 @@ def command(
     settings = agent.CustomizationSettings(
         adapter=adapter,
         privacy=agent.PrivacyOptions(level=level, mechanism=mechanism, policy=policy),
+        method=training_settings.METHODS[method],
+        rank=rank,
+        virtual_tokens=virtual_tokens,
+        label_words=label_words,
+        noise_aware=noise_aware,
         reconstruction=reconstruction,
         plain_tokens=plain_tokens,
+        plain_sequences=plain_sequences,
+        plain_vocabulary=plain_vocabulary,
+        plain_sampling=_SAMPLING[plain_sampling] if plain_sampling else None,
+        reconstruction_width=reconstruction_width,
+        reconstruction_weight=reconstruction_weight,
         label_epsilon=label_epsilon,
         epochs=epochs,
+        batch_size=batch_size,
+        learning_rate=learning_rate,
         seed=seed,
         request_id=secrets.token_hex(16),
     )
+    training_settings.check_plain(settings)
+    training_settings.check(training_settings.of(settings, plain_tokens or int(reconstruction)))
     with remote(config) as running:
         examples = read_table(source)
         with progress_bar() as progress:
@@ -164,17 +262,16 @@ def _watch(
 ) -> agent.Customization:
     upload = progress.add_task("uploading", total=queued.examples, note="")
     train = progress.add_task("training", total=None, note="")
-    record, told = queued, ""
+    record, told = queued, None
     for record in _until_interrupted(running.watch(queued.id), quiet=quiet):
         progress.update(upload, completed=record.uploaded)
-        note = record.message
-        if record.held_out_accuracy:
-            note = f"held-out accuracy {record.held_out_accuracy:.1%}  {note}"
-        progress.update(train, completed=record.epoch, total=record.epochs or None, note=note)
-        sentence = _sentence(record)
-        if progress.disable and not quiet and sentence != told:
-            click.echo(sentence, err=True)
-            told = sentence
+        progress.update(
+            train, completed=record.epoch, total=record.epochs or None, note=_figures(record)
+        )
+        news = (record.state, record.uploaded, record.epoch, record.message)
+        if progress.disable and not quiet and news != told:
+            click.echo(_sentence(record), err=True)
+            told = news
     return record
 
 
@@ -188,6 +285,21 @@ def _until_interrupted(
             click.echo("no longer watching; it goes on (`sotto status`)", err=True)
 
 
+def _figures(record: agent.Customization) -> str:
+    """How training goes, as far as the cloud has told."""
+    figures = []
+    if record.epoch:
+        figures.append(f"loss {record.loss:.3f}")
+    if record.reconstruction_loss:
+        figures.append(f"reconstruction loss {record.reconstruction_loss:.3f}")
+    if record.held_out_accuracy:
+        figures.append(f"held-out accuracy {record.held_out_accuracy:.1%}")
+    if record.examples_per_second:
+        figures.append(f"{record.examples_per_second:.0f} examples/s")
+        figures.append(f"{record.seconds_left:.0f} s left")
+    return "  ".join([*figures, record.message] if record.message else figures)
+
+
 def _sentence(record: agent.Customization) -> str:
     name = f"{record.adapter} ({record.id[:8]})"
     waiting = f": {record.message}" if record.message else ""
@@ -195,7 +307,8 @@ def _sentence(record: agent.Customization) -> str:
         case agent.CUSTOMIZATION_STATE_UPLOADING:
             return f"{name}: {record.uploaded} of {record.examples} uploaded{waiting}"
         case agent.CUSTOMIZATION_STATE_TRAINING if record.epochs:
-            return f"{name}: epoch {record.epoch} of {record.epochs}{waiting}"
+            figures = _figures(record)
+            return f"{name}: epoch {record.epoch} of {record.epochs}  {figures}"
         case agent.CUSTOMIZATION_STATE_SUCCEEDED:
             return f"{name}: trained, held-out accuracy {record.held_out_accuracy:.1%}"
         case _:

@@ -1,0 +1,49 @@
+"""``sotto-cloud limit``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from sottovoce.cloud import quotas
+from sottovoce.cloud.cli.options import state_option
+from sottovoce.cloud.store import Store
+from sottovoce.edge.cli.common import Command, json_option, print_json
+from sottovoce.edge.errors import InvalidInput
+
+
+@click.command("limit", cls=Command)
+@click.argument("tenant")
+@click.argument("changes", metavar="[NAME=VALUE]...", nargs=-1)
+@state_option
+@json_option
+def command(tenant: str, changes: tuple[str, ...], state: Path, as_json: bool) -> None:
+    """Show or change the limits of TENANT.
+
+    NAME is one of examples, upload_bytes, training_seconds and unfinished_jobs; an
+    empty VALUE goes back to what `sotto-cloud serve` says for all. A running server
+    follows at once; a job in training keeps the time it was given.
+    """
+    wanted = [_parsed(change) for change in changes]
+    store = Store(state)
+    try:
+        for name, value in wanted:
+            quotas.change(store, tenant, name, value)
+        own = quotas.own(store, tenant)
+    finally:
+        store.close()
+    if as_json:
+        print_json({"tenant": tenant, "limits": own})
+        return
+    for name in quotas.CHANGEABLE:
+        click.echo(f"{name:<18} {own.get(name, 'as for all')}")
+
+
+def _parsed(change: str) -> tuple[str, int | None]:
+    name, found, value = change.partition("=")
+    if not found or not (value.isdecimal() or not value):
+        raise InvalidInput(
+            f"cannot read {change!r}", fix="write it like unfinished_jobs=50", subject="limit"
+        )
+    return name, int(value) if value else None

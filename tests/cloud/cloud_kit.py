@@ -90,8 +90,11 @@ def tiny_bert(folder: Path, seed: int = 0) -> Path:
     return folder
 
 
-def tiny_bundle(folder: Path, backbone_folder: Path, *, language: str = "en") -> Path:
-    """Writes a bundle whose word list is ``WORDS``; its levels are made up."""
+def tiny_bundle(
+    folder: Path, backbone_folder: Path, *, language: str = "en", counts: bool = False
+) -> Path:
+    """Writes a bundle whose word list is ``WORDS``; its levels are made up. ``counts`` adds how
+    often each word is met."""
     loaded = backbone.load(str(backbone_folder))
     random = np.random.default_rng(0)
     rows = random.normal(size=(len(WORDS), 4)).astype(np.float32)
@@ -101,7 +104,10 @@ def tiny_bundle(folder: Path, backbone_folder: Path, *, language: str = "en") ->
     np.save(folder / "tokens.npy", tokens)
     np.save(folder / "token_prior.npy", np.full(len(tokens), -np.log(len(tokens)), np.float32))
     np.save(folder / "members.npy", np.arange(len(WORDS), dtype=np.int32))
+    if counts:
+        np.save(folder / "class_counts.npy", random.integers(1, 99, len(WORDS)).astype(np.float32))
     (folder / "words.txt").write_text("".join(f"{word}\n" for word in WORDS))
+    (folder / "tokenizer.json").write_bytes((backbone_folder / "tokenizer.json").read_bytes())
     (folder / "large.bin").write_bytes(random.bytes(600_000))
     level = bundles.Level(30.0, 0.5, 0.5, 0.5, 0.5, 0.5)
     manifest = bundles.Manifest(
@@ -226,7 +232,8 @@ class Cloud:
 
     def work(self) -> None:
         """Trains all that is queued, in this thread."""
-        worker = Worker(self.settings.state, self.settings.backbone)
+        settings = self.settings
+        worker = Worker(settings.state, settings.backbone, bundles=settings.bundles)
         while worker.run_next():
             pass
         worker.jobs.store.close()

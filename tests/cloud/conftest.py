@@ -12,12 +12,25 @@ from pathlib import Path
 import pytest
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2Model, T5Config, T5Model
+from transformers import (
+    AutoTokenizer,
+    LlamaConfig,
+    LlamaForCausalLM,
+    MistralConfig,
+    MistralForCausalLM,
+    PreTrainedTokenizerFast,
+    Qwen2Config,
+    Qwen2Model,
+    T5Config,
+    T5Model,
+)
 
 from sottovoce.cloud import building, frequencies
 from sottovoce.cloud.frequencies import FrequencyTable
 from sottovoce.edge.bundle import Bundle
 from sottovoce.edge.tagger import OnnxTagger
+
+from .cloud_kit import tiny_bert
 
 ROOT = Path(__file__).parents[2]
 TEXT = (
@@ -113,6 +126,41 @@ def tiny_encoder_decoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     torch.manual_seed(0)
     config = T5Config(vocab_size=len(fast), d_model=40, d_ff=64, d_kv=10, num_layers=2, num_heads=4)
     return _save(T5Model(config), fast, tmp_path_factory.mktemp("backbones") / "tiny-t5")
+
+
+@pytest.fixture(scope="session")
+def tiny_causal(tiny_decoder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A Llama and a Mistral with random weights and output embeddings of their own."""
+    tokenizer = AutoTokenizer.from_pretrained(tiny_decoder)
+    sizes = {
+        "vocab_size": 640,
+        "hidden_size": 48,
+        "intermediate_size": 64,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "tie_word_embeddings": False,
+    }
+    folder = tmp_path_factory.mktemp("backbones")
+    torch.manual_seed(0)
+    return {
+        "llama": _save(LlamaForCausalLM(LlamaConfig(**sizes)), tokenizer, folder / "tiny-llama"),
+        "mistral": _save(
+            MistralForCausalLM(MistralConfig(**sizes)), tokenizer, folder / "tiny-mistral"
+        ),
+    }
+
+
+@pytest.fixture(scope="session")
+def families(
+    tiny_decoder: Path,
+    tiny_encoder_decoder: Path,
+    tiny_causal: dict[str, Path],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> dict[str, Path]:
+    """One tiny backbone of every family that is promised."""
+    bert = tiny_bert(tmp_path_factory.mktemp("backbones") / "tiny-bert")
+    return {"bert": bert, "qwen2": tiny_decoder, "t5": tiny_encoder_decoder, **tiny_causal}
 
 
 def _save(model: torch.nn.Module, tokenizer: PreTrainedTokenizerFast, folder: Path) -> Path:

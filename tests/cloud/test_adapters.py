@@ -12,7 +12,8 @@ from safetensors.torch import load_file
 
 from sottovoce.cloud import adapters, backbone
 from sottovoce.cloud.job import TrainingOptions
-from sottovoce.cloud.model import Lora, TextClassifier, targets
+from sottovoce.cloud.methods import Lora
+from sottovoce.cloud.model import TextClassifier, targets
 from sottovoce.cloud.train import Result, train
 from sottovoce.edge.errors import DataLoss, NotFound, SottovoceError
 
@@ -64,13 +65,13 @@ def test_a_model_peft_gives_nothing_for_is_refused(
     trained: Result, bert: str, tmp_path: Path
 ) -> None:
     loaded = backbone.load(bert)
-    model = TextClassifier(loaded.model, Lora(), 2)
+    model = TextClassifier(loaded, Lora(), 2)
     # Left with an adapter of another name, PEFT finds nothing under "default".
     model.encoder.add_adapter("other", peft.LoraConfig(target_modules=targets_of(model)))
     model.encoder.set_adapter("other")
     model.encoder.delete_adapter("default")
     with pytest.raises((SottovoceError, KeyError)):
-        adapters.save(tmp_path / "x", model, ("a", "b"), loaded, Lora(), {})
+        adapters.save(tmp_path / "x", model, ("a", "b"), loaded, {})
     assert not (tmp_path / "x").exists()
 
 
@@ -82,6 +83,7 @@ def targets_of(model: torch.nn.Module) -> list[str]:
 def test_load_gives_what_was_saved_or_says_it_is_damaged(trained: Result) -> None:
     adapter = adapters.load(trained.folder)
     assert adapter.labels == trained.labels
+    assert adapter.weight is not None
     assert torch.equal(adapter.weight, load_file(trained.folder / "head.safetensors")["weight"])
     for name in ("head.safetensors", "adapter_model.safetensors", "adapter.json"):
         file = trained.folder / name

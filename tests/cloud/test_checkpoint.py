@@ -9,7 +9,8 @@ import torch
 
 from sottovoce.cloud import backbone
 from sottovoce.cloud.checkpoint import Checkpoint
-from sottovoce.cloud.model import Lora, TextClassifier
+from sottovoce.cloud.methods import Lora
+from sottovoce.cloud.model import TextClassifier
 
 from .cloud_kit import tiny_bert
 
@@ -19,7 +20,7 @@ Run = tuple[TextClassifier, torch.optim.AdamW]
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
     """A model after two optimiser steps."""
-    model = TextClassifier(backbone.load(str(tiny_bert(tmp_path / "bert"))).model, Lora(), 2)
+    model = TextClassifier(backbone.load(str(tiny_bert(tmp_path / "bert"))), Lora(), 2)
     optimizer = torch.optim.AdamW(model.trained().values(), lr=0.1)
     for _ in range(2):
         sum(p.square().sum() + p.sum() for p in model.trained().values()).backward()  # type: ignore[union-attr]
@@ -33,7 +34,7 @@ def test_weights_moments_and_best_come_back(run: Run, tmp_path: Path) -> None:
     point.step = 17
     point.save(tmp_path / "c" / "last.safetensors", "me", model, optimizer)
 
-    other = TextClassifier(backbone.load(str(tmp_path / "bert")).model, Lora(), 2)
+    other = TextClassifier(backbone.load(str(tmp_path / "bert")), Lora(), 2)
     fresh = torch.optim.AdamW(other.trained().values(), lr=0.1)
     found = Checkpoint.load(tmp_path / "c" / "last.safetensors", "me")
     assert found is not None

@@ -9,10 +9,11 @@ import pytest
 import torch
 
 from sottovoce.cloud import backbone
-from sottovoce.cloud.data import Encoded, Example, check_labels, collate, encode, split
+from sottovoce.cloud.data import Dataset, Encoded, Example, check_labels, collate, encode, split
+from sottovoce.cloud.job import TrainingOptions
 from sottovoce.edge.errors import NotReady
 
-from .cloud_kit import tiny_bert
+from .cloud_kit import examples, tiny_bert
 
 
 @pytest.mark.parametrize(
@@ -82,13 +83,14 @@ def test_without_plain_tokens_only_special_tokens_are_outside_the_text(tmp_path:
 def test_collate_pads_and_marks() -> None:
     rows = [
         Encoded((5, 6, 7), (False, True, True), ((0, 40),)),
-        Encoded((8,), (False,)),
+        Encoded((8,), (False,), words=(9,)),
     ]
     batch = collate(rows, pad=1, vocabulary={40: 2})
 
     assert batch.ids.tolist() == [[5, 6, 7], [8, 1, 1]]
     assert batch.attention.tolist() == [[1, 1, 1], [1, 0, 0]]
     assert batch.plain.tolist() == [[2, -100, -100], [-100, -100, -100]]
+    assert batch.words.tolist() == [[-1, -1, -1], [9, -1, -1]]
     # A text without a known sub-token pools what there is, and never divides by 0.
     assert batch.text.tolist() == [[0, 1, 1], [1, 0, 0]]
     assert torch.equal(collate(rows, pad=1).plain, torch.full((2, 3), -100))
@@ -98,3 +100,23 @@ def test_a_text_longer_than_the_limit_is_cut(tmp_path: Path) -> None:
     tokenizer = backbone.load(str(tiny_bert(tmp_path / "bert"))).tokenizer
     (row,) = encode(tokenizer, ["tree " * 2_000])
     assert len(row.ids) == 256
+
+
+def test_a_data_set_holds_every_example_with_and_without_its_plain_tokens(tmp_path: Path) -> None:
+    tokenizer = backbone.load(str(tiny_bert(tmp_path / "bert"))).tokenizer
+    rows = examples(30, plain=4)
+    options = TrainingOptions(reconstruction=True, plain_tokens=4)
+    data = Dataset.of(rows, options, tokenizer)
+
+    assert [data.labels[i] for i in data.targets.tolist()] == [row.label for row in rows]
+    assert sorted(data.train + data.held) == list(range(30))
+    assert set(data.vocabulary) == {number for row in rows for number in row.plain_token_ids}
+    assert sorted(data.vocabulary.values()) == list(range(len(data.vocabulary)))
+    alone, fronted = data.batch([3, 4]), data.batch([3, 4], plain=True)
+    assert not (alone.plain >= 0).any()
+    assert (fronted.plain >= 0).sum(1).tolist() == [4, 4]
+    assert fronted.ids.shape[1] > alone.ids.shape[1]
+
+    off = Dataset.of(rows, TrainingOptions(), tokenizer)
+    assert off.vocabulary == {}
+    assert torch.equal(off.batch([3, 4], plain=True).ids, alone.ids)

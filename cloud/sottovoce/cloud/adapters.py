@@ -1,8 +1,10 @@
 """Adapters on disk: what a folder holds, how it gets there, how it is read back.
 
-    adapter_model.safetensors   the LoRA matrices, by PEFT's names
-    head.safetensors            weight (C, h) and bias (C,)
-    adapter.json                labels, backbone, bundle, release settings, versions
+    adapter_model.safetensors   the method's own parameters by PEFT's names; for full
+                                fine-tuning the backbone's weights by theirs
+    head.safetensors            weight (C, h) and bias (C,); not there where the words of
+                                the labels are scored with the backbone's own weights
+    adapter.json                method, labels, backbone, bundle, release settings, versions
 
 A tenant's adapter name is a symbolic link to the job that trained it, because a
 link can be swapped in one step and a folder cannot.
@@ -15,18 +17,19 @@ import json
 import os
 import shutil
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from peft import get_peft_model_state_dict
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from sottovoce.cloud.backbone import LoadedBackbone
-from sottovoce.cloud.model import Lora, TextClassifier
+from sottovoce.cloud.label_words import LabelWords
+from sottovoce.cloud.methods import Adapting, Lora, described, read
+from sottovoce.cloud.model import TextClassifier
 from sottovoce.edge.errors import DataLoss, NotFound, SottovoceError
 
 __all__ = [
@@ -42,20 +45,38 @@ __all__ = [
 ]
 
 FORMAT = "sottovoce.adapter.v1"
-_LORA, _HEAD, _FACTS = "adapter_model.safetensors", "head.safetensors", "adapter.json"
+_WEIGHTS, _HEAD, _FACTS = "adapter_model.safetensors", "head.safetensors", "adapter.json"
 
 
 @dataclass(frozen=True, slots=True)
 class Adapter:
-    """An adapter in memory: weight (C, h), bias (C,), LoRA by PEFT's names."""
+    """An adapter in memory.
+
+    Attributes:
+        labels: in the order of the outputs.
+        method: how it was trained; says what ``tensors`` are.
+        tensors: its own parameters, by the names `TextClassifier.adapter` gives.
+        weight: of the head, Float (C, h); None where ``words`` take its place.
+        bias: Float (C,), or None.
+        words: how labels' words are scored, or None.
+        backbone_sha256: of the backbone it was trained on.
+        origin: bundle, release and training settings.
+    """
 
     labels: tuple[str, ...]
-    lora: Lora
-    matrices: dict[str, Tensor]
-    weight: Tensor
-    bias: Tensor
+    method: Adapting
+    tensors: dict[str, Tensor]
+    weight: Tensor | None
+    bias: Tensor | None
+    words: LabelWords | None
     backbone_sha256: str
-    origin: dict[str, Any]
+    origin: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def bytes(self) -> int:
+        """Memory its tensors take."""
+        held = [*self.tensors.values(), self.weight, self.bias]
+        return sum(t.numel() * t.element_size() for t in held if t is not None)
 
 
 def fingerprint(labels: Sequence[str], *facts: Any) -> str:
@@ -68,25 +89,27 @@ def save(
     model: TextClassifier,
     labels: Sequence[str],
     backbone: LoadedBackbone,
-    lora: Lora,
     origin: dict[str, Any],
+    words: LabelWords | None = None,
 ) -> None:
-    """Writes LoRA and head to ``folder``, replacing one that is there; nothing
-    of the backbone, nothing of the reconstruction head.
+    """Writes the adapter to ``folder``, replacing one that is there: its own parameters and its
+    head, nothing else of the backbone and nothing of the reconstruction head.
 
     Raises:
         SottovoceError: PEFT gave other matrices than those that were trained.
     """
-    matrices = get_peft_model_state_dict(model.encoder)
-    trained = [n for n in model.trained() if n.startswith("encoder.")]
+    tensors = model.adapter()
+    trained = [n for n in model.trained() if n.partition(".")[0] in ("encoder", "virtual")]
     # PEFT has been seen to give {} for models it does not recognise.
-    if len(matrices) != len(trained) or not all("lora_" in name for name in matrices):
+    if len(tensors) != len(trained) or (
+        isinstance(model.method, Lora) and not all("lora_" in name for name in tensors)
+    ):
         raise SottovoceError("the adapter could not be taken out of the model")
     facts = {
         "format": FORMAT,
-        "method": "lora",
+        **described(model.method),
         "labels": list(labels),
-        "lora": asdict(lora),
+        "label_words": words.described() if words else None,
         "backbone": {"name": backbone.name, "sha256": backbone.sha256},
         "origin": origin,
         "versions": {name: version(name) for name in ("sottovoce-cloud", "torch", "peft")},
@@ -94,8 +117,9 @@ def save(
     temporary = folder.with_name(f".{folder.name}.{os.getpid()}")
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir(parents=True)
-    _write(temporary / _LORA, matrices)
-    _write(temporary / _HEAD, {"weight": model.head.weight, "bias": model.head.bias})
+    _write(temporary / _WEIGHTS, tensors)
+    if words is None:
+        _write(temporary / _HEAD, {"weight": model.head.weight, "bias": model.head.bias})
     (temporary / _FACTS).write_text(json.dumps(facts, indent=1, sort_keys=True) + "\n")
     for file in temporary.iterdir():
         with file.open("rb") as written:
@@ -116,13 +140,15 @@ def load(folder: Path) -> Adapter:
     """
     try:
         facts = json.loads((folder / _FACTS).read_bytes())
-        head = load_file(folder / _HEAD)
+        words = facts.get("label_words")
+        head = load_file(folder / _HEAD) if words is None else {}
         return Adapter(
             labels=tuple(facts["labels"]),
-            lora=Lora(**facts["lora"]),
-            matrices=load_file(folder / _LORA),
-            weight=head["weight"],
-            bias=head["bias"],
+            method=read(facts),
+            tensors=load_file(folder / _WEIGHTS),
+            weight=head["weight"] if words is None else None,
+            bias=head["bias"] if words is None else None,
+            words=LabelWords.read(words) if words is not None else None,
             backbone_sha256=facts["backbone"]["sha256"],
             origin=facts["origin"],
         )
@@ -185,4 +211,4 @@ def uninstall(state: Path, tenant: str, name: str, folder: Path) -> None:
     """Takes the name away if it still stands for ``folder``."""
     link = _link(state, tenant, name)
     if link.is_symlink() and link.resolve() == folder.resolve():
-        link.unlink()
+        link.unlink(missing_ok=True)  # worker and server may both be at it

@@ -19,7 +19,7 @@ import torch
 from huggingface_hub import snapshot_download
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 from numpy.typing import NDArray
-from transformers import AutoModel, AutoTokenizer
+from transformers import AutoModel, AutoTokenizer, BitsAndBytesConfig
 
 from sottovoce.edge.errors import InvalidInput, NotFound
 
@@ -40,12 +40,14 @@ class LoadedBackbone:
         sha256: of the weight files, see `load`.
         model: a `transformers` model without a head.
         tokenizer: its tokenizer, always one of the fast kind.
+        folder: where its files are on this machine; written nowhere.
     """
 
     name: str
     sha256: str
     model: Any
     tokenizer: Any
+    folder: Path
 
     @property
     def hidden_size(self) -> int:
@@ -90,8 +92,12 @@ def resolve(name: str) -> Path:
         ) from error
 
 
-def load(name: str = "default") -> LoadedBackbone:
+def load(name: str = "default", *, quantized: bool = False) -> LoadedBackbone:
     """Opens an encoder, decoder or encoder-decoder by name or path.
+
+    Args:
+        name: see `resolve`.
+        quantized: keep the weights in 4 bits (NF4), for QLoRA; needs a GPU and bitsandbytes.
 
     ``sha256`` covers the ``*.safetensors`` files in order of their names, each as name, length and
     bytes.
@@ -112,7 +118,10 @@ def load(name: str = "default") -> LoadedBackbone:
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
         model = AutoModel.from_pretrained(
-            folder, local_files_only=True, use_safetensors=True, dtype=torch.float32
+            folder,
+            local_files_only=True,
+            use_safetensors=True,
+            **(_four_bits() if quantized else {"dtype": torch.float32}),
         )
     except (OSError, ValueError, KeyError) as error:
         raise InvalidInput(
@@ -126,7 +135,7 @@ def load(name: str = "default") -> LoadedBackbone:
             fix="save its fast tokenizer beside the weights with save_pretrained(folder)",
             subject="backbone",
         )
-    return LoadedBackbone(public_name(name), _hash(weights), model.eval(), tokenizer)
+    return LoadedBackbone(public_name(name), _hash(weights), model.eval(), tokenizer, folder)
 
 
 def input_embeddings(backbone: LoadedBackbone) -> NDArray[np.float32]:
@@ -137,6 +146,17 @@ def input_embeddings(backbone: LoadedBackbone) -> NDArray[np.float32]:
     weight = backbone.model.get_input_embeddings().weight.detach()
     table: NDArray[np.float32] = weight[: len(backbone.tokenizer)].to(torch.float32).cpu().numpy()
     return table.copy()
+
+
+def _four_bits() -> dict[str, Any]:
+    """QLoRA's settings (Dettmers et al. 2023): NF4, scales quantised too, sums in bfloat16."""
+    settings = BitsAndBytesConfig(
+        load_in_4bit=True,
+        bnb_4bit_quant_type="nf4",
+        bnb_4bit_use_double_quant=True,
+        bnb_4bit_compute_dtype=torch.bfloat16,
+    )
+    return {"quantization_config": settings, "device_map": {"": 0}}
 
 
 def _hash(files: list[Path]) -> str:

@@ -1,24 +1,32 @@
-"""The model an adapter is: a frozen backbone, LoRA in its blocks, a linear head.
+"""The model in training: a backbone, what the method adds to it, a linear head.
 
 Backbones of every family (encoder, decoder, encoder-decoder) are driven the
-same way: hidden states of the text's sub-tokens, averaged.
+same way: hidden states of the text's sub-tokens, averaged. Where the words of
+the labels are scored, the average is over the one token that follows the text.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any
 
 import torch
-from peft import LoraConfig, get_peft_model
+from peft import (
+    LoraConfig,
+    get_peft_model,
+    get_peft_model_state_dict,
+    prepare_model_for_kbit_training,
+)
 from torch import Tensor, nn
 
+from sottovoce.cloud import virtual_tokens
+from sottovoce.cloud.backbone import LoadedBackbone
 from sottovoce.cloud.data import Batch
+from sottovoce.cloud.methods import Adapting, Full, Lora, Prefix, Prompt
+from sottovoce.cloud.noise_aware import NoiseTable
 from sottovoce.edge.errors import InvalidInput
 
 __all__ = [
-    "Lora",
     "ReconstructionHead",
     "TextClassifier",
     "adapt",
@@ -29,16 +37,6 @@ __all__ = [
 ]
 
 _BLOCK = re.compile(r"\.\d+\.")
-
-
-@dataclass(frozen=True, slots=True)
-class Lora:
-    """Rank and scale of the low-rank updates W + (alpha / rank) B A."""
-
-    rank: int = 8
-    alpha: int = 16
-    dropout: float = 0.05
-    feed_forward: bool = False
 
 
 def encoder_of(model: Any) -> Any:
@@ -104,16 +102,51 @@ class ReconstructionHead(nn.Module):
 
 
 class TextClassifier(nn.Module):
-    """Backbone with LoRA, linear head over ``labels`` classes, and during
-    training with plain tokens the reconstruction head over ``vocabulary`` words."""
+    """A backbone and what training adds to it.
 
-    def __init__(self, backbone: Any, lora: Lora, labels: int, vocabulary: int = 0) -> None:
+    Args:
+        backbone: freshly loaded; the method is built into its model, so it is spent.
+        method: what is trained besides the heads.
+        labels: number of classes.
+        vocabulary: plain tokens the reconstruction head can name; 0 for no head.
+        width: of the reconstruction head.
+        words: output embeddings of the labels' words, Float (labels, h): they take the place
+            of a trained head.
+        noise: how to read the words received, for the noise-aware input.
+    """
+
+    def __init__(
+        self,
+        backbone: LoadedBackbone,
+        method: Adapting,
+        labels: int,
+        *,
+        vocabulary: int = 0,
+        width: int = 96,
+        words: Tensor | None = None,
+        noise: NoiseTable | None = None,
+    ) -> None:
         super().__init__()
-        encoder = encoder_of(backbone)
+        encoder = encoder_of(backbone.model)
         hidden = encoder.config.hidden_size
-        self.encoder = adapt(encoder, lora_config(lora, targets(encoder, lora.feed_forward)))
-        self.head = nn.Linear(hidden, labels)
-        self.reconstruction = ReconstructionHead(hidden, vocabulary) if vocabulary else None
+        self.method = method
+        self.noise = noise
+        self.encoder = encoder.requires_grad_(isinstance(method, Full))
+        self.virtual: nn.Parameter | None = None
+        match method:
+            case Lora():
+                layers = targets(encoder, method.feed_forward)
+                if method.quantized:  # norms and embeddings in float32 (QLoRA)
+                    prepare_model_for_kbit_training(encoder, use_gradient_checkpointing=False)
+                self.encoder = adapt(encoder, lora_config(method, layers))
+            case Prompt():
+                self.virtual = nn.Parameter(virtual_tokens.draw_prompt(encoder, method.tokens))
+            case Prefix():
+                self.virtual = nn.Parameter(virtual_tokens.draw_prefix(encoder, method.tokens))
+        self.head = nn.Linear(hidden, labels, bias=words is None)
+        if words is not None:
+            self.head.weight = nn.Parameter(words, requires_grad=False)
+        self.reconstruction = ReconstructionHead(hidden, vocabulary, width) if vocabulary else None
 
     def forward(self, batch: Batch) -> tuple[Tensor, Tensor | None]:
         """Class logits (B, C), and (plain tokens, T) logits where there are any."""
@@ -125,9 +158,20 @@ class TextClassifier(nn.Module):
         return logits, self.reconstruction(hidden[plain])  # (plain tokens, T)
 
     def states(self, batch: Batch) -> Tensor:
-        """Last hidden states: (B, n, h)."""
-        found = self.encoder(input_ids=batch.ids, attention_mask=batch.attention)
-        return found.last_hidden_state  # type: ignore[no-any-return]
+        """Last hidden states: (B, n, h), in float32."""
+        inputs = batch.ids
+        if self.noise is not None:
+            embeddings = self.encoder.get_input_embeddings()(batch.ids)
+            inputs = self.noise.mix(embeddings, batch.words)
+        rows = [self.virtual] * len(batch.ids)
+        found = virtual_tokens.run(
+            self.encoder,
+            inputs,
+            batch.attention,
+            prompts=rows if isinstance(self.method, Prompt) else (),
+            prefixes=rows if isinstance(self.method, Prefix) else (),
+        )
+        return found.float()
 
     def train_adapter(self, on: bool) -> None:
         """Switches LoRA's dropout, and no other: the backbone's stays off."""
@@ -138,6 +182,15 @@ class TextClassifier(nn.Module):
     def trained(self) -> dict[str, Tensor]:
         """The parameters that training changes, by name."""
         return {name: p for name, p in self.named_parameters() if p.requires_grad}
+
+    def adapter(self) -> dict[str, Tensor]:
+        """The method's own parameters by the names their files use: PEFT's, or for full
+        fine-tuning the backbone's. Neither head is among them."""
+        if isinstance(self.method, Lora):
+            return get_peft_model_state_dict(self.encoder)  # type: ignore[no-any-return]
+        if self.virtual is not None:
+            return {"prompt_embeddings": self.virtual}
+        return dict(self.encoder.named_parameters())
 
     @torch.no_grad()
     def restore(self, state: dict[str, Tensor]) -> None:

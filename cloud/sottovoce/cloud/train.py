@@ -1,51 +1,57 @@
 """Trains one adapter, readable from top to bottom: data, model, loop, result.
 
-It knows no server, no database and no tenant: examples come in, a folder comes
-out, so the same function runs in a worker, on a laptop and in a test.
+It knows no server, no database and no tenant: examples come in, a folder comes out, so the same
+function runs in a worker, on a laptop and in a test.
 
 The design, in order:
 
-1. *Probe first, then tune.* The linear head starts as a logistic regression on
-   the frozen backbone's pooled states. A random head sends large gradients into
-   LoRA for its first epochs; a fitted one does not, and a few epochs are enough.
-2. *LoRA + head*, AdamW, linear warm-up and decay, batches of similar length.
-3. *Reconstruction* (RAPT v2, eq. 5-9), where the job has plain tokens: the loss
-   is task + weight * mean cross-entropy of naming the plain tokens. Predictions
-   are made for text alone, so only every other batch carries plain tokens; the
-   held-out part never does. It did not help where it was tried: .690 of 126 test
-   messages with it, .698 without (level balanced, short messages, 12 plain
-   tokens, 5 epochs, one seed), a difference within the noise.
+1. *Probe first, then tune.* The linear head starts as a logistic regression on the frozen
+   backbone's pooled states (see ``probe``). Words of labels need none.
+2. *The method + head* (see ``methods``), AdamW, linear warm-up and decay, batches of similar length
+   (see ``plan``), the frozen part in bfloat16 where that is fast (see ``precision``).
+3. *Reconstruction* (RAPT v2, eq. 5-9), where the job has plain tokens: `step` adds its loss. Forty
+   of them before a ten-word text cost four times the step, so they stand before every k-th batch
+   only, k as small as keeps their cost within ``reconstruction_cost``: before all of long texts.
+   Predictions are made for text alone. docs/training.md has what it gains.
 4. The weights kept are those with the best held-out accuracy, then loss.
 
-Everything random is a function of (seed, step), so a run that is stopped and
-resumed from its checkpoint gives the same weights as one that is not.
+Everything random is a function of (seed, step), so a run that is stopped and resumed from its
+checkpoint gives the same weights as one that is not.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812 - its customary name
 
 from sottovoce.cloud import adapters
+from sottovoce.cloud.adapters import fingerprint
 from sottovoce.cloud.backbone import LoadedBackbone
 from sottovoce.cloud.checkpoint import Checkpoint
-from sottovoce.cloud.data import Encoded, Example, check_labels, collate, encode, split
+from sottovoce.cloud.data import Batch, Dataset, Example
 from sottovoce.cloud.job import Progress, TrainingOptions
-from sottovoce.cloud.model import Lora, TextClassifier, pool
+from sottovoce.cloud.label_words import LabelWords
+from sottovoce.cloud.meter import Meter
+from sottovoce.cloud.methods import Adapting, Full, Lora, Prefix, Prompt, chosen
+from sottovoce.cloud.model import TextClassifier, pool
+from sottovoce.cloud.noise_aware import NoiseTable, WordPlaces
+from sottovoce.cloud.plan import Plan
+from sottovoce.cloud.precision import computing, fast_bfloat16, lighten
+from sottovoce.cloud.probe import probe
 from sottovoce.edge.errors import SottovoceError
 
-__all__ = ["Recipe", "Result", "Stopped", "train"]
+__all__ = ["Losses", "Recipe", "Result", "Stopped", "step", "train"]
+
+_ROWS: Final = 32
+"""Texts in a forward pass without gradients."""
 
 
 class Stopped(Exception):
@@ -64,15 +70,22 @@ class Recipe:
     epochs: int = 2
     least_steps: int = 50  # small jobs get more epochs
     batch_size: int = 16
-    learning_rate: float = 1e-3
+    learning_rates: Mapping[type[Adapting], float] = field(
+        default_factory=lambda: {Lora: 1e-3, Prompt: 1e-2, Prefix: 1e-2, Full: 5e-5}
+    )
     weight_decay: float = 0.01
     warmup: float = 0.06
     clip: float = 1.0
-    lora: Lora = field(default_factory=Lora)
     probe_penalty: float = 0.5
     reconstruction_weight: float = 0.1
-    reconstruction_every: int = 2
+    reconstruction_width: int = 96
+    reconstruction_cost: float = 0.45  # sub-tokens it may add, as a share of the texts'
+    bfloat16: bool = True  # on a CPU, where it is fast
     checkpoint_seconds: float = 20.0
+
+    def every(self, data: Dataset) -> int:
+        """Of how many batches one has plain tokens."""
+        return max(1, math.ceil(data.overhead / self.reconstruction_cost))
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,12 +100,22 @@ class Result:
     seconds: float
 
 
+@dataclass(frozen=True, slots=True)
+class Losses:
+    """Of one step: the task's, and the reconstruction's where there were plain tokens."""
+
+    task: float
+    reconstruction: float | None
+
+
 def train(
     examples: Sequence[Example],
     options: TrainingOptions,
     backbone: LoadedBackbone,
     folder: Path,
     *,
+    noise: NoiseTable | None = None,
+    places: WordPlaces | None = None,
     resume: Path | None = None,
     on_progress: Callable[[Progress], None] | None = None,
     should_stop: Callable[[], bool] | None = None,
@@ -104,8 +127,10 @@ def train(
     Args:
         examples: at least 8, of 2 labels or more, each label at least twice.
         options: the tenant's choices; zeros take ``recipe``'s.
-        backbone: a freshly loaded model; LoRA is built into it, so it is spent.
+        backbone: a freshly loaded model; the method is built into it, so it is spent.
         folder: made new; any there is replaced once training has succeeded.
+        noise: where ``options.noise_aware``: how to read the words received.
+        places: with ``noise``: which words those are.
         resume: checkpoint file; read if it fits this run, written as it goes on.
         on_progress: called after every step.
         should_stop: asked before every step.
@@ -113,185 +138,172 @@ def train(
         recipe: the trainer's own constants.
 
     Raises:
-        NotReady: the examples cannot train (see ``data.check_labels``).
+        NotReady: the examples cannot train (see `check_labels`).
+        InvalidInput: the backbone cannot do what the options ask (see ``LabelWords.of``).
         Stopped: ``should_stop`` said so.
         SottovoceError: the loss is no longer a number.
+        ValueError: ``noise`` or ``places`` is missing.
     """
     recipe = recipe or Recipe()
     started = time.monotonic()
-    labels = check_labels(Counter(e.label for e in examples))
-    index = {label: i for i, label in enumerate(labels)}
-    targets = torch.tensor([index[e.label] for e in examples])  # (N,)
-    train_rows, held_rows = split(targets.tolist(), options.seed)
+    if not options.noise_aware:
+        noise = places = None
+    elif noise is None or places is None:
+        raise ValueError("the noise-aware input needs a noise table and places of words")
 
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    tokenizer = backbone.tokenizer
-    pad = tokenizer.pad_token_id or 0
-    alone = encode(tokenizer, [e.text for e in examples])
-    fronted = encode(tokenizer, [e.text for e in examples], examples)
-    words = sorted({word for row in fronted for _, word in row.plain})
-    vocabulary = {word: i for i, word in enumerate(words)} if options.reconstruction else {}
+    label_words = None
+    if options.label_words:
+        label_words = LabelWords.of(backbone, sorted({e.label for e in examples}))
+    cue = label_words.cue if label_words else ()
+    data = Dataset.of(examples, options, backbone.tokenizer, cue, places)
+    plan = Plan(
+        data.train,
+        [len(row.ids) for row in data.alone],
+        size=options.batch_size or recipe.batch_size,
+        epochs=options.epochs,
+        least_epochs=recipe.epochs,
+        least_steps=recipe.least_steps,
+        seed=options.seed,
+        warmup=recipe.warmup,
+    )
 
     with torch.random.fork_rng():
         torch.manual_seed(options.seed)
-        model = TextClassifier(backbone.model, recipe.lora, len(labels), len(vocabulary))
-        # Dropout stays off in the frozen backbone (LoRA has its own): its
-        # pre-trained states are the best there are, and it is a third faster.
+        device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        model = TextClassifier(
+            backbone,
+            chosen(options),
+            len(data.labels),
+            vocabulary=len(data.vocabulary),
+            width=options.reconstruction_width or recipe.reconstruction_width,
+            words=label_words.weight(backbone) if label_words else None,
+            noise=noise.to(device) if noise else None,
+        )
+        # Dropout stays off in the backbone (LoRA has its own): its pre-trained
+        # states are the best there are, and it is a third faster.
         model.to(device).eval()
-        parameters = list(model.trained().values())
-        rate = options.learning_rate or recipe.learning_rate
-        optimizer = torch.optim.AdamW(parameters, lr=rate, weight_decay=recipe.weight_decay)
-        size = options.batch_size or recipe.batch_size
-        per_epoch = math.ceil(len(train_rows) / size)
-        epochs = options.epochs or max(recipe.epochs, math.ceil(recipe.least_steps / per_epoch))
-        steps = epochs * per_epoch
+        if device.type == "cpu" and recipe.bfloat16 and fast_bfloat16():
+            lighten(model.encoder)
+        optimizer = torch.optim.AdamW(model.trained().values(), weight_decay=recipe.weight_decay)
+        rate = options.learning_rate or recipe.learning_rates[type(model.method)]
+        weight = options.reconstruction_weight or recipe.reconstruction_weight
+        every = recipe.every(data)
 
-        def autocast() -> Any:
-            on_gpu = device.type == "cuda"
-            return torch.autocast("cuda", torch.bfloat16) if on_gpu else nullcontext()
-
-        def states(rows: Sequence[int]) -> Tensor:  # (len(rows), h), without gradients
-            kept = []
-            with torch.no_grad(), autocast():
-                for at in range(0, len(rows), 32):
-                    batch = collate([alone[i] for i in rows[at : at + 32]], pad).to(device)
-                    kept.append(pool(model.states(batch), batch.text).float().cpu())
-            return torch.cat(kept)
-
-        def score() -> tuple[float, float]:  # accuracy and loss on the held-out part
-            if not held_rows:
-                return 0.0, 0.0
-            with torch.no_grad():
-                logits = model.head(states(held_rows).to(device)).cpu()  # (held, C)
-            wanted = targets[held_rows]
-            loss = F.cross_entropy(logits, wanted).item()
-            return (logits.argmax(1) == wanted).float().mean().item(), loss
-
-        identity = adapters.fingerprint(labels, options, recipe, backbone.sha256, len(examples))
-        point = Checkpoint.load(resume, identity) if resume else None
+        run = fingerprint(data.labels, options, recipe, backbone.sha256, len(examples))
+        point = Checkpoint.load(resume, run) if resume else None
         if point is None:
-            weight, bias = probe(states(train_rows), targets[train_rows], recipe.probe_penalty)
-            model.restore({"head.weight": weight, "head.bias": bias})
-            point = Checkpoint.first(model.trained(), *score())
+            if label_words is None:
+                features = states(model, data, data.train)
+                found = probe(features, data.targets[data.train], recipe.probe_penalty)
+                model.restore({"head.weight": found[0], "head.bias": found[1]})
+            point = Checkpoint.first(model.trained(), *score(model, data))
         else:
             point.into(model, optimizer)
 
-        plan: list[list[int]] = []
-        saved = clock = time.monotonic()
-        first, seen, mean_loss, mean_rec = point.step, 0, math.nan, 0.0
-        while point.step < steps:
+        saved = time.monotonic()
+        meter = Meter(plan, point.step)
+        while point.step < plan.steps:
             if should_stop and should_stop():
                 if resume:
-                    point.save(resume, identity, model, optimizer)
+                    point.save(resume, run, model, optimizer)
                 raise Stopped
-            epoch, place = divmod(point.step, per_epoch)
-            with_plain = bool(vocabulary) and point.step % recipe.reconstruction_every == 0
-            if place == 0 or not plan:
-                plan = batches(train_rows, alone, size, options.seed, epoch)
-            rows = plan[place]
-            source = fronted if with_plain else alone
-            batch = collate([source[i] for i in rows], pad, vocabulary).to(device)
-            torch.manual_seed(mix(options.seed, point.step))
-            model.train_adapter(True)
-            with autocast():
-                logits, plain_logits = model(batch)  # (B, C), (plain tokens, T)
-                loss = F.cross_entropy(logits, targets[rows].to(device))
-                total = loss
-                if plain_logits is not None:  # a mean, so its weight holds for any length
-                    rec = F.cross_entropy(plain_logits, batch.plain[batch.plain >= 0])
-                    total = loss + recipe.reconstruction_weight * rec
-                    mean_rec = smooth(mean_rec or rec.item(), rec.item())
-            if not torch.isfinite(total):
-                raise SottovoceError(
-                    "training diverged", fix="use a smaller learning rate", subject="learning_rate"
-                )
-            optimizer.zero_grad(set_to_none=True)
-            total.backward()  # type: ignore[no-untyped-call]
-            torch.nn.utils.clip_grad_norm_(parameters, recipe.clip)
+            rows = plan.rows(point.step)
+            with_plain = options.reconstruction and point.step % every == 0
             for group in optimizer.param_groups:
-                group["lr"] = rate * schedule(point.step, steps, recipe.warmup)
-            optimizer.step()
-            model.train_adapter(False)
+                group["lr"] = rate * plan.rate(point.step)
+            torch.manual_seed(plan.seed(point.step))
+            losses = step(
+                model,
+                optimizer,
+                data.batch(rows, plain=with_plain).to(device),
+                data.targets[rows].to(device),
+                weight=weight,
+                clip=recipe.clip,
+            )
             point.step += 1
-            seen += len(rows)
-            mean_loss = smooth(loss.item() if math.isnan(mean_loss) else mean_loss, loss.item())
+            meter.add(len(rows), losses.task, losses.reconstruction)
 
-            ended = point.step % per_epoch == 0
+            ended = plan.ends_epoch(point.step)
             if ended:
-                point.keep_best(model.trained(), *score())
-            now = time.monotonic()
-            if resume and (ended or now - saved > recipe.checkpoint_seconds):
-                point.save(resume, identity, model, optimizer)
-                saved = now
+                point.keep_best(model.trained(), *score(model, data))
+            if resume and (ended or time.monotonic() - saved > recipe.checkpoint_seconds):
+                point.save(resume, run, model, optimizer)
+                saved = time.monotonic()
             if on_progress:
-                speed = seen / max(now - clock, 1e-9)
-                left = (steps - point.step) * (now - clock) / (point.step - first)
-                on_progress(
-                    Progress(
-                        epoch=epoch + 1,
-                        epochs=epochs,
-                        step=point.step,
-                        steps=steps,
-                        loss=mean_loss,
-                        reconstruction_loss=mean_rec,
-                        held_out_accuracy=point.accuracy,
-                        examples_per_second=speed,
-                        seconds_left=left,
-                    )
-                )
+                on_progress(meter.read(point.step, point.accuracy))
 
         model.restore(point.best)
-    adapters.save(folder, model, labels, backbone, recipe.lora, dict(origin or {}))
+    adapters.save(folder, model, data.labels, backbone, dict(origin or {}), label_words)
     taken = time.monotonic() - started
-    return Result(folder, labels, point.accuracy, len(held_rows), epochs, taken)
+    return Result(folder, data.labels, point.accuracy, len(data.held), plan.epochs, taken)
 
 
-def probe(features: Tensor, targets: Tensor, penalty: float) -> tuple[Tensor, Tensor]:
-    """Logistic regression: (N, h), (N,) -> weight (C, h), bias (C,)."""
-    centre, spread = features.mean(0), features.std(0) + 1e-6
-    scaled = (features - centre) / spread
-    weight = torch.zeros(int(targets.max()) + 1, features.shape[1], requires_grad=True)
-    bias = torch.zeros(weight.shape[0], requires_grad=True)
-    solver = torch.optim.LBFGS([weight, bias], max_iter=100, line_search_fn="strong_wolfe")
+def step(
+    model: TextClassifier,
+    optimizer: torch.optim.Optimizer,
+    batch: Batch,
+    targets: Tensor,
+    *,
+    weight: float = 0.0,
+    clip: float = 1.0,
+) -> Losses:
+    """One update of what is trained.
 
-    def closure() -> Tensor:
-        solver.zero_grad()
-        loss = F.cross_entropy(scaled @ weight.T + bias, targets)
-        loss = loss + penalty * weight.square().sum()
-        loss.backward()  # type: ignore[no-untyped-call]
-        return loss
+    The loss is L_task + ``weight`` * L_rec (RAPT v2, eq. 6, 8 and 9): the cross-entropy of the
+    labels, and that of naming the plain tokens where the batch has any. L_rec is a mean over plain
+    tokens, so its weight holds for any number of them.
 
-    solver.step(closure)  # type: ignore[no-untyped-call]
-    with torch.no_grad():
-        weight = weight / spread
-        return weight, bias - weight @ centre
+    Args:
+        model: with LoRA's dropout off, as it is left.
+        optimizer: of ``model.trained()``.
+        batch: B examples.
+        targets: their labels, Int (B,).
+        weight: of the reconstruction.
+        clip: most that the gradient's norm may be.
 
-
-def batches(
-    rows: Sequence[int], encoded: Sequence[Encoded], size: int, seed: int, epoch: int
-) -> list[list[int]]:
-    """The epoch's batches: shuffled, yet of similar length to save padding."""
-    random = np.random.default_rng([seed, 1, epoch])
-    order = [rows[i] for i in random.permutation(len(rows))]
-    pooled = size * 8
-    grouped = []
-    for at in range(0, len(order), pooled):
-        near = sorted(order[at : at + pooled], key=lambda i: len(encoded[i].ids))
-        grouped += [near[i : i + size] for i in range(0, len(near), size)]
-    return [grouped[i] for i in random.permutation(len(grouped))]
-
-
-def schedule(step: int, steps: int, warmup: float) -> float:
-    """Linear warm-up over a share of the steps, then linear decay towards 0."""
-    rise = max(1, round(warmup * steps))
-    return min((step + 1) / rise, (steps - step) / max(1, steps - rise))
-
-
-def mix(seed: int, step: int) -> int:
-    """One 64-bit seed a step."""
-    return int(np.random.SeedSequence([seed, 2, step]).generate_state(1, np.uint64)[0])
+    Raises:
+        SottovoceError: the loss is no longer a number.
+    """
+    model.train_adapter(True)
+    with computing(model.encoder):
+        logits, named = model(batch)  # (B, C), (plain tokens, T)
+        task = loss = F.cross_entropy(logits, targets)
+        reconstruction = None
+        if named is not None:
+            reconstruction = F.cross_entropy(named, batch.plain[batch.plain >= 0])
+            loss = task + weight * reconstruction
+    model.train_adapter(False)
+    if not torch.isfinite(loss):
+        raise SottovoceError(
+            "training diverged", fix="use a smaller learning rate", subject="learning_rate"
+        )
+    optimizer.zero_grad(set_to_none=True)
+    loss.backward()  # type: ignore[no-untyped-call]
+    torch.nn.utils.clip_grad_norm_(optimizer.param_groups[0]["params"], clip)
+    optimizer.step()
+    return Losses(task.item(), None if reconstruction is None else reconstruction.item())
 
 
-def smooth(mean: float, value: float) -> float:
-    """Exponential moving average over about 20 steps."""
-    return mean + 0.05 * (value - mean)
+@torch.no_grad()
+def states(model: TextClassifier, data: Dataset, rows: Sequence[int]) -> Tensor:
+    """What the head sees of the texts at ``rows``: Float (len(rows), h), on the CPU."""
+    device = next(model.parameters()).device
+    found = torch.empty(len(rows), model.head.in_features)
+    by_length = sorted(range(len(rows)), key=lambda at: len(data.alone[rows[at]].ids))
+    for start in range(0, len(rows), _ROWS):
+        places = by_length[start : start + _ROWS]
+        batch = data.batch([rows[at] for at in places]).to(device)
+        with computing(model.encoder):
+            found[places] = pool(model.states(batch), batch.text).float().cpu()
+    return found
+
+
+@torch.no_grad()
+def score(model: TextClassifier, data: Dataset) -> tuple[float, float]:
+    """Accuracy and loss on the part held out; zeros where there is none."""
+    if not data.held:
+        return 0.0, 0.0
+    features = states(model, data, data.held).to(model.head.weight.device)
+    logits, wanted = model.head(features).cpu(), data.targets[data.held]
+    loss = F.cross_entropy(logits, wanted).item()
+    return (logits.argmax(1) == wanted).float().mean().item(), loss

@@ -27,6 +27,7 @@ from sottovoce.cloud.building import vocabulary as vocabularies
 from sottovoce.cloud.building.folder import replacing
 from sottovoce.cloud.building.vocabulary import Vocabulary
 from sottovoce.cloud.language import Language
+from sottovoce.cloud.noise_aware import CLASS_COUNTS
 from sottovoce.cloud.running_text import common, weights_by_class
 from sottovoce.cloud.token_frequencies import token_log_prior
 from sottovoce.edge.bundle import ANY, MANIFEST, Backbone, Level, Manifest, StoredFile, WordClass
@@ -136,6 +137,8 @@ def build(
         members = np.concatenate([*words.classes.values()])
         np.save(folder / "members.npy", members)
         np.save(folder / "rows.npy", words.space[members])
+        met = _met(words)
+        np.save(folder / CLASS_COUNTS, np.concatenate([*met.values()]).astype(np.float32))
         (folder / "words.txt").write_text("\n".join((*vocabulary.words, "")), encoding="utf-8")
         _write_tokenizer(model.tokenizer, folder)
         if not spacy:
@@ -148,7 +151,7 @@ def build(
             for mechanism, (levels, _) in calibrated.items()
             for name, level in levels.items()
         }
-        stored = _write_indexes(words, etas, index, folder, run, tell)
+        stored = _write_indexes(words, met, etas, index, folder, run, tell)
         named = Backbone(model.name, model.sha256, model.hidden_size)
         tell("denoiser", 0, 1)
         embed = denoisers.add(models / "denoiser", folder, named)
@@ -222,8 +225,18 @@ def _calibrate(
     return found
 
 
+def _met(words: _Words) -> dict[str, NDArray[np.float64]]:
+    """How often the members of each class are met in it: Floats1d (members,) by class."""
+    counts, clitic = words.vocabulary.counts, words.vocabulary.clitic
+    met = weights_by_class(counts, clitic, None)
+    met |= weights_by_class(counts, clitic, word_classes.CLASS_TAGS)
+    none = np.zeros(len(counts))
+    return {name: met.get(name, none)[members] for name, members in words.classes.items()}
+
+
 def _write_indexes(
     words: _Words,
+    met: Mapping[str, NDArray[np.float64]],
     etas: Mapping[str, float],
     choice: indexes.Choice,
     folder: Path,
@@ -232,10 +245,6 @@ def _write_indexes(
 ) -> dict[str, WordClass]:
     """Classes of T2T are also searched by PCT2T, where a part of speech has too few words."""
     (folder / "indexes").mkdir()
-    met = weights_by_class(words.vocabulary.counts, words.vocabulary.clitic, None)
-    met |= weights_by_class(
-        words.vocabulary.counts, words.vocabulary.clitic, word_classes.CLASS_TAGS
-    )
     within_tag = {name: eta for name, eta in etas.items() if name.startswith(PCT2T.name)}
     ends = np.cumsum([len(members) for members in words.classes.values()]).tolist()
 
@@ -244,7 +253,7 @@ def _write_indexes(
         members = words.classes[name]
         return indexes.build(
             words.space[members],
-            met[name][members] if name in met else np.zeros(len(members)),
+            met[name],
             etas if name.startswith(ANY) else within_tag,
             folder,
             f"indexes/{name.replace(ANY, 'ANY').replace('+', '-')}.hnsw",

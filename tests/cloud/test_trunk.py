@@ -1,0 +1,69 @@
+"""A cut backbone computes what the whole one does, and only its tail can be adapted."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from sottovoce.cloud import backbone, virtual_tokens
+from sottovoce.cloud.data import Batch
+from sottovoce.cloud.methods import Adapting, Lora, Prefix
+from sottovoce.cloud.model import TextClassifier
+from sottovoce.cloud.trunk import cut
+from sottovoce.edge.errors import InvalidInput
+
+
+def texts() -> tuple[Tensor, Tensor]:
+    ids = torch.randint(5, 60, (3, 8), generator=torch.Generator().manual_seed(0))
+    return ids, (torch.arange(8) < torch.tensor([8, 3, 5])[:, None]).long()
+
+
+def test_trunk_and_tail_are_the_whole(families: dict[str, Path]) -> None:
+    ids, attention = texts()
+    whole = backbone.load(str(families["bert"]))
+    with torch.no_grad():
+        expected = virtual_tokens.run(whole.model, ids, attention)
+        trunk, tail = cut(backbone.load(str(families["bert"])), 1)
+        found = virtual_tokens.run(tail.model, trunk(ids, attention), attention)
+        torch.testing.assert_close(found[attention.bool()], expected[attention.bool()])
+        embedded = whole.model.get_input_embeddings()(ids)
+        found = virtual_tokens.run(tail.model, trunk(embedded, attention), attention)
+        torch.testing.assert_close(found[attention.bool()], expected[attention.bool()])
+        # Without padding the tail finds its trunk by itself.
+        alone = tail.model(input_ids=ids[:1]).last_hidden_state
+        torch.testing.assert_close(alone, expected[:1])
+
+
+@pytest.mark.parametrize("method", [Lora(), Prefix(tokens=3)])
+def test_only_the_tail_is_adapted(method: Adapting, families: dict[str, Path]) -> None:
+    ids, attention = texts()
+    trunk, tail = cut(backbone.load(str(families["bert"])), 1)
+    states = trunk(ids, attention)
+    model = TextClassifier(tail, method, 2)
+    trained = [name for name in model.trained() if not name.startswith("head")]
+    assert trained
+    assert not any(".layer.1." in name for name in trained)  # one block only
+    none = torch.full_like(ids, -100)
+    logits, _ = model(Batch(states, attention, attention.float(), none, -torch.ones_like(ids)))
+    logits.square().sum().backward()
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in model.trained().values())
+    assert not any(p.requires_grad for p in trunk.encoder.parameters())
+    assert trunk(ids, attention).equal(states)
+
+
+def test_copies_of_a_tail_share_the_trunk(families: dict[str, Path]) -> None:
+    trunk, tail = cut(backbone.load(str(families["bert"])), 1)
+    copy = replace(tail, model=deepcopy(tail.model))
+    assert copy.model.get_input_embeddings() is trunk.encoder.get_input_embeddings()
+    assert copy.model.encoder.layer[0] is not tail.model.encoder.layer[0]
+
+
+@pytest.mark.parametrize(("family", "blocks"), [("bert", 0), ("bert", 2), ("t5", 1), ("qwen2", 1)])
+def test_what_cannot_be_cut_is_refused(family: str, blocks: int, families: dict[str, Path]) -> None:
+    with pytest.raises(InvalidInput, match="cannot be cut"):
+        cut(backbone.load(str(families[family])), blocks)

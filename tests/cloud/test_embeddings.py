@@ -10,11 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
 from sottovoce.cloud import backbone
-from sottovoce.cloud.embeddings import TOKENS, Embeddings, Query, _chunks
+from sottovoce.cloud.embeddings import Embeddings, Query
 from sottovoce.cloud.encoding import Encoder
 from sottovoce.cloud.job import TrainingOptions
 from sottovoce.cloud.serving import Predictor
@@ -130,11 +128,3 @@ def test_more_tokens_than_positions_are_refused_at_once(bert: Path, tiny: Bundle
             embeddings.submit(one_more)
         assert caught.value.subject == "tokens"
         assert np.isfinite(embeddings.submit(most).result(30)).all()
-
-
-@given(st.lists(st.integers(1, 510), max_size=40))
-def test_a_forward_pass_is_bounded_and_nothing_is_left_out(lengths: list[int]) -> None:
-    chunks = _chunks(dict(enumerate(lengths)))
-    assert sorted(place for chunk in chunks for place in chunk) == list(range(len(lengths)))
-    for chunk in chunks:
-        assert len(chunk) * max(lengths[place] for place in chunk) <= TOKENS

@@ -36,9 +36,16 @@ def check_name(name: str, what: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one tenant may ask for. Sizes in bytes of UTF-8 unless said."""
+    """What one tenant may ask for. Sizes in bytes of UTF-8 unless said.
+
+    ``examples``, ``upload_bytes`` and ``training_seconds`` count for each job; the last one counts
+    time in the trainer, not in the queue. ``unfinished_jobs`` may wait or run at once; of those
+    that wait, the tenants take turns.
+    """
 
     examples: int = 200_000
+    upload_bytes: int = 256 * 1024 * 1024
+    training_seconds: int = 24 * 3600
     text: int = 64 * 1024
     label_characters: int = 256
     labels: int = 1_000
@@ -47,6 +54,9 @@ class Limits:
     message: int = 4 * 1024 * 1024
     epochs: int = 200
     batch_size: int = 256
+    rank: int = 256
+    virtual_tokens: int = 512
+    reconstruction_width: int = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +65,8 @@ class Settings:
 
     ``bundles`` are bundle folders, the first one the default; ``threads`` are
     CPU threads for predictions, ``training_threads`` those of the worker.
+    ``adapter_memory`` is bytes for adapters, ``precision`` of predictions "auto",
+    "float32" or "bfloat16", ``metrics`` HOST:PORT for Prometheus ("" for none).
     """
 
     state: Path
@@ -66,6 +78,9 @@ class Settings:
     insecure_plaintext: bool = False
     threads: int = max(1, (os.cpu_count() or 2) // 2)
     training_threads: int = os.cpu_count() or 1
+    adapter_memory: int = 1024 << 20
+    precision: str = "auto"
+    metrics: str = ""
     grace_seconds: float = 10.0
     limits: Limits = field(default_factory=Limits)
 

@@ -7,7 +7,7 @@ queries of all tenants together. Nothing is kept of a query once it is answered.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 
@@ -16,6 +16,7 @@ import torch
 from numpy.typing import NDArray
 
 from sottovoce.cloud.backbone import LoadedBackbone, input_embeddings
+from sottovoce.cloud.batching import passes
 from sottovoce.cloud.encoding import Encoder
 from sottovoce.cloud.posterior import PosteriorMean
 from sottovoce.cloud.serving import Predictor
@@ -24,13 +25,10 @@ from sottovoce.edge.errors import InvalidInput, NotReady
 from sottovoce.edge.noise import Floats2d
 from sottovoce.edge.vectors import unit_rows
 
-__all__ = ["PRIOR", "TOKENS", "Embeddings", "Query"]
+__all__ = ["PRIOR", "Embeddings", "Query"]
 
 PRIOR = "token_prior.npy"
 """File of a bundle: Floats1d (tokens,), log shares of running text."""
-
-TOKENS = 4_096
-"""Of one forward pass, padding included; bounds its memory whatever queries come together."""
 
 Floats1d = NDArray[np.float32]
 
@@ -62,8 +60,8 @@ class Embeddings:
         self._encoder = Encoder(loaded, predictor.device)
         self._posteriors: dict[str, PosteriorMean] = {}
 
-    def submit(self, query: Query) -> Future[Floats1d]:
-        """Queues one query; the answer is Floats1d (width,), of length 1.
+    def submit(self, query: Query, *, tenant: str = "") -> Future[Floats1d]:
+        """Queues one query of ``tenant``; the answer is Floats1d (width,), of length 1.
 
         Raises:
             InvalidInput: more tokens than the backbone takes.
@@ -77,10 +75,10 @@ class Embeddings:
                 fix="send a text in parts",
                 subject="tokens",
             )
-        return self._predictor.batcher.submit(self._answer, query)
+        cost = len(query.noisy)
+        return self._predictor.batcher.submit(self._answer, query, tenant=tenant, cost=cost)
 
-    def _answer(self, queries: Sequence[Query]) -> list[Floats1d | Exception]:
-        answers: list[Floats1d | Exception | None] = [None] * len(queries)
+    def _answer(self, queries: Sequence[Query]) -> Iterator[tuple[int, Floats1d | Exception]]:
         inputs: dict[int, torch.Tensor] = {}
         groups: dict[tuple[str, float], list[int]] = {}
         for place, query in enumerate(queries):
@@ -90,17 +88,16 @@ class Embeddings:
                 posterior = self._posterior(bundle_id)
                 means = posterior(np.concatenate([queries[p].noisy for p in places]), eta)
             except Exception as error:
-                for place in places:
-                    answers[place] = error
+                yield from ((place, error) for place in places)
                 continue
             rows = torch.split(means, [len(queries[p].noisy) for p in places])
             inputs |= zip(places, rows, strict=True)
-        with self._predictor.without_adapters():
-            for chunk in _chunks({place: len(rows) for place, rows in inputs.items()}):
-                found = self._encoder.encode([inputs[place] for place in chunk]).numpy()
-                for place, row in zip(chunk, found, strict=True):
-                    answers[place] = row
-        return [answer for answer in answers if answer is not None]
+        known = list(inputs)
+        shapes = [(0, 0, len(inputs[place])) for place in known]
+        for together in passes(shapes, self._predictor.tokens, self._predictor.overhead):
+            chunk = [known[i] for i in together]
+            found = self._encoder.encode([inputs[place] for place in chunk]).numpy()
+            yield from zip(chunk, found, strict=True)
 
     def _posterior(self, bundle_id: str) -> PosteriorMean:
         if bundle_id not in self._posteriors:
@@ -118,14 +115,3 @@ class Embeddings:
                 self._predictor.device,
             )
         return self._posteriors[bundle_id]
-
-
-def _chunks(lengths: Mapping[int, int]) -> list[list[int]]:
-    """Places by length, in groups that `TOKENS` suffices for."""
-    chunks: list[list[int]] = []
-    for place in sorted(lengths, key=lambda place: lengths[place]):
-        if chunks and (len(chunks[-1]) + 1) * lengths[place] <= TOKENS:
-            chunks[-1].append(place)
-        else:
-            chunks.append([place])
-    return chunks

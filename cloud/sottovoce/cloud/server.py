@@ -18,8 +18,9 @@ from sottovoce.cloud import backbone
 from sottovoce.cloud.config import Settings
 from sottovoce.cloud.embeddings import Embeddings
 from sottovoce.cloud.jobs import Jobs
+from sottovoce.cloud.metrics import CallCounter, JobsCollector, Metrics, expose
 from sottovoce.cloud.services.bundles import BundlesService
-from sottovoce.cloud.services.inference import InferenceService
+from sottovoce.cloud.services.inference import CALLS, InferenceService
 from sottovoce.cloud.services.training import TrainingService
 from sottovoce.cloud.serving import Predictor
 from sottovoce.cloud.store import Store
@@ -39,7 +40,9 @@ from sottovoce.v1 import (
 
 __all__ = ["Server", "WorkerProcess", "serve"]
 
-THREADS = 64  # a watched job and an open stream hold one each
+THREADS = CALLS + 64  # a watched job, a download and an open stream hold one each
+QUEUED_CALLS = 256  # beyond the threads, until one is free to answer or refuse them
+DTYPES = {"auto": None, "float32": torch.float32, "bfloat16": torch.bfloat16}
 RESTART_SECONDS = 1.0
 
 _log = logging.getLogger(__name__)
@@ -69,7 +72,9 @@ class WorkerProcess:
             "--state", str(settings.state),
             "--backbone", settings.backbone,
             "--threads", str(settings.training_threads),
+            "--training-seconds", str(settings.limits.training_seconds),
             "--parent", str(parent),
+            *(part for folder in settings.bundles for part in ("--bundle", str(folder))),
         ]  # fmt: skip
         self._grace = settings.grace_seconds
         self._ending = threading.Event()
@@ -120,19 +125,29 @@ class Server:
         self.jobs = Jobs(self.store, settings.limits)
         self.tenants = Tenants(self.store)
         self._grace = settings.grace_seconds
+        self.metrics = Metrics()
+        self.metrics.registry.register(JobsCollector(self.store))
         self._health = health.HealthServicer()
         self._server = grpc.server(
             ThreadPoolExecutor(THREADS, thread_name_prefix="rpc"),
-            interceptors=[ErrorInterceptor()],
+            interceptors=[CallCounter(self.metrics), ErrorInterceptor()],
             options=[
                 *_OPTIONS,
                 ("grpc.max_receive_message_length", settings.limits.message),
                 ("grpc.max_send_message_length", settings.limits.message),
             ],
-            maximum_concurrent_rpcs=THREADS,
+            maximum_concurrent_rpcs=THREADS + QUEUED_CALLS,
         )
         self.address = self._bind(settings)
-        self.predictor = Predictor(loaded)
+        self._stop_metrics = self._expose(settings)
+        self.predictor = Predictor(
+            loaded,
+            bundles=self.bundles,
+            noise_tables=settings.state / "noise",
+            memory=settings.adapter_memory,
+            dtype=DTYPES[settings.precision],
+            metrics=self.metrics,
+        )
         self.embeddings = Embeddings(loaded, self.bundles, self.predictor)
         bundles_pb2_grpc.add_BundlesServicer_to_server(  # type: ignore[no-untyped-call]
             BundlesService(self.bundles), self._server
@@ -174,6 +189,16 @@ class Server:
             return settings.listen
         return f"{settings.listen.rpartition(':')[0]}:{port}"
 
+    def _expose(self, settings: Settings) -> Callable[[], None]:
+        if not settings.metrics:
+            return lambda: None
+        try:
+            return expose(self.metrics, settings.metrics)
+        except ConfigError:
+            self._server.stop(None)
+            self.store.close()
+            raise
+
     def start(self) -> None:
         """Opens for business."""
         self._server.start()
@@ -185,6 +210,7 @@ class Server:
         self._health.enter_graceful_shutdown()
         self._server.stop(self._grace).wait()
         self.predictor.close()
+        self._stop_metrics()
         self.store.close()
 
 

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from sottovoce.cloud import server
 from sottovoce.cloud.cli import COMMANDS, main
-from sottovoce.cloud.job import TrainingOptions
+from sottovoce.cloud.config import Limits, Settings
+from sottovoce.cloud.job import Progress, TrainingOptions
 from sottovoce.cloud.jobs import Jobs
 from sottovoce.cloud.store import Store
 from sottovoce.cloud.tenants import Tenants
@@ -98,6 +100,81 @@ def test_jobs_are_listed_shown_cancelled_and_deleted(tmp_path: Path, job_id: str
     code, _, err = run("jobs", "show", job_id, *state)
     assert code == 4
     assert "no such job" in err
+
+
+def test_jobs_show_how_training_goes(tmp_path: Path, job_id: str) -> None:
+    store = Store(tmp_path)
+    progress = Progress(2, 8, 30, 120, 0.4321, 6.25, 0.875, 210.4, 12.6)
+    Jobs(store).report(job_id, progress, 33.3)
+    with store.write() as connection:
+        connection.execute("UPDATE jobs SET state = 'RUNNING'")
+    store.close()
+    state = ("--state", tmp_path)
+    shown = json.loads(run("jobs", "show", job_id, *state, "--json")[1])
+    expected = {
+        "method": "lora",
+        "epoch": 2,
+        "epochs": 8,
+        "step": 30,
+        "steps": 120,
+        "loss": 0.4321,
+        "reconstruction_loss": 6.25,
+        "held_out_accuracy": 0.875,
+        "examples_per_second": 210.4,
+        "seconds_left": 12.6,
+        "seconds_trained": 33.3,
+    }
+    assert {name: shown[name] for name in expected} == expected
+    said = run("jobs", "show", job_id, *state)[1]
+    assert "reconstruction loss 6.25" in said
+    listed = " ".join(run("jobs", "list", *state)[1].split())
+    for figure in ("epoch 2/8", "rec 6.25", "87.5%", "210/s"):
+        assert figure in listed
+
+
+def test_a_tenants_limits_are_shown_changed_and_taken_back(tmp_path: Path) -> None:
+    run("enroll", "acme", "--state", tmp_path)
+    limit = ("limit", "acme", "--state", tmp_path)
+    code, out, _ = run(*limit, "examples=500", "training_seconds=60", "--json")
+    assert code == 0
+    told = {"tenant": "acme", "limits": {"examples": 500, "training_seconds": 60}}
+    assert json.loads(out) == told
+    assert json.loads(run(*limit, "--json")[1]) == told
+    assert "as for all" in run(*limit)[1]
+    run(*limit, "examples=")
+    assert json.loads(run(*limit, "--json")[1])["limits"] == {"training_seconds": 60}
+    for wrong in ("examples", "examples=0", "examples=x", "colour=3"):
+        code, _, err = run(*limit, wrong)
+        assert code == 2
+        assert "fix:" in err
+    code, _, err = run("limit", "nobody", "--state", tmp_path)
+    assert code == 2
+    assert "enroll" in err
+
+
+def test_serve_takes_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[Settings] = []
+    monkeypatch.setattr(server, "serve", lambda settings, *_: started.append(settings))
+    options = ["--limit-examples", 5, "--limit-upload-bytes", 6, "--limit-training-seconds", 7]
+    run("serve", "--bundle", tmp_path, "--state", tmp_path, *options, "--limit-unfinished-jobs", 8)
+    run("serve", "--bundle", tmp_path, "--state", tmp_path)
+    assert started[0].limits == Limits(
+        examples=5, upload_bytes=6, training_seconds=7, unfinished_jobs=8
+    )
+    assert started[1].limits == Limits()
+
+
+def test_serve_takes_what_predictions_may_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[Settings] = []
+    monkeypatch.setattr(server, "serve", lambda settings, *_: started.append(settings))
+    common = ("serve", "--bundle", tmp_path, "--state", tmp_path)
+    options = ("--adapter-memory", 3, "--precision", "bfloat16", "--metrics", "127.0.0.1:9464")
+    run(*common, *options)
+    run(*common)
+    chosen = [(s.adapter_memory, s.precision, s.metrics) for s in started]
+    assert chosen == [(3 << 20, "bfloat16", "127.0.0.1:9464"), (1 << 30, "auto", "")]
 
 
 def test_serve_refuses_plaintext_in_public_and_a_missing_bundle(tmp_path: Path) -> None:

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import cast
 
 import grpc
 import pytest
+from google.rpc import error_details_pb2
+from grpc_status import rpc_status
 
+from sottovoce.cloud import adapters
 from sottovoce.cloud.config import Limits, Settings
-from sottovoce.cloud.services.inference import WINDOW, InferenceService
+from sottovoce.cloud.methods import Lora
+from sottovoce.cloud.services.inference import CALLS_PER_TENANT, WINDOW, InferenceService
 from sottovoce.edge import errors
 from sottovoce.edge.rpc import from_rpc_error
 from sottovoce.v1 import inference_pb2 as wire
 
 from ..cloud_kit import Caller, Cloud, cloud, examples, tiny_bert, tiny_bundle
+from ..serving_kit import make
 
 TEXTS = [row.text for row in examples(200, seed=5)]
 
@@ -178,3 +185,115 @@ def test_another_tenants_adapter_does_not_exist(running: Cloud, acme: Caller) ->
         with pytest.raises(grpc.RpcError) as caught:
             next(thief.inference.PredictStream(iter([asked]), metadata=thief.metadata))
         assert caught.value.code() == grpc.StatusCode.UNAUTHENTICATED
+
+
+def test_two_tenants_with_one_adapter_name_never_meet(running: Cloud) -> None:
+    names = ("first", "second")
+    state = running.settings.state
+    expected: list[list[float]] = []
+    for seed, tenant in enumerate(names):
+        one = make(
+            Path(running.settings.backbone),
+            state / "jobs" / f"made-{tenant}" / "adapter",
+            Lora(),
+            seed=seed,
+            bundle_id=running.bundle_id,
+        )
+        adapters.install(state, tenant, "topics", one.folder)
+        expected.append(one.logits(TEXTS[0]).softmax(-1).sort(descending=True).values.tolist())
+    assert expected[0] != pytest.approx(expected[1], abs=1e-2)
+    wrong: list[str] = []
+
+    def ask(number: int, caller: Caller) -> None:
+        asked = [wire.InferencePredictStreamRequest(request=request(running))] * 60
+        for answer in caller.inference.PredictStream(iter(asked), metadata=caller.metadata):
+            found = [score.probability for score in answer.response.scores]
+            if found != pytest.approx(expected[number], abs=1e-4):
+                wrong.append(names[number])
+
+    with running.caller(names[0]) as first, running.caller(names[1]) as second:
+        threads = [
+            threading.Thread(target=ask, args=pair) for pair in ((0, first), (1, second)) * 2
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+    assert not wrong
+
+
+def test_too_many_calls_of_a_tenant_are_told_when_to_come_back(
+    running: Cloud, acme: Caller
+) -> None:
+    done = threading.Event()
+
+    def ask() -> Iterator[wire.InferencePredictStreamRequest]:
+        yield wire.InferencePredictStreamRequest(request=request(running))
+        done.wait(60)
+
+    streams = [
+        acme.inference.PredictStream(ask(), metadata=acme.metadata) for _ in range(CALLS_PER_TENANT)
+    ]
+    for stream in streams:
+        next(stream)
+    with pytest.raises(grpc.RpcError) as caught:
+        acme.inference.Predict(request(running), metadata=acme.metadata)
+    told_to_come_back(caught.value)
+    with running.caller("patient") as other:  # who has open calls of its own
+        assert isinstance(refused(other, request(running)), errors.NotFound)
+    done.set()
+    for stream in streams:
+        assert not list(stream)
+    assert predict(acme, request(running))
+
+
+def test_a_full_queue_is_refused_and_what_was_asked_is_answered(
+    running: Cloud, acme: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batcher = running.server.predictor.batcher
+    monkeypatch.setattr(batcher, "_patience", 0.2)
+    monkeypatch.setattr(batcher, "_per_tenant", 5)
+    entered, gate = threading.Event(), threading.Event()
+
+    def hold(batch: Sequence[None]) -> Iterable[tuple[int, None]]:
+        entered.set()
+        assert gate.wait(60)
+        return enumerate(batch)
+
+    held = batcher.submit(hold, None, tenant="other")
+    assert entered.wait(10)
+    asked = [wire.InferencePredictStreamRequest(request=request(running))] * 20
+    stream = acme.inference.PredictStream(iter(asked), metadata=acme.metadata)
+    threading.Timer(2, gate.set).start()
+    assert [len(next(stream).response.scores) for _ in range(5)] == [3] * 5
+    with pytest.raises(grpc.RpcError) as caught:
+        next(stream)
+    told_to_come_back(caught.value)
+    held.result(10)
+    assert predict(acme, request(running))
+
+
+def told_to_come_back(error: grpc.RpcError) -> None:
+    """RESOURCE_EXHAUSTED, with the seconds to wait."""
+    assert cast(grpc.Call, error).code() == grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert isinstance(from_rpc_error(error, peer="cloud"), errors.Overloaded)
+    status = rpc_status.from_call(cast(grpc.Call, error))
+    assert status is not None
+    retry = error_details_pb2.RetryInfo()
+    assert any(detail.Unpack(retry) for detail in status.details)
+    assert retry.retry_delay.seconds > 0
+
+
+def test_a_deleted_adapter_is_not_answered_from_memory(running: Cloud) -> None:
+    state = running.settings.state
+    with running.caller("leaving") as leaving:
+        one = make(
+            Path(running.settings.backbone),
+            state / "jobs" / "made-leaving" / "adapter",
+            Lora(),
+            bundle_id=running.bundle_id,
+        )
+        adapters.install(state, "leaving", "topics", one.folder)
+        assert predict(leaving, request(running))
+        shutil.rmtree(one.folder)  # with the name still there, as half-way through a deletion
+        assert isinstance(refused(leaving, request(running)), errors.NotFound)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
+from contextlib import closing
 
 import grpc
 import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.cloud import adapters
+from sottovoce.cloud.admission import Admission
 from sottovoce.cloud.config import Limits, check_name
 from sottovoce.cloud.embeddings import Embeddings, Query
 from sottovoce.cloud.serving import Predictor, Scores
@@ -22,9 +24,10 @@ from sottovoce.edge.token_noise import TokenEmbedding, unpack
 from sottovoce.v1 import inference_pb2 as wire
 from sottovoce.v1 import inference_pb2_grpc
 
-__all__ = ["WINDOW", "InferenceService"]
+__all__ = ["CALLS", "CALLS_PER_TENANT", "WINDOW", "InferenceService"]
 
 WINDOW = 64  # requests of one stream in flight; more wait on the wire
+CALLS, CALLS_PER_TENANT = 128, 32  # open at once; each holds a thread
 
 LONGEST_ID = 128
 
@@ -47,6 +50,7 @@ class InferenceService(inference_pb2_grpc.InferenceServicer):
         self._predictor = predictor
         self._embeddings = embeddings
         self._limits = limits
+        self._admission = Admission(calls=CALLS, per_tenant=CALLS_PER_TENANT)
 
     def _submit(self, tenant: str, request: wire.InferencePredictRequest) -> Future[Scores]:
         check_name(request.adapter, "adapter")
@@ -58,21 +62,15 @@ class InferenceService(inference_pb2_grpc.InferenceServicer):
                 subject="released_text",
             )
         folder = adapters.locate(self._state, tenant, request.adapter)
-        trained_on = adapters.bundle_of(folder)
-        if request.bundle_id != trained_on:
-            raise BundleMismatch(
-                f"the adapter was trained on bundle {trained_on}, not on the text's",
-                fix="customise again with the bundle the device holds now",
-                subject="bundle_id",
-            )
-        return self._predictor.submit(folder, text)
+        return self._predictor.submit(folder, text, tenant=tenant, bundle_id=request.bundle_id)
 
     def Predict(  # noqa: N802 - the wire's names
         self, request: wire.InferencePredictRequest, context: grpc.ServicerContext
     ) -> wire.InferencePredictResponse:
         """All labels with their probabilities."""
         tenant = self._tenants.authenticate(context.invocation_metadata())
-        return _response(self._submit(tenant, request).result())
+        with self._admission.admitted(tenant):
+            return _response(self._submit(tenant, request).result())
 
     def PredictStream(  # noqa: N802
         self,
@@ -87,17 +85,20 @@ class InferenceService(inference_pb2_grpc.InferenceServicer):
             window=WINDOW,
             active=context.is_active,
         )
-        for message, scores in answered:
-            yield wire.InferencePredictStreamResponse(
-                request_id=message.request_id, response=_response(scores)
-            )
+        with self._admission.admitted(tenant), closing(answered):
+            for message, scores in answered:
+                yield wire.InferencePredictStreamResponse(
+                    request_id=message.request_id, response=_response(scores)
+                )
 
     def Encode(  # noqa: N802
         self, request: wire.EncodeRequest, context: grpc.ServicerContext
     ) -> wire.EncodeResponse:
         """The sentence embedding of noisy token vectors."""
-        self._tenants.authenticate(context.invocation_metadata())
-        return _encoded(request, self._embeddings.submit(self._query(request)).result())
+        tenant = self._tenants.authenticate(context.invocation_metadata())
+        with self._admission.admitted(tenant):
+            answer = self._embeddings.submit(self._query(request), tenant=tenant)
+            return _encoded(request, answer.result())
 
     def EncodeStream(  # noqa: N802
         self,
@@ -105,15 +106,15 @@ class InferenceService(inference_pb2_grpc.InferenceServicer):
         context: grpc.ServicerContext,
     ) -> Iterator[wire.EncodeStreamResponse]:
         """The same for a stream, in its order."""
-        self._tenants.authenticate(context.invocation_metadata())
-        answered = ordered(
-            request_iterator,
-            lambda message: self._embeddings.submit(self._query(message.request)).result,
-            window=WINDOW,
-            active=context.is_active,
-        )
-        for message, embedding in answered:
-            yield wire.EncodeStreamResponse(response=_encoded(message.request, embedding))
+        tenant = self._tenants.authenticate(context.invocation_metadata())
+
+        def begin(message: wire.EncodeStreamRequest) -> Callable[[], NDArray[np.float32]]:
+            return self._embeddings.submit(self._query(message.request), tenant=tenant).result
+
+        answered = ordered(request_iterator, begin, window=WINDOW, active=context.is_active)
+        with self._admission.admitted(tenant), closing(answered):
+            for message, embedding in answered:
+                yield wire.EncodeStreamResponse(response=_encoded(message.request, embedding))
 
     def _query(self, request: wire.EncodeRequest) -> Query:
         """The request as numbers, or what is wrong with it. Nothing in it is trusted."""

@@ -9,7 +9,7 @@ PROTOS := $(wildcard protos/sottovoce/v1/*.proto)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install bundle demo test check-arm64 lint bench protos clean
+.PHONY: help install bundle demo test check-arm64 lint bench report protos clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -55,6 +55,9 @@ lint: install  ## ruff and mypy --strict
 bench: bundle  ## Measure the device: time, stage by stage, and memory
 	$(BIN)/python -m bench.edge_latency
 	$(BIN)/python -m bench.edge_memory
+
+report: bundle  ## Write the privacy lab's page: what attackers recover, what protection costs
+	$(BIN)/python -m bench.report
 
 protos: install  ## Regenerate the gRPC stubs from the .proto files
 	cd protos && ../$(BIN)/python -m grpc_tools.protoc -I . --python_out=. --pyi_out=. --grpc_python_out=. $(PROTOS:protos/%=%)

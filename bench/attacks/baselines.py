@@ -219,22 +219,26 @@ class CusText(_Baseline):
     epsilon: float = field(default=0.0, init=False)
     _sets: Ints = field(default_factory=lambda: np.zeros((0, 0), np.int32), init=False, repr=False)
     _place: Ints = field(default_factory=lambda: np.zeros(0, np.int32), init=False, repr=False)
+    _log_table: Floats = field(
+        default_factory=lambda: np.zeros((0, 0), np.float32), init=False, repr=False
+    )
 
     def __post_init__(self) -> None:
         rows = self.rows
-        free = np.random.default_rng(0).permutation(len(rows)).astype(np.int32)
-        sets = []
-        while len(free) >= self.size:
-            scores = rows[free] @ rows[free[0]] - np.square(rows[free]).sum(axis=1) / 2
-            scores[0] = np.inf
-            nearest = np.argpartition(-scores, self.size - 1)[: self.size]
-            sets.append(free[nearest])
-            free = np.delete(free, nearest)
+        halves = np.square(rows).sum(axis=1) / 2
+        taken, sets = np.zeros(len(rows), np.bool_), []
+        for first in np.random.default_rng(0).permutation(len(rows)).tolist():
+            if taken[first] or len(rows) - taken.sum() < self.size:
+                continue
+            scores = np.where(taken, -np.inf, rows @ rows[first] - halves)
+            scores[first] = np.inf
+            sets.append(np.argpartition(-scores, self.size - 1)[: self.size].astype(np.int32))
+            taken[sets[-1]] = True
         place = np.empty(len(rows), np.int32)
         for number, members in enumerate(sets):
             place[members] = number
         # The few that are left over join the last set as inputs.
-        place[free] = len(sets) - 1
+        place[~taken] = len(sets) - 1
         self._sets = np.stack(sets)
         self._place = place
         ids, _ = self._sample()
@@ -245,6 +249,8 @@ class CusText(_Baseline):
             return float(shares[self._sets[place[ids]] == ids[:, None]].sum() / len(ids))
 
         self.epsilon = _solve(kept, self.kept, 0.01, 200.0)
+        every = np.array_split(np.arange(len(rows), dtype=np.int32), 1 + len(rows) // _ROWS)
+        self._log_table = np.concatenate([self._log_shares(some) for some in every])
 
     @property
     def rows(self) -> Floats:
@@ -253,7 +259,7 @@ class CusText(_Baseline):
 
     def send(self, ids: Ints, group: Ints, random: Generator) -> Ints:
         """Draws from each word's set."""
-        ends = np.cumsum(np.exp(self._log_shares(ids)), axis=1)
+        ends = np.cumsum(np.exp(self._log_table[ids]), axis=1)
         drawn = random.random((len(ids), 1))
         chosen = np.minimum((ends < drawn).sum(axis=1), self.size - 1)
         found: Ints = self._sets[self._place[ids], chosen]
@@ -262,12 +268,17 @@ class CusText(_Baseline):
     def evidence(self, seen: Floats | Ints, suspects: Suspects) -> Floats:
         """log P(y | x)."""
         scores = np.full((len(seen), len(suspects.ids)), _IMPOSSIBLE, np.float32)
-        log_shares, sets = self._log_shares(suspects.ids), self._place[suspects.ids]
+        sets = self._place[suspects.ids]
+        order = np.argsort(sets, kind="stable")
+        wanted = self._place[np.asarray(seen)]
+        starts, ends = (np.searchsorted(sets[order], wanted, side) for side in ("left", "right"))
         for row, word in enumerate(np.asarray(seen).tolist()):
-            same = np.flatnonzero(sets == self._place[word])
+            same = order[starts[row] : ends[row]]
             where = self._sets[sets[same]] == word
             scores[row, same] = np.where(
-                where.any(axis=1), (log_shares[same] * where).sum(axis=1), _IMPOSSIBLE
+                where.any(axis=1),
+                (self._log_table[suspects.ids[same]] * where).sum(axis=1),
+                _IMPOSSIBLE,
             )
         return scores
 

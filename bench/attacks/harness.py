@@ -16,31 +16,44 @@ from typing import Any, Final
 import numpy as np
 
 from bench.attacks import tokens
-from bench.attacks.attack import OPEN, Attack, Channel, Releases, TextChannel
+from bench.attacks.attack import OPEN, Attack, Channel, Floats, Releases, TextChannel
 from bench.attacks.averaging import Averaging, afresh, remembered
 from bench.attacks.baselines import CusText, FullWidth, SanText, Scrubbed, eta_of_success
 from bench.attacks.bigram import Bigrams, numbered, public_sequences
 from bench.attacks.channels import CLEAR, Noised, Public, Words
 from bench.attacks.entities import EntityTagger
+from bench.attacks.frontier import Point
 from bench.attacks.inversion import ContextMap, Map, Nearest, Rescaled
 from bench.attacks.measures import (
     Judged,
+    Tally,
     deniability,
     geometry,
     hub_share,
     information,
+    interval,
     scores,
 )
 from bench.attacks.networks import Autoencoder, Mlp
 from bench.attacks.text import Text, read_treebank
-from bench.attacks.utility import Sentiment
+from bench.attacks.utility import TRIALS, Embed, Meaning, Sentiment
 from sottovoce.cloud import backbone as backbones
 from sottovoce.edge.bundle import class_name
 from sottovoce.edge.mechanisms import PCT2T, T2T
 from sottovoce.edge.release import Setting
 from sottovoce.edge.tagger import UPOS
 
-__all__ = ["FULL", "QUICK", "TAGS", "Budget", "Harness", "Row"]
+__all__ = [
+    "FULL",
+    "MECHANISMS",
+    "QUICK",
+    "TAGS",
+    "Budget",
+    "Found",
+    "Harness",
+    "Progress",
+    "Row",
+]
 
 Row = dict[str, Any]
 Progress = Callable[[str], None]
@@ -62,7 +75,8 @@ class Budget:
         words: of public text the bigrams are counted in.
         steps: batches a network is trained for.
         repeated: sentences that are released again and again, and how often.
-        reviews: phrases the sentiment classifier is trained on.
+        reviews: phrases the sentiment classifier is trained on, how often it is, and phrases it is
+            judged on at most.
         posts: train and test posts of attribute inference.
         messages: labelled messages of the NER attack.
     """
@@ -71,13 +85,24 @@ class Budget:
     words: int
     steps: int
     repeated: tuple[int, int]
-    reviews: int
+    reviews: tuple[int, int, int]
     posts: tuple[int, int]
     messages: int
 
 
-QUICK: Final = Budget(250, 2_500_000, 400, (30, 32), 2_000, (3_000, 1_500), 3_400)
-FULL: Final = Budget(900, 6_000_000, 2_000, (100, 64), 8_000, (12_000, 4_400), 3_400)
+QUICK: Final = Budget(250, 2_500_000, 400, (30, 32), (2_000, TRIALS, 2_000), (3_000, 1_500), 3_400)
+FULL: Final = Budget(
+    900, 6_000_000, 2_000, (100, 64), (8_000, TRIALS, 2_000), (12_000, 4_400), 3_400
+)
+
+
+@dataclass(frozen=True)
+class Found:
+    """Rows of every attack, the tallies of the one that recovers most, and what was attacked."""
+
+    rows: list[Row]
+    tallies: dict[str, Tally]
+    releases: Releases
 
 
 class Harness:
@@ -91,7 +116,7 @@ class Harness:
     """
 
     def __init__(self, public: Public, data: Path, budget: Budget, tell: Progress) -> None:
-        self.public, self.data, self.budget, self._tell = public, data, budget, tell
+        self.public, self.data, self.budget, self.tell = public, data, budget, tell
         clitics, lexicon = public.bundle.manifest.clitics, public.lexicon
         banks = (data / "ud_gum" / "dev.conllu.gz", data / "ud_ewt" / "dev.conllu.gz")
         self.private, self.known = (
@@ -107,6 +132,17 @@ class Harness:
         sequences = public_sequences(self.data, self.budget.words)
         text = numbered(sequences, lexicon, self.public.bundle.manifest.clitics)
         return Bigrams.of(text, len(lexicon))
+
+    @cached_property
+    def sentiment(self) -> Sentiment | None:
+        """Of reviews, where the data folder has them."""
+        folder, (n, _, most) = self.data / "sst2", self.budget.reviews
+        return Sentiment.read(folder, self.public, n, most) if folder.is_dir() else None
+
+    @cached_property
+    def meaning(self) -> Meaning:
+        """Of the private text."""
+        return Meaning(self.public, self.private)
 
     @cached_property
     def levels(self) -> list[str]:
@@ -126,16 +162,16 @@ class Harness:
         steps = times * self.budget.steps
         return [Mlp(channel, steps), Autoencoder(channel, steps)]
 
-    def on_words(self, channel: TextChannel, networks: int = 1) -> tuple[list[Row], Releases]:
-        """Rows of one mechanism at one level, and the releases that were attacked; without the
-        black boxes where ``networks`` is 0."""
-        self._tell(f"{channel.mechanism} {channel.level}: words")
+    def on_words(self, channel: TextChannel, networks: int = 1) -> Found:
+        """The attacks on one mechanism at one level; the black boxes trained ``networks`` times as
+        long as the budget has it, and left out where that is 0."""
+        self.tell(f"{channel.mechanism} {channel.level}: words")
         random = np.random.default_rng(1)
         seen = channel.release(self.private, random)
         known = channel.release(self.known, random)
         attacks = self.inversion(channel, self.bigrams, self.public.lexicon.boundary)
         attacks += self.networks(channel, networks) if networks else []
-        return self._rows(channel, attacks, known, seen, self.judged), seen
+        return self._attacked(channel, attacks, known, seen, self.judged)
 
     def on_vectors(self, words: Words) -> list[Row]:
         """The same words before the search: the bound on every attacker of released words."""
@@ -145,12 +181,13 @@ class Harness:
             for text in (self.private, self.known)
         )
         attacks = self.inversion(channel, self.bigrams, self.public.lexicon.boundary)
-        return self._rows(channel, attacks, known, seen, self.judged)
+        return self._attacked(channel, attacks, known, seen, self.judged).rows
 
-    def on_tokens(self) -> list[Row]:
-        """Rows of `token-embedding.v1`, and of the published one at the same success of MAP."""
+    def on_tokens(self) -> tuple[list[Row], list[Point]]:
+        """Rows and points of `token-embedding.v1`, and of the published one at the same success of
+        MAP."""
         bundle, backbone = self.public.bundle, self.public.backbone
-        self._tell("bigrams of tokens")
+        self.tell("bigrams of tokens")
         sequences = public_sequences(self.data, self.budget.words // 2)
         bigrams = tokens.bigrams_of(sequences, backbone.tokenizer)
         boundary = int(backbone.tokenizer.sep_token_id)
@@ -160,8 +197,9 @@ class Harness:
         ours = tokens.levels_of(bundle)
         embeddings = backbones.input_embeddings(backbone)
         rows: list[Row] = []
+        points: list[Point] = []
         for channel in [*ours, *(self._full_width(each, embeddings) for each in ours)]:
-            self._tell(f"{channel.mechanism} {channel.level}: tokens")
+            self.tell(f"{channel.mechanism} {channel.level}: tokens")
             judged = tokens.judged_tokens(
                 self.judged, private, origin, channel.suspects[0].log_prior
             )
@@ -170,24 +208,30 @@ class Harness:
             public = tokens.released(channel, known, self.known.sentence[known_origin], random)
             attacks = self.inversion(channel, bigrams, boundary)
             attacks += self.networks(channel) if channel in ours else []
-            rows += self._rows(channel, attacks, public, seen, judged)
-        return rows
+            found = self._attacked(channel, attacks, public, seen, judged)
+            rows += found.rows
+            vectors = np.asarray(found.releases.seen.vectors)
+            means = tokens.posterior(channel, embeddings)(vectors, channel.eta)
+            cosines = self.meaning.of_tokens(private, means, seen.seen.sentence)
+            utility = self._utility(tokens.as_sent(channel, embeddings, bundle), cosines, 1)
+            points.append(Point(channel.mechanism, channel.level, found.tallies, utility))
+        return rows, points
 
     def _full_width(self, channel: Noised, embeddings: Any) -> Noised:
         stated = self.public.bundle.manifest.embed[channel.level].map_attack
         wide = replace(channel, mechanism="token-embedding, full width", rows=embeddings)
         return replace(wide, eta=eta_of_success(wide, stated))
 
-    def baselines(self, level: str) -> list[Callable[[], TextChannel]]:
+    def baselines(self, level: str) -> dict[str, Callable[[], TextChannel]]:
         """Other people's mechanisms, made when called; they keep as many words as ``level``."""
         by_tag = Words(self.public, Setting(level, PCT2T.name))
         plain = Words(self.public, Setting(level, T2T.name))
-        return [
-            lambda: FullWidth(by_tag),
-            lambda: FullWidth(plain),
-            lambda: SanText(plain),
-            lambda: CusText(plain),
-        ]
+        return {
+            "PCT2T": lambda: FullWidth(by_tag),
+            "T2T": lambda: FullWidth(plain),
+            "SanText": lambda: SanText(plain),
+            "CusText": lambda: CusText(plain),
+        }
 
     def scrubber(self, recogniser: EntityTagger) -> Scrubbed:
         """Plain PII scrubbing."""
@@ -195,7 +239,7 @@ class Harness:
 
     def averaging(self, level: str) -> list[Row]:
         """One text released many times, from the memo and without it."""
-        self._tell(f"averaging at {level}")
+        self.tell(f"averaging at {level}")
         n, times = self.budget.repeated
         channel = Words(self.public, Setting(level))
         few = Text.of(
@@ -214,15 +258,15 @@ class Harness:
             judged = replace(judged, rare=hidden & False, names=hidden & False)
             judged = replace(judged, numbers=hidden & False)
             guesses = attack.guess_all([each.seen for each in released])
-            rows.append(self._row(channel, name, scores(judged, guesses, true)))
+            rows.append(self._row(channel, name, scores(judged.tallies(guesses == true))))
         return rows
 
     def clear(self) -> list[Row]:
         """The attacks where nothing is hidden from them: words as they are, vectors with hardly
         any noise."""
         # To tell 20,000 words apart exactly takes a network longer than to guess among noise.
-        rows, _ = self.on_words(Words(self.public, CLEAR), networks=2)
-        self._tell("vectors without noise")
+        rows = self.on_words(Words(self.public, CLEAR), networks=2).rows
+        self.tell("vectors without noise")
         channel = tokens.levels_of(self.public.bundle)[0]
         channel = replace(channel, mechanism="none", level="clear", eta=_NO_NOISE)
         private, origin = tokens.to_tokens(self.private, self.public.bundle)
@@ -231,67 +275,90 @@ class Harness:
         none = Bigrams.of(private[:2], len(channel.rows))  # a bigram model that knows nothing
         attacks = [*self.inversion(channel, none, 0), *self.networks(channel, 2)]
         judged = tokens.judged_tokens(self.judged, private, origin, channel.suspects[0].log_prior)
-        return rows + self._rows(channel, attacks, seen, seen, judged)
+        return rows + self._attacked(channel, attacks, seen, seen, judged).rows
 
-    def mechanism_measures(
-        self, channel: TextChannel, releases: Releases, sentiment: Sentiment | None
-    ) -> Row:
+    def measures(self, channel: TextChannel, found: Found) -> tuple[Row, Point]:
         """What a mechanism gives away and costs, without an attacker."""
-        self._tell(f"{channel.mechanism} {channel.level}: measures")
+        self.tell(f"{channel.mechanism} {channel.level}: measures")
+        releases = found.releases
         attack = Map(channel)
         attack.fit(channel.release(self.known, np.random.default_rng(7)))
         hidden = np.flatnonzero((releases.seen.group != OPEN) & (releases.true < len(channel.rows)))
         some = np.random.default_rng(8).choice(hidden, min(_DENIED, len(hidden)), replace=False)
         true, group = releases.true[some], releases.seen.group[some]
-        return {
+        utility = self._words_utility(channel, releases)
+        row = {
             "mechanism": channel.mechanism,
             "level": channel.level,
             "information": information(attack, releases),
             "hubs": hub_share(releases),
             "deniability": deniability(channel, true, group, 50),
-            "accuracy": sentiment.accuracy(channel.release) if sentiment else None,
         }
+        return row, Point(channel.mechanism, channel.level, found.tallies, utility)
 
-    def parts_of_speech(self, level: str, sentiment: Sentiment | None) -> list[Row]:
+    def clear_utility(self) -> dict[str, Floats]:
+        """Of text in the clear."""
+        channel = Words(self.public, CLEAR)
+        return self._words_utility(channel, channel.release(self.private, np.random.default_rng(1)))
+
+    def _words_utility(self, channel: TextChannel, releases: Releases) -> dict[str, Floats]:
+        cosines = self.meaning.of_words(releases.seen.symbols)
+        embed = self.sentiment.of_words(channel.release) if self.sentiment else None
+        return self._utility(embed, cosines)
+
+    def _utility(
+        self, embed: Embed | None, cosines: Floats, draws: int = TRIALS
+    ) -> dict[str, Floats]:
+        """See `Point`; one draw where drawing is dear."""
+        found = {"cosine": cosines[None]}
+        if self.sentiment and embed:
+            found["accuracy"] = self.sentiment.right(embed, self.budget.reviews[1], draws)
+        return found
+
+    def parts_of_speech(self, level: str, tags: Sequence[str] = TAGS) -> list[Row]:
         """Each part of speech hidden alone: its geometry, how well it hides (of its own words, and
-        of all words), and what hiding it costs."""
-        public = self.public.with_policies({tag: (tag,) for tag in TAGS})
+        of all words), and what hiding it costs, with 95 % intervals."""
+        public = self.public.with_policies({tag: (tag,) for tag in tags})
         rows = []
-        for tag in TAGS:
-            self._tell(f"only {tag}")
+        for tag in tags:
+            self.tell(f"only {tag}")
             channel = Words(public, Setting(level, PCT2T.name, tag))
             releases = channel.release(self.private, np.random.default_rng(9))
             attack = Map(channel)
             attack.fit(channel.release(self.known, np.random.default_rng(10)))
             right = attack.guess(releases.seen) == releases.true
-            own = self.private.gold == UPOS.index(tag)
+            own, every = self.private.gold == UPOS.index(tag), ~self.private.punctuation
+            point = Point("", tag, {}, self._words_utility(channel, releases))
             rows.append(
                 {
                     "tag": tag,
                     **geometry(public.bundle.class_rows(class_name(tag, False))),
                     "own": float(right[own].mean()),
-                    "everything": float(right[~self.private.punctuation].mean()),
-                    "accuracy": sentiment.accuracy(channel.release) if sentiment else None,
+                    "own_ci": interval(right[own], self.private.sentence[own]),
+                    "everything": float(right[every].mean()),
+                    **point.figures(),
                 }
             )
         return rows
 
-    def _rows(
+    def _attacked(
         self,
         channel: Channel,
         attacks: Sequence[Attack],
         known: Releases,
         seen: Releases,
         judged: Judged,
-    ) -> list[Row]:
-        rows = []
+    ) -> Found:
+        rows, best = [], {"all": Tally(np.zeros(1, int), np.ones(1, int))}
         for attack in attacks:
             attack.fit(known)
-            found = scores(judged, attack.guess(seen.seen), seen.true)
+            tallies = judged.tallies(attack.guess(seen.seen) == seen.true)
+            found = scores(tallies)
             if isinstance(attack, Autoencoder):
                 found |= {"mse": attack.mse, "mse_of_mean": attack.mse_of_mean}
             rows.append(self._row(channel, attack.name, found))
-        return rows
+            best = max(best, tallies, key=lambda each: each["all"].share)
+        return Found(rows, best, seen)
 
     @staticmethod
     def _row(channel: Channel, attack: str, found: Row) -> Row:

@@ -19,12 +19,47 @@ from bench.attacks.attack import OPEN, Channel, Floats, Releases
 from bench.attacks.inversion import Map
 from bench.attacks.text import Ints, Text
 
-__all__ = ["Judged", "deniability", "geometry", "hub_share", "information", "interval", "scores"]
+__all__ = [
+    "Judged",
+    "Tally",
+    "deniability",
+    "geometry",
+    "hub_share",
+    "information",
+    "interval",
+    "scores",
+]
 
 _RESAMPLES: Final = 1_000
 _HUBS: Final = 100
 
 Bools = NDArray[np.bool_]
+Counts = NDArray[np.integer[Any]]
+
+
+@dataclass(frozen=True)
+class Tally:
+    """How many symbols of each sentence are judged, and of them guessed.
+
+    Attributes:
+        right, judged: Ints1d (sentences,).
+    """
+
+    right: Counts
+    judged: Counts
+
+    @property
+    def share(self) -> float:
+        """Guessed of all that are judged."""
+        return float(self.right.sum() / self.judged.sum())
+
+    def interval(self, seed: int = 0) -> list[float]:
+        """95 % bootstrap interval of `share`, [low, high]. Sentences are drawn and not words: the
+        words of one sentence are guessed together, and stand or fall together."""
+        n = len(self.judged)
+        times = np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), _RESAMPLES)
+        means = (times @ self.right) / np.maximum(times @ self.judged, 1)
+        return [float(end) for end in np.quantile(means, (0.025, 0.975))]
 
 
 @dataclass(frozen=True)
@@ -59,27 +94,38 @@ class Judged:
             text.sentence,
         )
 
+    def tallies(self, right: Bools) -> dict[str, Tally]:
+        """What was guessed of each kind: "all", "rare", "names" and "numbers"."""
+        _, place = np.unique(self.sentence, return_inverse=True)
+        n = int(place.max()) + 1
+        kinds = {"all": self.all, "rare": self.rare, "names": self.names, "numbers": self.numbers}
+        return {
+            name: Tally(_per(place, right & each, n), _per(place, each, n))
+            for name, each in kinds.items()
+        }
 
-def scores(judged: Judged, guesses: Ints, true: Ints) -> dict[str, Any]:
-    """Success over what is judged, its 95 % interval, and success on the tails."""
-    right = guesses == true
-    tails = {"rare": judged.rare, "names": judged.names, "numbers": judged.numbers}
-    return {
-        "success": float(right[judged.all].mean()),
-        "ci": interval(right[judged.all], judged.sentence[judged.all]),
-        **{name: float(right[each].mean()) if each.any() else None for name, each in tails.items()},
-    }
+
+def scores(tallies: dict[str, Tally]) -> dict[str, Any]:
+    """Success over what is judged, and on the tails, with 95 % intervals; None where nothing is."""
+    found: dict[str, Any] = {}
+    for name, tally in tallies.items():
+        key, ci = ("success", "ci") if name == "all" else (name, f"{name}_ci")
+        some = bool(tally.judged.any())
+        found |= {key: tally.share if some else None, ci: tally.interval() if some else None}
+    return found
 
 
 def interval(right: Bools, sentence: Ints, seed: int = 0) -> list[float]:
-    """95 % bootstrap interval of a mean, [low, high]. Sentences are drawn and not words: the words
-    of one sentence are guessed together, and stand or fall together."""
+    """95 % bootstrap interval of a mean over words, see `Tally.interval`."""
     _, place = np.unique(sentence, return_inverse=True)
-    hits, sizes = np.bincount(place, right), np.bincount(place)
-    n = len(sizes)
-    times = np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), _RESAMPLES)
-    means = times @ hits / np.maximum(times @ sizes, 1)
-    return [float(end) for end in np.quantile(means, (0.025, 0.975))]
+    every = np.ones_like(right)
+    n = int(place.max()) + 1
+    return Tally(_per(place, right, n), _per(place, every, n)).interval(seed)
+
+
+def _per(place: NDArray[np.integer[Any]], which: Bools, n: int) -> Counts:
+    """How many of ``which`` are at each of ``n`` places."""
+    return np.bincount(place[which], minlength=n)
 
 
 def information(attack: Map, releases: Releases) -> float:
@@ -91,6 +137,8 @@ def information(attack: Map, releases: Releases) -> float:
     for released words as well, and does not saturate.
     """
     hidden = releases.seen.group != OPEN
+    if not hidden.any():
+        return 0.0
     return float(attack.log_posterior(releases.seen, releases.true)[hidden].mean())
 
 
@@ -118,6 +166,8 @@ def hub_share(releases: Releases) -> float:
     """Releases that the 100 commonest outputs take, beyond those words' own share of the text."""
     hidden = releases.seen.group != OPEN
     seen, true = releases.seen.symbols[hidden], releases.true[hidden]
+    if not len(seen):
+        return 0.0
     size = int(max(seen.max(), true.max())) + 1
     after, before = np.bincount(seen, minlength=size), np.bincount(true, minlength=size)
     hubs = np.argsort(-after)[:_HUBS]

@@ -20,6 +20,8 @@ __all__ = ["plot", "show", "strongest"]
 
 _INVERSION = ("nearest", "nearest, rescaled", "MAP", "MAP in context", "MLP", "autoencoder")
 
+_TAILS = ("rare", "names", "numbers")
+
 Row = dict[str, Any]
 
 
@@ -36,15 +38,20 @@ def strongest(rows: list[Row]) -> list[Row]:
     return [
         {
             **{name: row[name] for name in ("mechanism", "level", "sees", "attack")},
-            "empirical_privacy": 1 - row["success"],
-            "ci": [1 - row["ci"][1], 1 - row["ci"][0]],
-            **{
-                name: None if row[name] is None else 1 - row[name]
-                for name in ("rare", "names", "numbers")
-            },
+            "empirical_privacy": _left(row["success"]),
+            "ci": _left(row["ci"]),
+            **{name: _left(row[name]) for name in _TAILS},
+            **{f"{name}_ci": _left(row[f"{name}_ci"]) for name in _TAILS},
         }
         for row in best.values()
     ]
+
+
+def _left(share: Any) -> Any:
+    """What a success leaves, or the ends of an interval; nothing of nothing."""
+    if isinstance(share, list):
+        return [1 - end for end in reversed(share)]
+    return None if share is None else 1 - share
 
 
 def show(console: Console, result: dict[str, Any]) -> None:
@@ -81,25 +88,59 @@ def show(console: Console, result: dict[str, Any]) -> None:
     table = Table(title="what mechanisms give away and cost", title_justify="left")
     table.add_column("mechanism")
     table.add_column("level")
-    for column in ("nats a word", "stays", "worst", "outputs", "worst", "hubs", "SST-2"):
+    for column in ("nats a word", "stays", "worst", "outputs", "worst", "hubs", "SST-2", "cosine"):
         table.add_column(column, justify="right")
-    for row in result["measures"]["mechanisms"]:
+    measured = {(row["mechanism"], row["level"]): row for row in result["measures"]["mechanisms"]}
+    for cost in result["measures"]["utility"]:
+        row = measured.get((cost["mechanism"], cost["level"]))
         table.add_row(
-            row["mechanism"],
-            row["level"],
-            f"{row['information']:.2f}",
-            *(f"{share:.2f}" for share in row["deniability"].values()),
-            f"{row['hubs']:+.3f}",
-            _number(row["accuracy"]),
+            cost["mechanism"],
+            cost["level"],
+            *(
+                [""] * 6
+                if row is None
+                else (
+                    f"{row['information']:.2f}",
+                    *(f"{share:.2f}" for share in row["deniability"].values()),
+                    f"{row['hubs']:+.3f}",
+                )
+            ),
+            _number(cost.get("accuracy")),
+            _number(cost["cosine"]),
         )
-    table.add_row("none", "clear", *[""] * 6, _number(result["measures"]["accuracy_clear"]))
     console.print(table)
     table = Table(title="parts of speech, each hidden alone", title_justify="left")
-    for column in ("tag", "words", "distance", "variance", "MAP on it", "on all words", "SST-2"):
+    names = ("mean", "variance", "own", "everything", "accuracy", "cosine")
+    for column in (
+        "tag",
+        "words",
+        "distance",
+        "variance",
+        "MAP on it",
+        "on all",
+        "SST-2",
+        "cosine",
+    ):
         table.add_column(column, justify="right")
     for row in result["measures"]["parts_of_speech"]:
-        numbers = (row[name] for name in ("mean", "variance", "own", "everything", "accuracy"))
-        table.add_row(row["tag"], str(row["words"]), *(_number(each) for each in numbers))
+        numbers = (_number(row.get(name)) for name in names)
+        table.add_row(row["tag"], str(row["words"]), *numbers)
+    console.print(table)
+    table = Table(title="utility at equal success of the strongest attack", title_justify="left")
+    for column in ("ours", "level", "against", "equal on", "utility"):
+        table.add_column(column)
+    for column in ("at", "ours", "theirs", "difference", "interval"):
+        table.add_column(column, justify="right")
+    table.add_column("verdict")
+    for row in result["measures"]["comparisons"]:
+        low, high = row["ci"]
+        table.add_row(
+            *(row[name] for name in ("ours", "level", "against", "on", "utility")),
+            *(_number(row[name]) for name in ("at", "value", "theirs")),
+            f"{row['difference']:+.3f}",
+            f"{low:+.3f} to {high:+.3f}",
+            row["verdict"],
+        )
     console.print(table)
     if result["clear"]["failed"]:
         console.print(f"BROKEN, so their low scores prove nothing: {result['clear']['failed']}")

@@ -38,6 +38,7 @@ class Lexicon:
         self._listed = bundle.word_ids
         self._numbers: dict[str, int] = {}
         self._by_form: dict[str, int] = {}
+        self._forms: list[str] = [*bundle.words]
         self.listed = bundle.manifest.words
         self.boundary = self.number(BOUNDARY)
 
@@ -48,8 +49,14 @@ class Lexicon:
             number = self._listed.get(form)
             if number is None:
                 number = self._by_form.setdefault(form, self.listed + len(self._by_form))
+                if number == len(self._forms):
+                    self._forms.append(form)
             self._numbers[word] = number
         return self._numbers[word]
+
+    def written(self, numbers: Ints) -> str:
+        """The forms with these numbers, spaces between them."""
+        return " ".join(self._forms[number] for number in numbers.tolist())
 
     def __len__(self) -> int:
         """How many forms have a number."""

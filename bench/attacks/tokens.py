@@ -17,12 +17,22 @@ from bench.attacks.bigram import Bigrams
 from bench.attacks.channels import Noised
 from bench.attacks.measures import Judged
 from bench.attacks.text import Ints, Text
+from bench.attacks.utility import Embed
+from sottovoce.cloud.posterior import PosteriorMean
 from sottovoce.edge.bundle import Bundle
 from sottovoce.edge.token_noise import TokenEmbedding
 from sottovoce.edge.vectors import unit_rows
 from sottovoce.edge.words import split
 
-__all__ = ["bigrams_of", "judged_tokens", "levels_of", "released", "to_tokens"]
+__all__ = [
+    "as_sent",
+    "bigrams_of",
+    "judged_tokens",
+    "levels_of",
+    "posterior",
+    "released",
+    "to_tokens",
+]
 
 _COMMON = 5_000
 
@@ -77,3 +87,28 @@ def bigrams_of(sequences: Iterable[list[str]], tokenizer: Any) -> Bigrams:
     # Special tokens stand at both ends; one between two texts is enough.
     flat = np.concatenate([np.array(ids[1:], np.int32) for ids in found])
     return Bigrams.of(flat, len(tokenizer))
+
+
+def posterior(channel: Noised, embeddings: Floats) -> PosteriorMean:
+    """What the cloud makes of vectors before it uses them: the mean embedding they may stand for.
+    Full-width vectors get the same treatment, though the published cloud takes them as they come:
+    it costs no privacy, and a backbone can do little with them else."""
+    return PosteriorMean(channel.rows, embeddings, channel.suspects[0].log_prior)
+
+
+def as_sent(channel: Noised, embeddings: Floats, bundle: Bundle) -> Embed:
+    """Means over a document's tokens of what the cloud makes of them."""
+    means = posterior(channel, embeddings)
+
+    def embed(text: Text, random: Generator) -> Floats:
+        ids, origin = to_tokens(text, bundle)
+        sent = channel.send(ids, np.zeros(len(ids), np.int32), random)
+        found = means(sent, channel.eta).numpy()
+        document = text.sentence[origin]
+        sums = np.zeros((len(text.documents), found.shape[1]), np.float32)
+        np.add.at(sums, document, found)
+        times = np.bincount(document, minlength=len(sums))
+        sums /= np.maximum(1, times)[:, None].astype(np.float32)
+        return sums
+
+    return embed

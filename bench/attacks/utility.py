@@ -1,30 +1,41 @@
-"""What a release costs in accuracy: sentiment of SST-2 from released words.
+"""What a release costs: the sentiment of SST-2 and the meaning of sentences, from what is released.
 
 Why it is here: an owner buys protection with accuracy, so the table shows both. A plain classifier
-(the device's own head, on the mean of the words' public vectors) is trained and judged on releases.
-It takes a second, and ranks mechanisms. What a tuned backbone makes of releases is the matter of
-`sotto customize`, not of this one.
+(the device's own head, on the mean of the words' public vectors) is trained and judged on releases;
+and the backbone's embedding of each released sentence is held against that of the clear one. Both
+take seconds, and rank mechanisms. What a tuned backbone makes of releases is the matter of `sotto
+customize`, not of this one.
 """
 
 from __future__ import annotations
 
 import csv
 import gzip
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import numpy as np
+import torch
 from numpy.random import Generator
 from numpy.typing import NDArray
+from torch import Tensor
 
 from bench.attacks.attack import Floats, Releases
 from bench.attacks.channels import Public
-from bench.attacks.text import Text
+from bench.attacks.text import Ints, Text
+from sottovoce.cloud.encoding import Encoder
 from sottovoce.edge.head import Head
 from sottovoce.edge.vectors import unit_rows
 
-__all__ = ["Sentiment"]
+__all__ = ["TRIALS", "Embed", "Meaning", "Sentiment"]
+
+Embed = Callable[[Text, Generator], Floats]
+"""Texts to one vector a document, from fresh releases: Floats2d (documents, width)."""
+
+TRIALS: Final = 8
+_BATCH: Final = 32
 
 
 @dataclass(frozen=True)
@@ -37,32 +48,96 @@ class Sentiment:
     rows: Floats
 
     @classmethod
-    def read(cls, folder: Path, public: Public, n: int) -> Sentiment:
-        """``n`` phrases to train on, and the development set."""
+    def read(cls, folder: Path, public: Public, n: int, most: int) -> Sentiment:
+        """``n`` phrases to train on, and at most ``most`` of the development set."""
         texts, labels = [], []
-        for name, most in (("train", n), ("dev", 2_000)):
+        for name, size in (("train", n), ("dev", most)):
             with gzip.open(folder / f"{name}.tsv.gz", "rt", encoding="utf-8", newline="\n") as file:
                 rows = [*csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)]
-            rows = rows[:: max(1, len(rows) // most)][:most]
+            rows = rows[:: max(1, len(rows) // size)][:size]
             documents = [row["text"] for row in rows]
             texts.append(Text.of(documents, public.lexicon, public.bundle.manifest.clitics))
             labels.append(np.array([int(row["label"]) for row in rows]))
         return cls(texts[0], texts[1], (labels[0], labels[1]), public.meaning)
 
-    def accuracy(self, release: Callable[[Text, Generator], Releases], seed: int = 0) -> float:
-        """Accuracy on the development set when all texts went through ``release``."""
-        random = np.random.default_rng(seed)
-        train, test = (self._means(each, release, random) for each in (self.train, self.test))
-        head = Head.fit(train, [str(label) for label in self.labels[0].tolist()])
-        found = np.array([int(label) for label in head.predict(test)])
-        return float((found == self.labels[1]).mean())
-
-    def _means(
-        self, text: Text, release: Callable[[Text, Generator], Releases], random: Generator
+    def right(
+        self, embed: Embed, trials: int = TRIALS, draws: int = TRIALS, seed: int = 0
     ) -> Floats:
-        symbols = release(text, random).seen.symbols
-        listed = symbols < len(self.rows)
-        sums = np.zeros((len(text.documents), self.rows.shape[1]), np.float32)
-        np.add.at(sums, text.sentence[listed], self.rows[symbols[listed]])
-        times = np.bincount(text.sentence[listed], minlength=len(sums))
-        return unit_rows(sums / np.maximum(1, times)[:, None] - self.rows.mean(axis=0))
+        """1 where a phrase of the development set is classified right: Floats2d (trials, phrases).
+
+        Each trial trains on phrases drawn with replacement from the training set, and is judged on
+        one of ``draws`` releases of the development set: so the spread over trials and phrases
+        together is that of the whole experiment.
+        """
+        random = np.random.default_rng(seed)
+        train = self._centred(embed(self.train, random))
+        tests = [self._centred(embed(self.test, random)) for _ in range(min(draws, trials))]
+        resample = np.random.default_rng(seed + 1)  # the same phrases for every mechanism
+        found = []
+        for trial in range(trials):
+            some = resample.integers(0, len(train), len(train))
+            head = Head.fit(train[some], [str(label) for label in self.labels[0][some].tolist()])
+            guesses = head.predict(tests[trial % len(tests)])
+            found.append(np.array([int(label) for label in guesses]) == self.labels[1])
+        return np.array(found, np.float32)
+
+    def of_words(self, release: Callable[[Text, Generator], Releases]) -> Embed:
+        """Means of the vectors of released words; those that are not listed have none."""
+
+        def embed(text: Text, random: Generator) -> Floats:
+            symbols = release(text, random).seen.symbols
+            listed = symbols < len(self.rows)
+            sums = np.zeros((len(text.documents), self.rows.shape[1]), np.float32)
+            np.add.at(sums, text.sentence[listed], self.rows[symbols[listed]])
+            times = np.bincount(text.sentence[listed], minlength=len(sums))
+            sums /= np.maximum(1, times)[:, None].astype(np.float32)
+            return sums
+
+        return embed
+
+    def _centred(self, means: Floats) -> Floats:
+        return unit_rows(means - self.rows.mean(axis=0))
+
+
+class Meaning:
+    """How close the backbone's embedding of what is released is to that of what was written."""
+
+    def __init__(self, public: Public, text: Text) -> None:
+        self._encoder = Encoder(public.backbone)
+        self._lexicon, self._starts = public.lexicon, _starts(text.sentence)
+        self._clear = self._encoder.encode_clean(self._sentences(text.ids))
+
+    def of_words(self, symbols: Ints) -> Floats:
+        """Cosines for the same text's released words: Floats1d (sentences,)."""
+        found = self._encoder.encode_clean(self._sentences(symbols))
+        cosines: Floats = (found * self._clear).sum(1).numpy()
+        return cosines
+
+    def of_tokens(self, ids: Ints, vectors: Tensor, sentence: Ints) -> Floats:
+        """Cosines for tokens that the backbone is fed with ``vectors``: Floats1d (sentences,).
+
+        Args:
+            ids: Ints1d (n,), the true ones.
+            vectors: Float (n, width), in their place.
+            sentence: Ints1d (n,), ascending.
+        """
+        parts = np.split(np.arange(len(ids)), _starts(sentence)[1:])
+        parts = [part[: self._encoder.max_tokens] for part in parts]
+        clear, found = (
+            torch.cat(
+                [
+                    self._encoder.encode([rows[part] for part in parts[start : start + _BATCH]])
+                    for start in range(0, len(parts), _BATCH)
+                ]
+            )
+            for rows in (self._encoder.token_embeddings(ids.tolist()), vectors)
+        )
+        cosines: Floats = (found * clear).sum(1).numpy()
+        return cosines
+
+    def _sentences(self, symbols: Ints) -> Sequence[str]:
+        return [self._lexicon.written(part) for part in np.split(symbols, self._starts[1:])]
+
+
+def _starts(sentence: Ints) -> NDArray[np.int64]:
+    return np.flatnonzero(np.diff(sentence, prepend=-1))

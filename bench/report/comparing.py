@@ -1,0 +1,181 @@
+"""Pictures that hold mechanisms against one another.
+
+Why it is here: privacy without its price, or a price without its privacy, is half a picture.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from bench.report import names
+from bench.report.canvas import BAD, GOOD, Drawn, Row, costs, sheet, style
+from bench.report.names import KINDS, LEVELS, UTILITIES, number
+
+__all__ = ["attacks", "differences", "tails", "tradeoff"]
+
+_ATTACKS: Final = ("nearest", "nearest, rescaled", "MAP", "MAP in context", "MLP", "autoencoder")
+
+
+def tradeoff(utility: str) -> Callable[[Row], Drawn]:
+    """Utility over the strongest attack's success, one curve a mechanism, the clear text at its
+    end."""
+
+    def make(result: Row) -> Drawn:
+        points = _points(result, utility)
+        clear = costs(result).get(("none", "clear"), {})
+        if not points or utility not in clear:
+            return None
+        figure, (axes,) = sheet(6.6, 5.2)
+        said = []
+        for mechanism, levels in points.items():
+            colour, marker = style(mechanism)
+            x, y, x_ci, y_ci = (np.array(each) for each in zip(*levels.values(), strict=True))
+            axes.errorbar(
+                x,
+                y,
+                xerr=np.abs(x_ci.T - x),
+                yerr=np.abs(y_ci.T - y),
+                color=colour,
+                marker=marker,
+                markersize=8 if mechanism == result["default"] else 6,
+                linewidth=2.2 if mechanism == result["default"] else 1.1,
+                elinewidth=0.8,
+                label=names.of(mechanism),
+            )
+            for level, place, height in zip(levels, x.tolist(), y.tolist(), strict=True):
+                said.append(f"{names.of(mechanism)} {level}: {number(place)}, {number(height)}")
+                if mechanism == result["default"]:
+                    axes.annotate(
+                        level, (place, height), (-6, 8), textcoords="offset points", ha="right"
+                    )
+        axes.plot(1, clear[utility], "*", color="#000000", markersize=11, label=names.of("none"))
+        axes.set(
+            xlabel="recovered by the strongest attack (share of protected words)",
+            ylabel=UTILITIES[utility],
+            title="better: up and to the left",
+            xlim=(0, 1.03),
+        )
+        axes.legend(fontsize=8, frameon=False)
+        axes.grid(alpha=0.25)
+        return figure, (
+            f"{UTILITIES[utility].capitalize()} over the share recovered by the strongest attack. "
+            + "; ".join(said)
+            + f"; no privacy: 1, {number(clear[utility])}."
+        )
+
+    return make
+
+
+def differences(result: Row) -> Drawn:
+    """A forest plot: utility of our default less another's, at equal attack success."""
+    rows = [
+        row
+        for row in result["measures"]["comparisons"]
+        if row["ours"] == result["default"] and row["on"] == "all" and row["reached"]
+    ]
+    if not rows:
+        return None
+    places = [*dict.fromkeys((row["against"], row["level"]) for row in rows)]
+    places.sort(key=lambda place: (place[0], LEVELS.index(place[1])))
+    shown = [name for name in UTILITIES if any(row["utility"] == name for row in rows)]
+    figure, found = sheet(4.8 * len(shown), 1.2 + 0.34 * len(places), len(shown))
+    colours = {"ours": GOOD, "theirs": BAD}
+    said = []
+    for axes, name in zip(found, shown, strict=True):
+        for row in (row for row in rows if row["utility"] == name):
+            y = len(places) - 1 - places.index((row["against"], row["level"]))
+            colour = colours.get(row["verdict"], "#666666")
+            axes.plot(row["ci"], [y, y], color=colour, linewidth=2)
+            axes.plot(row["difference"], y, "o", color=colour)
+            said.append(
+                f"{UTILITIES[name]} against {names.of(row['against'])} at {row['level']}: "
+                f"{names.signed(row['difference'])}"
+            )
+        axes.axvline(0, color="#000000", linewidth=0.8)
+        axes.set(title=UTILITIES[name], xlabel="ours less theirs, at equal attack success")
+        axes.grid(alpha=0.25)
+    labels = [f"{names.of(other)}, {level}" for other, level in places]
+    found[0].set_yticks(range(len(places) - 1, -1, -1), labels)
+    return figure, "Differences at equal attack success. " + "; ".join(said) + "."
+
+
+def attacks(result: Row) -> Drawn:
+    """Success of every attack as a map of colours."""
+    rows = [row for row in result["rows"] if row["attack"] in _ATTACKS]
+    places = [*dict.fromkeys((row["mechanism"], row["level"], row["sees"]) for row in rows)]
+    table = np.full((len(places), len(_ATTACKS)), np.nan)
+    for row in rows:
+        place = places.index((row["mechanism"], row["level"], row["sees"]))
+        table[place, _ATTACKS.index(row["attack"])] = row["success"]
+    figure, (axes,) = sheet(8.2, 1.4 + 0.27 * len(places))
+    axes.imshow(table, aspect="auto", cmap="cividis", vmin=0, vmax=1)
+    for (y, x), value in np.ndenumerate(table):
+        if not np.isnan(value):
+            colour = "#000000" if value > 0.55 else "#ffffff"
+            axes.text(x, y, number(value), ha="center", va="center", color=colour, fontsize=8)
+    axes.set_xticks(range(len(_ATTACKS)), _ATTACKS, rotation=20)
+    labels = [f"{names.of(mechanism)}, {level} ({sees})" for mechanism, level, sees in places]
+    axes.set_yticks(range(len(places)), labels, fontsize=8)
+    axes.xaxis.tick_top()
+    axes.spines[:].set_visible(False)
+    best = {place: np.nanmax(table[number]) for number, place in enumerate(places)}
+    return figure, "Success of every attack. Strongest of each: " + "; ".join(
+        f"{label} {number(best[place])}" for label, place in zip(labels, places, strict=True)
+    )
+
+
+def tails(result: Row) -> Drawn:
+    """The strongest attack on all words, rare words, names and numbers."""
+    rows = [row for row in result["measures"]["strongest"] if row["sees"] == "word"]
+    levels = [level for level in LEVELS if any(row["level"] == level for row in rows)]
+    mechanisms = [*dict.fromkeys(row["mechanism"] for row in rows)]
+    mechanisms = [name for name in mechanisms if name != "PII scrubbing"]
+    figure, found = sheet(1.5 + 3.4 * len(levels), 1.4 + 0.42 * len(mechanisms), len(levels))
+    shapes = dict(zip(KINDS, ("o", "D", "^", "s"), strict=True))
+    colours = dict(zip(KINDS, (GOOD, "#009E73", BAD, "#CC79A7"), strict=True))
+    said = []
+    for axes, level in zip(found, levels, strict=True):
+        for row in (row for row in rows if row["level"] == level):
+            if row["mechanism"] not in mechanisms:
+                continue
+            y = len(mechanisms) - 1 - mechanisms.index(row["mechanism"])
+            for place, kind in enumerate(KINDS):
+                private = row["empirical_privacy"] if kind == "all" else row[kind]
+                span = row["ci"] if kind == "all" else row[f"{kind}_ci"]
+                if private is None:
+                    continue
+                height = y + 0.24 - 0.16 * place
+                ends = [1 - end for end in span]
+                axes.plot(ends, [height] * 2, color=colours[kind], linewidth=1)
+                label = KINDS[kind] if y == 0 else None
+                axes.plot(1 - private, height, shapes[kind], color=colours[kind], ms=5, label=label)
+                said.append(
+                    f"{names.of(row['mechanism'])} {level}, {KINDS[kind]}: {number(1 - private)}"
+                )
+        axes.set(title=level, xlim=(0, 1), xlabel="recovered")
+        axes.grid(alpha=0.25)
+    found[0].set_yticks(range(len(mechanisms)), [names.of(name) for name in mechanisms[::-1]])
+    found[-1].legend(fontsize=8, frameon=False)
+    return figure, "Recovered by the strongest attack. " + "; ".join(said) + "."
+
+
+def _points(result: Row, utility: str) -> dict[str, dict[str, tuple[Any, ...]]]:
+    """By mechanism and level: attack success, utility, and their intervals."""
+    cost = costs(result)
+    found: dict[str, dict[str, tuple[Any, ...]]] = {}
+    for row in result["measures"]["strongest"]:
+        paid = cost.get((row["mechanism"], row["level"]), {})
+        # Of ours on words, the vectors never leave: only what is released has a price.
+        tokens = row["mechanism"].startswith("token")
+        if utility in paid and (row["sees"] == "word" or tokens):
+            span = [1 - row["ci"][1], 1 - row["ci"][0]]
+            found.setdefault(row["mechanism"], {})[row["level"]] = (
+                1 - row["empirical_privacy"],
+                paid[utility],
+                span,
+                paid[f"{utility}_ci"],
+            )
+    return found

@@ -1,0 +1,68 @@
+"""The report's pictures, each with a text for those who do not see it.
+
+Why it is here: people look before they read. Every picture is made from the result alone, and says
+in its alternative text what it shows, with figures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from matplotlib import pyplot
+
+from bench.report import comparing, inside
+from bench.report.canvas import Drawn, Row
+
+__all__ = ["Picture", "draw"]
+
+_DPI: Final = 120
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A PNG of the page.
+
+    Attributes:
+        file: in the page's folder.
+        alt: what it shows, for those who do not see it.
+    """
+
+    file: Path
+    alt: str
+
+
+def draw(result: Row, folder: Path) -> dict[str, Picture]:
+    """Every picture that the result has figures for, by name.
+
+    Args:
+        result: of `bench.attacks.run.measure`.
+        folder: where the PNGs go.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    made: dict[str, Picture] = {}
+    for name, make in _PICTURES.items():
+        with pyplot.rc_context({"font.size": 10, "axes.spines.top": False}):
+            drawn = make(result)
+            if drawn is None:
+                continue
+            figure, alt = drawn
+            made[name] = Picture(folder / f"{name}.png", alt)
+            figure.savefig(made[name].file, dpi=_DPI)
+            pyplot.close(figure)
+    return made
+
+
+_PICTURES: Final[dict[str, Callable[[Row], Drawn]]] = {
+    "cosine": comparing.tradeoff("cosine"),
+    "accuracy": comparing.tradeoff("accuracy"),
+    "differences": comparing.differences,
+    "attacks": comparing.attacks,
+    "tails": comparing.tails,
+    "people": inside.people,
+    "effects": inside.effects,
+    "geometry": inside.geometry,
+    "measures": inside.measures,
+}

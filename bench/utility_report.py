@@ -143,8 +143,9 @@ def show(console: Console, result: dict[str, Any]) -> None:
 
 def _show_task(console: Console, task: str, made: list[Row]) -> None:
     first = made[0]
+    seeds = f"mean ± deviation of {first['seeds']} seeds" if first["seeds"] > 1 else "one seed"
     title = (
-        f"{task}: accuracy in percent, mean ± deviation of {first['seeds']} seeds;"
+        f"{task}: accuracy in percent, {seeds};"
         f" {first['train']:,} examples, {first['dev']:,} held out,"
         f" always the same answer {100 * first['majority']:.1f}; (points against no privacy)"
     )

@@ -50,6 +50,9 @@ class Source:
     policy: str = ""
     replaced: float = 0.0
 
+    def __str__(self) -> str:
+        return f"{self.mechanism} {self.policy} {self.replaced:g}" if self.replaced else "clear"
+
 
 @dataclass(frozen=True, order=True)
 class Cell:
@@ -59,6 +62,9 @@ class Cell:
     method: str
     variant: str
     seed: int
+
+    def __str__(self) -> str:
+        return f"{self.source.task} {self.method} {self.source} {self.variant}"
 
 
 @dataclass(frozen=True)

@@ -132,7 +132,12 @@ def test_the_grid_is_the_one_promised() -> None:
         for variant in ("plain", "reconstruction", "noise-aware")
     } | {(method, "", 0.0, "plain") for method in ("lora", "prefix")}
     assert sst2 == asked
-    assert {c.method for c in cells if c.source.task == "cola"} == {"lora"}
+    assert {c.seed for c in cells if c.source.task == "sst2"} == {0, 1, 2}
+    brief = [c for c in cells if c.source.task == "cola"]
+    assert {(c.method, c.seed) for c in brief} == {("lora", 0)}
+    assert len(brief) == 4
+    named = {str(cell) for cell in cells}
+    assert {"sst2 lora pct2t.v1 default 0.45 plain", "cola lora clear plain"} <= named
 
 
 def test_differences_are_taken_seed_by_seed() -> None:

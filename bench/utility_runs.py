@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from bench.tasks import Device, Task, join
+from bench.trunk import Trunk, cut
 from sottovoce.cloud.backbone import LoadedBackbone
 from sottovoce.cloud.data import Batch, Encoded, Example, collate, encode
 from sottovoce.cloud.methods import Adapting, Lora, Prefix
@@ -27,7 +28,6 @@ from sottovoce.cloud.plan import Plan
 from sottovoce.cloud.precision import computing, fast_bfloat16, lighten
 from sottovoce.cloud.probe import probe
 from sottovoce.cloud.train import Recipe, step
-from sottovoce.cloud.trunk import Trunk, cut
 from sottovoce.edge.release import Setting
 
 __all__ = ["METHODS", "Backbone", "Budget", "Material", "learn"]

@@ -9,13 +9,33 @@ from pathlib import Path
 import pytest
 import torch
 from torch import Tensor
+from transformers import BertConfig, BertModel, Qwen2Config, Qwen2Model, T5Config, T5Model
 
-from sottovoce.cloud import backbone, virtual_tokens
+from bench.trunk import cut
+from sottovoce.cloud import virtual_tokens
+from sottovoce.cloud.backbone import LoadedBackbone
 from sottovoce.cloud.data import Batch
 from sottovoce.cloud.methods import Adapting, Lora, Prefix
 from sottovoce.cloud.model import TextClassifier
-from sottovoce.cloud.trunk import cut
 from sottovoce.edge.errors import InvalidInput
+
+SIZES = {
+    "vocab_size": 64,
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+}
+
+
+def tiny(family: str = "bert") -> LoadedBackbone:
+    torch.manual_seed(0)
+    model = {
+        "bert": lambda: BertModel(BertConfig(**SIZES)),
+        "qwen2": lambda: Qwen2Model(Qwen2Config(**SIZES, num_key_value_heads=2)),
+        "t5": lambda: T5Model(T5Config(vocab_size=64, d_model=32, d_ff=48, d_kv=16, num_layers=2)),
+    }[family]()
+    return LoadedBackbone(family, "", model.eval(), None, Path())
 
 
 def texts() -> tuple[Tensor, Tensor]:
@@ -23,12 +43,12 @@ def texts() -> tuple[Tensor, Tensor]:
     return ids, (torch.arange(8) < torch.tensor([8, 3, 5])[:, None]).long()
 
 
-def test_trunk_and_tail_are_the_whole(families: dict[str, Path]) -> None:
+def test_trunk_and_tail_are_the_whole() -> None:
     ids, attention = texts()
-    whole = backbone.load(str(families["bert"]))
+    whole = tiny()
     with torch.no_grad():
         expected = virtual_tokens.run(whole.model, ids, attention)
-        trunk, tail = cut(backbone.load(str(families["bert"])), 1)
+        trunk, tail = cut(tiny(), 1)
         found = virtual_tokens.run(tail.model, trunk(ids, attention), attention)
         torch.testing.assert_close(found[attention.bool()], expected[attention.bool()])
         embedded = whole.model.get_input_embeddings()(ids)
@@ -40,9 +60,9 @@ def test_trunk_and_tail_are_the_whole(families: dict[str, Path]) -> None:
 
 
 @pytest.mark.parametrize("method", [Lora(), Prefix(tokens=3)])
-def test_only_the_tail_is_adapted(method: Adapting, families: dict[str, Path]) -> None:
+def test_only_the_tail_is_adapted(method: Adapting) -> None:
     ids, attention = texts()
-    trunk, tail = cut(backbone.load(str(families["bert"])), 1)
+    trunk, tail = cut(tiny(), 1)
     states = trunk(ids, attention)
     model = TextClassifier(tail, method, 2)
     trained = [name for name in model.trained() if not name.startswith("head")]
@@ -56,14 +76,14 @@ def test_only_the_tail_is_adapted(method: Adapting, families: dict[str, Path]) -
     assert trunk(ids, attention).equal(states)
 
 
-def test_copies_of_a_tail_share_the_trunk(families: dict[str, Path]) -> None:
-    trunk, tail = cut(backbone.load(str(families["bert"])), 1)
+def test_copies_of_a_tail_share_the_trunk() -> None:
+    trunk, tail = cut(tiny(), 1)
     copy = replace(tail, model=deepcopy(tail.model))
     assert copy.model.get_input_embeddings() is trunk.encoder.get_input_embeddings()
     assert copy.model.encoder.layer[0] is not tail.model.encoder.layer[0]
 
 
 @pytest.mark.parametrize(("family", "blocks"), [("bert", 0), ("bert", 2), ("t5", 1), ("qwen2", 1)])
-def test_what_cannot_be_cut_is_refused(family: str, blocks: int, families: dict[str, Path]) -> None:
+def test_what_cannot_be_cut_is_refused(family: str, blocks: int) -> None:
     with pytest.raises(InvalidInput, match="cannot be cut"):
-        cut(backbone.load(str(families[family])), blocks)
+        cut(tiny(family), blocks)

@@ -1,8 +1,8 @@
 """Cuts a backbone in two: blocks that stay as they are, and the last few, which are adapted.
 
 Why it is here: whatever is trained in the last blocks only never changes the states that enter
-them. Computed once for a data set, those states serve every epoch, method and seed, and a step
-costs a fraction of a full one. What it costs in accuracy is in docs/utility.md.
+them. Computed once for a data set, those states serve every run on it, and a step costs a fraction
+of a full one. The product adapts all blocks; what the shortcut costs is in docs/utility.md.
 """
 
 from __future__ import annotations

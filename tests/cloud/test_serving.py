@@ -252,7 +252,7 @@ def test_a_row_that_cannot_be_run_fails_alone(families: dict[str, Path], tmp_pat
         predictor.submit(folder, t)
         for folder, t in ((long.folder, text * 2), (good.folder, "tree"), (long.folder, "tree"))
     ]
-    with pytest.raises(RuntimeError, match="expanded size|out of bounds"):
+    with pytest.raises(RuntimeError, match=r"expanded size|out of bounds"):
         answers[0].result(30)
     for answer, one in ((answers[1], good), (answers[2], long)):
         shares = one.logits("tree").softmax(-1).tolist()

@@ -7,6 +7,7 @@ encoder-decoder with a SentencePiece-style Unigram tokenizer, each trained on a 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,10 @@ from transformers import (
 
 from sottovoce.cloud import building, frequencies
 from sottovoce.cloud.frequencies import FrequencyTable
+from sottovoce.cloud.jobs import Jobs
+from sottovoce.cloud.store import Store
+from sottovoce.cloud.tenants import Tenants
+from sottovoce.cloud.worker import Worker
 from sottovoce.edge.bundle import Bundle
 from sottovoce.edge.tagger import OnnxTagger
 
@@ -161,6 +166,29 @@ def families(
     """One tiny backbone of every family that is promised."""
     bert = tiny_bert(tmp_path_factory.mktemp("backbones") / "tiny-bert")
     return {"bert": bert, "qwen2": tiny_decoder, "t5": tiny_encoder_decoder, **tiny_causal}
+
+
+@pytest.fixture(scope="session")
+def bert(families: dict[str, Path]) -> str:
+    """The encoder among them."""
+    return str(families["bert"])
+
+
+@pytest.fixture
+def jobs(tmp_path: Path) -> Iterator[Jobs]:
+    """The jobs of one tenant."""
+    store = Store(tmp_path)
+    Tenants(store).enroll("acme")
+    yield Jobs(store)
+    store.close()
+
+
+@pytest.fixture
+def worker(tmp_path: Path, bert: str, jobs: Jobs) -> Iterator[Worker]:
+    """A worker in this process, with a connection of its own."""
+    worker = Worker(tmp_path, bert)
+    yield worker
+    worker.jobs.store.close()
 
 
 def _save(model: torch.nn.Module, tokenizer: PreTrainedTokenizerFast, folder: Path) -> Path:

@@ -17,13 +17,7 @@ from sottovoce.cloud.model import TextClassifier, targets
 from sottovoce.cloud.train import Result, train
 from sottovoce.edge.errors import DataLoss, NotFound, SottovoceError
 
-from .cloud_kit import examples, tiny_bert
-
-
-@pytest.fixture(scope="module")
-def bert(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A tiny encoder."""
-    return str(tiny_bert(tmp_path_factory.mktemp("backbones") / "bert"))
+from .cloud_kit import examples
 
 
 @pytest.fixture

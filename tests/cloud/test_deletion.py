@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,39 +11,14 @@ import pytest
 
 from sottovoce.cloud.job import Job, State, TrainingOptions
 from sottovoce.cloud.jobs import Jobs
-from sottovoce.cloud.store import Store
-from sottovoce.cloud.tenants import Tenants
 from sottovoce.cloud.uploads import Upload, append
 from sottovoce.cloud.worker import Worker, discard, job_folder
 
-from .cloud_kit import RELEASE, WORDS, examples, tiny_bert
+from .cloud_kit import RELEASE, WORDS, examples
 from .test_worker import until
 
 TEXT, LABEL, PLAIN, NAME = (f"canary-{what}" for what in ("text", "label", "plain", "name"))
 CANARIES = (TEXT, LABEL, PLAIN, NAME)
-
-
-@pytest.fixture(scope="module")
-def bert(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A tiny encoder."""
-    return str(tiny_bert(tmp_path_factory.mktemp("backbones") / "bert"))
-
-
-@pytest.fixture
-def jobs(tmp_path: Path) -> Iterator[Jobs]:
-    """The jobs of one tenant."""
-    store = Store(tmp_path)
-    Tenants(store).enroll("acme")
-    yield Jobs(store)
-    store.close()
-
-
-@pytest.fixture
-def worker(tmp_path: Path, bert: str, jobs: Jobs) -> Iterator[Worker]:
-    """A worker in this process, with a connection of its own."""
-    worker = Worker(tmp_path, bert)
-    yield worker
-    worker.jobs.store.close()
 
 
 def queue(jobs: Jobs, epochs: int = 1, *, start: bool = True) -> Job:

@@ -75,16 +75,12 @@ def test_the_same_request_makes_one_job(jobs: Jobs) -> None:
 @pytest.mark.parametrize(
     "training",
     [
-        TrainingOptions(reconstruction=True),
-        TrainingOptions(plain_tokens=4),
         TrainingOptions(reconstruction=True, plain_tokens=999),
         TrainingOptions(epochs=100_000),
         TrainingOptions(batch_size=100_000),
         TrainingOptions(rank=100_000),
         TrainingOptions(virtual_tokens=100_000),
         TrainingOptions(reconstruction_width=100_000),
-        TrainingOptions(learning_rate=-1),
-        TrainingOptions(learning_rate=float("nan")),
     ],
 )
 def test_settings_out_of_range_are_named(jobs: Jobs, training: TrainingOptions) -> None:

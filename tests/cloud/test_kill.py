@@ -22,7 +22,7 @@ from sottovoce.cloud.uploads import Upload, append
 from sottovoce.cloud.worker import job_folder
 from sottovoce.edge.bundle import bundle_id
 
-from .cloud_kit import RELEASE, WORDS, Caller, credentials, examples, tiny_bert, tiny_bundle
+from .cloud_kit import RELEASE, WORDS, Caller, credentials, examples, tiny_bundle
 from .kill_kit import MOMENTS, UPLOAD_MOMENTS, serving, work
 
 ROWS = examples(28, plain=2)
@@ -30,12 +30,6 @@ OPTIONS = TrainingOptions(
     reconstruction=True, plain_tokens=2, epochs=4, batch_size=8, learning_rate=1e-2
 )
 Tensors = dict[str, dict[str, list[object]]]
-
-
-@pytest.fixture(scope="module")
-def bert(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A tiny encoder."""
-    return str(tiny_bert(tmp_path_factory.mktemp("backbones") / "bert"))
 
 
 def queue(state: Path, options: TrainingOptions = OPTIONS) -> Job:

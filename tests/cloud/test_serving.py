@@ -29,12 +29,6 @@ TEXTS = [row.text for row in examples(9, seed=4)]
 
 
 @pytest.fixture(scope="module")
-def bert(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A tiny encoder."""
-    return str(tiny_bert(tmp_path_factory.mktemp("backbones") / "bert"))
-
-
-@pytest.fixture(scope="module")
 def folders(bert: str, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """Three adapters that differ: of other labels, seeds, and numbers of classes."""
     made = []

@@ -32,15 +32,9 @@ from sottovoce.cloud.train import (
 from sottovoce.edge.bundle import Bundle
 from sottovoce.edge.errors import NotReady, SottovoceError
 
-from .cloud_kit import WORDS, examples, tiny_bert, tiny_bundle
+from .cloud_kit import WORDS, examples, tiny_bundle
 
 HELPDESK = Path(__file__).parents[2] / "examples" / "helpdesk"
-
-
-@pytest.fixture(scope="module")
-def bert(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A tiny encoder."""
-    return str(tiny_bert(tmp_path_factory.mktemp("backbones") / "bert"))
 
 
 def accuracy(result: Result, name: str, rows: list[Example]) -> float:

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,37 +16,12 @@ import pytest
 from sottovoce.cloud import adapters, quotas
 from sottovoce.cloud.job import Job, Progress, Release, State, TrainingOptions
 from sottovoce.cloud.jobs import Jobs
-from sottovoce.cloud.store import Store
-from sottovoce.cloud.tenants import Tenants
 from sottovoce.cloud.uploads import Upload, append
 from sottovoce.cloud.worker import ATTEMPTS, Worker, discard, job_folder
 from sottovoce.edge.bundle import Bundle
 from sottovoce.edge.errors import NotFound
 
-from .cloud_kit import RELEASE, WORDS, environment, examples, tiny_bert, tiny_bundle
-
-
-@pytest.fixture(scope="module")
-def bert(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A tiny encoder."""
-    return str(tiny_bert(tmp_path_factory.mktemp("backbones") / "bert"))
-
-
-@pytest.fixture
-def jobs(tmp_path: Path) -> Iterator[Jobs]:
-    """The jobs of one tenant."""
-    store = Store(tmp_path)
-    Tenants(store).enroll("acme")
-    yield Jobs(store)
-    store.close()
-
-
-@pytest.fixture
-def worker(tmp_path: Path, bert: str, jobs: Jobs) -> Iterator[Worker]:
-    """A worker in this process."""
-    worker = Worker(tmp_path, bert)
-    yield worker
-    worker.jobs.store.close()
+from .cloud_kit import RELEASE, WORDS, environment, examples, tiny_bundle
 
 
 def queue(

@@ -7,7 +7,8 @@ import os
 import sqlite3
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -89,58 +90,52 @@ def test_cloud_killed_during_a_job_finishes_it_after_a_restart(
     }
 
 
-def test_cloud_killed_during_an_upload_holds_each_example_once(
-    owner: Path, cloud: Cloud, tmp_path: Path
-) -> None:
-    table = _table(tmp_path, 480)
+@contextmanager
+def _stalled_upload(owner: Path, cloud: Cloud, table: Path) -> Iterator[tuple[Agent, Wiretap]]:
+    """An agent whose network stands still in the middle of an upload."""
     token = cloud.enroll("t")
     with Wiretap(cloud.address) as tap:
         agent = Agent.at(owner, cloud=tap.address, tenant="t", token=token)
         agent.run("pull", tap.address)
         agent.start()
         try:
-            tap.stop_after = tap.bytes_sent + 30_000  # the network stalls in mid-upload
+            stop_after = tap.stop_after = tap.bytes_sent + 30_000
             agent.run("customize", "desk", "--input", str(table), "--epochs", "1", "--no-watch")
-            _until(lambda: 0 < len(_examples(cloud)) < 480)
-            cloud.kill()
-            tap.stop_after = None
-            cloud.start()
-            _until(lambda: _job_state(cloud) in ("QUEUED", "RUNNING", "SUCCEEDED"))
-            (job,) = _jobs(cloud)
-            assert job["examples"] == 480
-            held = _examples(cloud)
-            assert [sequence for sequence, _ in held] == list(range(480))
-            assert len({identity for _, identity in held}) == 480
+            _until(lambda: tap.bytes_sent >= stop_after)
+            _until(lambda: len(_examples(cloud)) > 0)
+            assert len(_examples(cloud)) < 480, "the kill must fall into the upload"
+            yield agent, tap
         finally:
             agent.kill()
+
+
+def _holds_each_once(cloud: Cloud) -> None:
+    _until(lambda: _job_state(cloud) in ("QUEUED", "RUNNING", "SUCCEEDED"))
+    held = _examples(cloud)
+    assert [sequence for sequence, _ in held] == list(range(480))
+    assert len({identity for _, identity in held}) == 480
+
+
+def test_cloud_killed_during_an_upload_holds_each_example_once(
+    owner: Path, cloud: Cloud, tmp_path: Path
+) -> None:
+    with _stalled_upload(owner, cloud, _table(tmp_path, 480)) as (_, tap):
+        cloud.kill()
+        tap.stop_after = None
+        cloud.start()
+        _holds_each_once(cloud)
+        (job,) = _jobs(cloud)
+        assert job["examples"] == 480
 
 
 def test_agent_killed_during_an_upload_sends_each_example_once(
     owner: Path, cloud: Cloud, tmp_path: Path
 ) -> None:
-    table = _table(tmp_path, 480)
-    token = cloud.enroll("t")
-    with Wiretap(cloud.address) as tap:
-        agent = Agent.at(owner, cloud=tap.address, tenant="t", token=token)
-        agent.run("pull", tap.address)
+    with _stalled_upload(owner, cloud, _table(tmp_path, 480)) as (agent, tap):
+        agent.kill()
+        tap.stop_after = None
         agent.start()
-        try:
-            tap.stop_after = tap.bytes_sent + 30_000  # the network stalls in mid-upload
-            agent.run("customize", "desk", "--input", str(table), "--epochs", "1", "--no-watch")
-            assert tap.stop_after is not None
-            _until(lambda: tap.bytes_sent >= (tap.stop_after or 0))
-            time.sleep(1)
-            held = len(_examples(cloud))
-            assert 0 < held < 480, "the kill must fall into the upload"
-            agent.kill()
-            tap.stop_after = None
-            agent.start()
-            _until(lambda: _job_state(cloud) in ("QUEUED", "RUNNING", "SUCCEEDED"))
-            examples = _examples(cloud)
-            assert [sequence for sequence, _ in examples] == list(range(480))
-            assert len({identity for _, identity in examples}) == 480
-        finally:
-            agent.kill()
+        _holds_each_once(cloud)
 
 
 def test_device_without_a_cloud_still_privatises(agent: Agent, cloud: Cloud) -> None:

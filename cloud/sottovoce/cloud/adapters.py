@@ -17,7 +17,7 @@ import json
 import os
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -70,13 +70,7 @@ class Adapter:
     bias: Tensor | None
     words: LabelWords | None
     backbone_sha256: str
-    origin: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def bytes(self) -> int:
-        """Memory its tensors take."""
-        held = [*self.tensors.values(), self.weight, self.bias]
-        return sum(t.numel() * t.element_size() for t in held if t is not None)
+    origin: dict[str, Any]
 
 
 def fingerprint(labels: Sequence[str], *facts: Any) -> str:

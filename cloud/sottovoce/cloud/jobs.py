@@ -71,12 +71,9 @@ def _impossible(before: State, after: State) -> NotReady:
 
 
 def _check(training: TrainingOptions, release: Release, limits: Limits) -> None:
+    """What this cloud allows; whether settings fit together, `training_settings` has checked."""
     wrong = ""
-    if training.reconstruction != (training.plain_tokens > 0):
-        wrong, fix = "training.plain_tokens", "at least 1 with reconstruction, 0 without"
-    elif not 0.0 <= training.learning_rate <= 0.1:
-        wrong, fix = "training.learning_rate", "0 for the default, or up to 0.1"
-    elif not 0.0 < release.eta < float("inf"):
+    if not 0.0 < release.eta < float("inf"):
         wrong, fix = "release.eta", "a finite number above 0"
     elif not release.mechanism:
         wrong, fix = "release.mechanism", "name the mechanism; there is none for clear text"

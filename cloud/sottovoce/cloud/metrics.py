@@ -27,6 +27,7 @@ from prometheus_client.registry import Collector
 from sottovoce.cloud.job import State
 from sottovoce.cloud.store import Store
 from sottovoce.edge.errors import ConfigError
+from sottovoce.edge.rpc import wrapped
 
 __all__ = ["CallCounter", "JobsCollector", "Metrics", "expose"]
 
@@ -122,19 +123,7 @@ class CallCounter(grpc.ServerInterceptor):
 
             return call
 
-        kinds: dict[tuple[bool, bool], tuple[Any, Any]] = {
-            (False, False): (grpc.unary_unary_rpc_method_handler, handler.unary_unary),
-            (False, True): (grpc.unary_stream_rpc_method_handler, handler.unary_stream),
-            (True, False): (grpc.stream_unary_rpc_method_handler, handler.stream_unary),
-            (True, True): (grpc.stream_stream_rpc_method_handler, handler.stream_stream),
-        }
-        make, method = kinds[handler.request_streaming, handler.response_streaming]
-        wrapped = stream(method) if handler.response_streaming else unary(method)
-        return make(  # type: ignore[no-any-return]
-            wrapped,
-            request_deserializer=handler.request_deserializer,
-            response_serializer=handler.response_serializer,
-        )
+        return wrapped(handler, unary, stream)
 
     @contextmanager
     def _counted(self, method: str, context: Any) -> Iterator[None]:

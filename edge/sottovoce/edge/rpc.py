@@ -18,7 +18,7 @@ from grpc_status import rpc_status
 
 from sottovoce.edge import errors
 
-__all__ = ["RETRY_SECONDS", "ErrorInterceptor", "from_rpc_error", "to_status"]
+__all__ = ["RETRY_SECONDS", "ErrorInterceptor", "from_rpc_error", "to_status", "wrapped"]
 
 DOMAIN = "sottovoce"
 RETRY_SECONDS = 2
@@ -120,6 +120,27 @@ def _aborted(context: grpc.ServicerContext) -> bool:
     return cast(Any, context).code() is not None  # in grpcio, not yet in its type stubs
 
 
+def wrapped(
+    handler: grpc.RpcMethodHandler[Any, Any],
+    unary: Callable[[Callable[..., Any]], Callable[..., Any]],
+    stream: Callable[[Callable[..., Iterator[Any]]], Callable[..., Iterator[Any]]],
+) -> grpc.RpcMethodHandler[Any, Any]:
+    """The handler with its method wrapped by ``unary`` if it answers once, else by ``stream``."""
+    kinds: dict[tuple[bool, bool], tuple[Any, Any]] = {
+        (False, False): (grpc.unary_unary_rpc_method_handler, handler.unary_unary),
+        (False, True): (grpc.unary_stream_rpc_method_handler, handler.unary_stream),
+        (True, False): (grpc.stream_unary_rpc_method_handler, handler.stream_unary),
+        (True, True): (grpc.stream_stream_rpc_method_handler, handler.stream_stream),
+    }
+    make, method = kinds[handler.request_streaming, handler.response_streaming]
+    wrap: Callable[[Any], Any] = stream if handler.response_streaming else unary
+    return make(  # type: ignore[no-any-return]
+        wrap(method),
+        request_deserializer=handler.request_deserializer,
+        response_serializer=handler.response_serializer,
+    )
+
+
 class ErrorInterceptor(grpc.ServerInterceptor):
     """Turns exceptions of any servicer method into status with details."""
 
@@ -156,16 +177,4 @@ class ErrorInterceptor(grpc.ServerInterceptor):
 
             return call
 
-        kinds: dict[tuple[bool, bool], tuple[Any, Any]] = {
-            (False, False): (grpc.unary_unary_rpc_method_handler, handler.unary_unary),
-            (False, True): (grpc.unary_stream_rpc_method_handler, handler.unary_stream),
-            (True, False): (grpc.stream_unary_rpc_method_handler, handler.stream_unary),
-            (True, True): (grpc.stream_stream_rpc_method_handler, handler.stream_stream),
-        }
-        make, method = kinds[handler.request_streaming, handler.response_streaming]
-        wrapped = stream(method) if handler.response_streaming else unary(method)
-        return make(  # type: ignore[no-any-return]
-            wrapped,
-            request_deserializer=handler.request_deserializer,
-            response_serializer=handler.response_serializer,
-        )
+        return wrapped(handler, unary, stream)

@@ -30,7 +30,10 @@ def test_pages_of_code_are_given_back_and_taken_again() -> None:
     ).stdout
     before, after, given = map(float, printed.split())
     assert after < before / 2  # half of it at least was start-up code
-    assert given == pytest.approx(before - after, abs=3)
+    # Code that runs meanwhile is mapped again at once, a few MiB of it; how many is the kernel's
+    # choice, which maps whole neighbourhoods of what is in its cache.
+    assert before - after <= given + 1
+    assert given == pytest.approx(before - after, rel=0.3)
 
 
 def test_a_system_without_proc_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -238,10 +238,11 @@ class Device:
     ) -> list[tuple[tuple[int, ...], tuple[str, ...]]]:
         """Plain tokens for ``n`` examples, ``count`` each: their word ids and what is released."""
         random = np.random.default_rng([seed, 4])
-        ids = plain_tokens.draw(self.bundle, n * count, setting.policy, random)
-        words = self._privatizer.release_plain_tokens(ids, setting, random)
+        words = plain_tokens.vocabulary(self.bundle, setting.policy)
+        ids = words.draw(n * count, random)
+        released = self._privatizer.release_plain_tokens(ids, setting, random)
         return [
-            (tuple(ids[at : at + count]), tuple(words[at : at + count]))
+            (tuple(ids[at : at + count]), tuple(released[at : at + count]))
             for at in range(0, n * count, count)
         ]
 

@@ -27,14 +27,12 @@ from typing import Any, Final
 import torch
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
 
 from bench import utility_report as report
 from bench.data import DATA, require
 from bench.tasks import TASKS, files
-from bench.utility_grid import VARIANTS, Cell, Grid, Place, Source, grid, prepare, start, work
+from bench.utility_grid import VARIANTS, Cell, Grid, Place, grid, prepare, start, work
 from bench.utility_runs import Budget
-from sottovoce.edge.mechanisms import PCT2T
 
 __all__ = ["main"]
 
@@ -43,8 +41,6 @@ FULL: Final = Budget(train=0, blocks=0, epochs=3, batch_size=32, plain_tokens=40
 BRIEF: Final = 2_000
 """Examples of the tasks beside SST-2 in quick mode."""
 SEEDS: Final = 3
-DEPTHS: Final = (1, 2, 3, 0)
-"""Blocks adapted, for `--depths`; 0 is all."""
 
 
 def main() -> None:
@@ -78,11 +74,6 @@ def main() -> None:
     parser.add_argument("--train", type=int, help="SST-2 phrases to train on; 0 for all")
     parser.add_argument("--blocks", type=int, help="adapt only the last so many; 0 for all")
     parser.add_argument("--epochs", type=int)
-    parser.add_argument(
-        "--depths",
-        action="store_true",
-        help="instead: what adapting fewer blocks costs, SST-2, clear and PCT2T at 0.45",
-    )
     parser.add_argument("--processes", type=int, help="default: one a core, one with a GPU")
     arguments = parser.parse_args()
     tasks = arguments.tasks.split(",")
@@ -102,9 +93,6 @@ def main() -> None:
     )
     processes = arguments.processes or (1 if gpu else os.cpu_count() or 1)
     console, began = Console(width=170), time.monotonic()
-    if arguments.depths:
-        print(json.dumps(_depths(place, range(arguments.seeds), processes, console)))
-        return
     variants = VARIANTS if arguments.full else VARIANTS[:3]
     cells = [
         cell
@@ -141,35 +129,6 @@ def main() -> None:
 def _with(budget: Budget, arguments: argparse.Namespace) -> Budget:
     given = {name: getattr(arguments, name) for name in ("train", "blocks", "epochs")}
     return replace(budget, **{name: n for name, n in given.items() if n is not None})
-
-
-def _depths(
-    place: Place, seeds: Sequence[int], processes: int, console: Console
-) -> list[dict[str, Any]]:
-    """Accuracy and time of a run by the number of blocks adapted."""
-    cells = [
-        cell
-        for cell in grid(["sst2"], seeds)
-        if cell.variant == "plain"
-        and cell.source in (Source("sst2"), Source("sst2", PCT2T.name, "default", 0.45))
-    ]
-    found = []
-    table = Table(title="SST-2 by blocks adapted: accuracy, and seconds of one thread for a run")
-    for heading in ("blocks", "method", "replaced", "accuracy", "seconds"):
-        table.add_column(heading, justify="right")
-    for blocks in DEPTHS:
-        there = replace(place, budget=replace(place.budget, blocks=blocks))
-        for row in report.rows(_run(cells, there, processes).cells):
-            found.append({"blocks": blocks, **row})
-            table.add_row(
-                str(blocks or "all"),
-                row["method"],
-                f"{row['target']:g}",
-                report.percent(row),
-                f"{row['seconds']:.0f}",
-            )
-    console.print(table)
-    return found
 
 
 def _run(cells: Sequence[Cell], place: Place, processes: int) -> Grid:

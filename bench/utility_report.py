@@ -23,7 +23,7 @@ from sottovoce.edge.mechanisms import PCT2T, T2T
 matplotlib.use("Agg")
 from matplotlib import pyplot
 
-__all__ = ["PUBLISHED", "differences", "percent", "plot", "rows", "show"]
+__all__ = ["PUBLISHED", "differences", "plot", "rows", "show"]
 
 Row = dict[str, Any]
 Cells = Sequence[tuple[Cell, dict[str, Any]]]
@@ -170,7 +170,7 @@ def _show_task(console: Console, task: str, made: list[Row]) -> None:
                 if not any(of):
                     continue
                 words = "all" if mechanism == T2T.name else f"policy {policy}"
-                cells = [method, _NAMES[mechanism], words, variant, *map(percent, (*of, clear))]
+                cells = [method, _NAMES[mechanism], words, variant, *map(_percent, (*of, clear))]
                 if published:
                     told = PUBLISHED.get(method, {}).get(f"{mechanism} {variant}", ())
                     cells.append(" / ".join(map(str, told)) if policy != "all" else "")
@@ -195,7 +195,7 @@ def _show_task(console: Console, task: str, made: list[Row]) -> None:
             )
 
 
-def percent(row: Row | None) -> str:
+def _percent(row: Row | None) -> str:
     """Mean, deviation, and in brackets how far from clear text; or nothing."""
     if row is None:
         return ""

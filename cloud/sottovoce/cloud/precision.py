@@ -1,8 +1,8 @@
 """Which numbers the trainer computes with: bfloat16 where the hardware multiplies it, else float32.
 
 Why it is here: the backbone is frozen, so its weights need no float32 copy, and processors with
-bfloat16 instructions go through it more than twice as fast. What is trained stays float32. On a
-GPU, autocast does the same.
+bfloat16 instructions go through it more than twice as fast. What is trained stays float32, as do
+softmax and losses; products are made in bfloat16 (PyTorch's autocast).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def computing(encoder: nn.Module) -> Iterator[None]:
             yield
     elif first.dtype == torch.bfloat16:
         # On a CPU the flash kernel's backward pass in bfloat16 takes more than half of the step.
-        with sdpa_kernel(SDPBackend.MATH):
+        with sdpa_kernel(SDPBackend.MATH), torch.autocast("cpu", torch.bfloat16):
             yield
     else:
         yield

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import gc
+import itertools
 import json
 import os
 import signal
@@ -23,6 +25,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
+from sottovoce.cloud import server as server_module
 from sottovoce.cloud.config import Settings
 from sottovoce.cloud.server import Server
 from sottovoce.cloud.store import Store
@@ -159,6 +162,81 @@ def test_health_and_reflection_answer_without_a_tenant(
         (listed,) = stub.ServerReflectionInfo(iter([request]))
         names = {service.name for service in listed.list_services_response.service}
         assert {f"sottovoce.v1.{n}" for n in ("Bundles", "Training", "Inference")} <= names
+
+
+def test_a_worker_that_dies_at_once_is_started_ever_less_often(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    starts: list[float] = []
+
+    class Dead:
+        pid = 0
+
+        def __init__(self, _: object) -> None:
+            starts.append(time.monotonic())
+
+        def poll(self) -> int:
+            return 1
+
+        def terminate(self) -> None: ...
+
+        def wait(self, _: float | None = None) -> int:
+            return 1
+
+    monkeypatch.setattr(server_module.subprocess, "Popen", Dead)
+    monkeypatch.setattr(server_module, "RESTART_SECONDS", 0.01)
+    process = server_module.WorkerProcess(Settings(tmp_path, (tmp_path,)), 0)
+    until(lambda: len(starts) == 6)
+    process.stop()
+    for place, (before, after) in enumerate(itertools.pairwise(starts)):
+        assert after - before >= 0.01 * 2 ** (place + 1)
+
+
+def test_what_starting_made_is_not_looked_through_for_garbage(
+    folders: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Nothing:
+        def __init__(self, *_: object) -> None: ...
+
+        def wait(self) -> None: ...
+
+        def stop(self) -> None: ...
+
+    monkeypatch.setattr(server_module, "WorkerProcess", Nothing)
+    monkeypatch.setattr(server_module, "Ending", Nothing)
+    settings = Settings(tmp_path, (folders[1],), "127.0.0.1:0", str(folders[0]))
+    found: list[int] = []
+    try:
+        server_module.serve(settings, lambda _: found.append(gc.get_freeze_count()), 0)
+    finally:
+        gc.unfreeze()
+    assert found[0] > 100_000
+
+
+def test_streams_of_callers_nobody_knows_are_in_nobodys_way(
+    folders: tuple[Path, Path], tmp_path: Path
+) -> None:
+    settings = Settings(tmp_path, (folders[1],), "127.0.0.1:0", str(folders[0]))
+    end = threading.Event()
+
+    def nothing() -> Iterator[reflection_pb2.ServerReflectionRequest]:
+        end.wait()
+        yield from ()
+
+    with (
+        cloud(settings) as running,
+        running.caller() as acme,
+        grpc.insecure_channel(running.server.address) as channel,
+    ):
+        reflection = reflection_pb2_grpc.ServerReflectionStub(channel)
+        health = health_pb2_grpc.HealthStub(channel)
+        for _ in range(250):
+            reflection.ServerReflectionInfo(nothing())
+            health.Watch(health_pb2.HealthCheckRequest())
+        assert acme.create(running.bundle_id, adapter="in-time").adapter == "in-time"
+        checked = health.Check(health_pb2.HealthCheckRequest(), timeout=30)
+        assert checked.status == health_pb2.HealthCheckResponse.SERVING
+        end.set()
 
 
 def test_a_stopping_server_finishes_what_it_has_begun(

@@ -36,7 +36,7 @@ SURFACE = {
     "privatizer": "LONGEST_WORD Privatizer STAGES WINDOW",
     "memory": "bound_heap give_back",
     "release": "Draft IDENTIFIER PUNCTUATION Release Setting WordRelease",
-    "rpc": "ErrorInterceptor RETRY_SECONDS from_rpc_error to_status wrapped",
+    "rpc": "ErrorInterceptor RETRY_SECONDS from_rpc_error kind_and_place to_status wrapped",
     "search": "ExactIndex HnswIndex Index Search",
     "signals": "Ending",
     "textio": "LARGEST_TEXT check_text decode",

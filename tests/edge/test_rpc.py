@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent import futures
 from typing import Any
@@ -24,11 +26,16 @@ class Raising:
 
     def __init__(self) -> None:
         self.act: Callable[[grpc.ServicerContext], None] = lambda context: None
+        self.begun, self.left = threading.Event(), threading.Event()
 
     def one(self, request: Any, context: grpc.ServicerContext) -> bytes:
-        if not isinstance(request, bytes):
-            list(request)
-        self.act(context)
+        self.begun.set()
+        try:
+            if not isinstance(request, bytes):
+                list(request)
+            self.act(context)
+        finally:
+            self.left.set()
         return b"done"
 
     def many(self, request: Any, context: grpc.ServicerContext) -> Iterator[bytes]:
@@ -171,3 +178,60 @@ def test_an_unknown_method_is_named_by_its_code(channel: grpc.Channel) -> None:
     with pytest.raises(grpc.RpcError) as caught:
         channel.unary_unary("/test.Test/Nothing")(b"", timeout=10)
     assert "UNIMPLEMENTED" in rpc.from_rpc_error(caught.value, peer="the cloud").problem
+
+
+@pytest.mark.parametrize("character", ["x", "\N{DOG FACE}"])
+def test_an_error_is_cut_to_what_arrives(
+    service: Raising, channel: grpc.Channel, character: str
+) -> None:
+    long = character * 100_000
+    service.act = raising(errors.NotFound(long, fix=long, subject=long))
+    back = rpc.from_rpc_error(failed(channel, "UnaryUnary"), peer="the cloud")
+    assert type(back) is errors.NotFound
+    for text in (back.problem, back.fix, back.subject):
+        assert text.startswith(character * 20)
+        assert len(text) < 1_000
+        assert text.endswith("...")
+
+
+def test_details_that_contradict_the_status_are_left_aside(
+    service: Raising, channel: grpc.Channel
+) -> None:
+    def act(context: grpc.ServicerContext) -> None:
+        status = rpc.to_status(errors.NotFound("not there"))
+        trailers = (("grpc-status-details-bin", status.SerializeToString()),)
+        context.set_trailing_metadata(trailers)
+        context.abort(grpc.StatusCode.INVALID_ARGUMENT, "something else")
+
+    service.act = act
+    back = rpc.from_rpc_error(failed(channel, "UnaryUnary"), peer="the cloud")
+    assert type(back) is errors.InvalidInput
+    assert "something else" in back.problem
+
+
+def test_a_caller_who_leaves_is_no_unexpected_error(
+    service: Raising, channel: grpc.Channel, caplog: pytest.LogCaptureFixture
+) -> None:
+    end = threading.Event()
+
+    def nothing() -> Iterator[bytes]:
+        end.wait()
+        yield from ()
+
+    service.begun.clear()
+    service.left.clear()
+    leaving = channel.stream_unary("/test.Test/StreamUnary").future(nothing(), timeout=10)
+    assert service.begun.wait(10)
+    leaving.cancel()
+    assert service.left.wait(10)
+    time.sleep(0.2)  # for whatever is said once the method is left
+    end.set()
+    assert "unexpected" not in caplog.text
+
+
+def test_a_call_the_server_broke_off_may_be_tried_again(
+    service: Raising, channel: grpc.Channel
+) -> None:
+    service.act = lambda context: context.abort(grpc.StatusCode.CANCELLED, "")
+    back = rpc.from_rpc_error(failed(channel, "UnaryUnary"), peer="the cloud")
+    assert isinstance(back, errors.Unavailable)

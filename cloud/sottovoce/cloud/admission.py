@@ -9,12 +9,16 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from typing import Any
+
+import grpc
 
 from sottovoce.edge.errors import Overloaded
+from sottovoce.edge.rpc import wrapped
 
-__all__ = ["Admission"]
+__all__ = ["Admission", "AnonymousStreams"]
 
 
 class Admission:
@@ -58,3 +62,47 @@ class Admission:
                 self._open[tenant] -= 1
                 if not self._open[tenant]:
                     del self._open[tenant]
+
+
+class AnonymousStreams(grpc.ServerInterceptor):
+    """Bounds the streams of all services that ask nobody who they are; goes inside the error
+    interceptor.
+
+    Args:
+        tenants_only: names of the services that do ask, and count for themselves.
+        streams: open at once, at most.
+    """
+
+    def __init__(self, tenants_only: Collection[str], streams: int) -> None:
+        self._tenants_only = tenants_only
+        self._admission = Admission(calls=streams, per_tenant=streams)
+
+    def intercept_service(
+        self,
+        continuation: Callable[[grpc.HandlerCallDetails], grpc.RpcMethodHandler[Any, Any] | None],
+        handler_call_details: grpc.HandlerCallDetails,
+    ) -> grpc.RpcMethodHandler[Any, Any] | None:
+        handler = continuation(handler_call_details)
+        service = handler_call_details.method.strip("/").partition("/")[0]
+        if handler is None or service in self._tenants_only or not _streams(handler):
+            return handler
+
+        def unary(method: Callable[..., Any]) -> Callable[..., Any]:
+            def call(request: Any, context: grpc.ServicerContext) -> Any:
+                with self._admission.admitted(""):
+                    return method(request, context)
+
+            return call
+
+        def stream(method: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
+            def call(request: Any, context: grpc.ServicerContext) -> Iterator[Any]:
+                with self._admission.admitted(""):
+                    yield from method(request, context)
+
+            return call
+
+        return wrapped(handler, unary, stream)
+
+
+def _streams(handler: grpc.RpcMethodHandler[Any, Any]) -> bool:
+    return bool(handler.request_streaming or handler.response_streaming)

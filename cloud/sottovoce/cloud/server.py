@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
@@ -15,13 +17,14 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from sottovoce.cloud import backbone
+from sottovoce.cloud.admission import AnonymousStreams
 from sottovoce.cloud.config import Settings
 from sottovoce.cloud.embeddings import Embeddings
 from sottovoce.cloud.jobs import Jobs
 from sottovoce.cloud.metrics import CallCounter, JobsCollector, Metrics, expose
 from sottovoce.cloud.services.bundles import BundlesService
 from sottovoce.cloud.services.inference import CALLS, InferenceService
-from sottovoce.cloud.services.training import TrainingService
+from sottovoce.cloud.services.training import UPLOADS, WATCHES, TrainingService
 from sottovoce.cloud.serving import Predictor
 from sottovoce.cloud.store import Store
 from sottovoce.cloud.tenants import Tenants
@@ -40,10 +43,12 @@ from sottovoce.v1 import (
 
 __all__ = ["Server", "WorkerProcess", "serve"]
 
-THREADS = CALLS + 64  # a watched job, a download and an open stream hold one each
+STREAMS = 64  # of callers who need not say who they are: downloads, health, reflection
+THREADS = CALLS + UPLOADS + WATCHES + STREAMS + 64  # what is open holds one, what is short the rest
 QUEUED_CALLS = 256  # beyond the threads, until one is free to answer or refuse them
 DTYPES = {"auto": None, "float32": torch.float32, "bfloat16": torch.bfloat16}
-RESTART_SECONDS = 1.0
+RESTART_SECONDS, LONGEST_PAUSE = 1.0, 60.0
+STEADY_SECONDS = 60.0
 
 _log = logging.getLogger(__name__)
 _SERVICES = tuple(
@@ -54,6 +59,7 @@ _SERVICES = tuple(
         (inference_pb2, "Inference"),
     )
 )
+_TENANTS_ONLY = frozenset(name for name in _SERVICES if not name.endswith(".Bundles"))
 _OPTIONS = (
     ("grpc.keepalive_time_ms", 60_000),
     ("grpc.keepalive_timeout_ms", 20_000),
@@ -64,7 +70,8 @@ _OPTIONS = (
 
 
 class WorkerProcess:
-    """Keeps one worker running beside the server, and starts it again if it dies."""
+    """Keeps one worker running beside the server, and starts it again if it dies: after a pause
+    that doubles as long as it dies at once, for starting costs seconds of a processor."""
 
     def __init__(self, settings: Settings, parent: int) -> None:
         self._command = [
@@ -91,11 +98,17 @@ class WorkerProcess:
         return self._process.pid
 
     def _watch(self) -> None:
+        pause, began = RESTART_SECONDS, time.monotonic()
         while not self._ending.wait(RESTART_SECONDS):
             code = self._process.poll()
-            if code is not None:
-                _log.warning("the worker ended with code %d; starting another", code)
-                self._process = self._start()
+            if code is None:
+                continue
+            at_once = time.monotonic() - began < STEADY_SECONDS
+            pause = min(2 * pause, LONGEST_PAUSE) if at_once else RESTART_SECONDS
+            _log.warning("the worker ended with code %d; another starts in %g s", code, pause)
+            if self._ending.wait(pause):
+                return
+            self._process, began = self._start(), time.monotonic()
 
     def stop(self) -> None:
         """Has the worker write its checkpoint and end."""
@@ -130,7 +143,11 @@ class Server:
         self._health = health.HealthServicer()
         self._server = grpc.server(
             ThreadPoolExecutor(THREADS, thread_name_prefix="rpc"),
-            interceptors=[CallCounter(self.metrics), ErrorInterceptor()],
+            interceptors=[
+                CallCounter(self.metrics),
+                ErrorInterceptor(),
+                AnonymousStreams(_TENANTS_ONLY, STREAMS),
+            ],
             options=[
                 *_OPTIONS,
                 ("grpc.max_receive_message_length", settings.limits.message),
@@ -153,7 +170,7 @@ class Server:
             BundlesService(self.bundles), self._server
         )
         training_pb2_grpc.add_TrainingServicer_to_server(  # type: ignore[no-untyped-call]
-            TrainingService(self.jobs, self.tenants, self.bundles), self._server
+            TrainingService(self.jobs, self.tenants, self.bundles, loaded), self._server
         )
         inference_pb2_grpc.add_InferenceServicer_to_server(  # type: ignore[no-untyped-call]
             InferenceService(
@@ -241,6 +258,9 @@ def serve(settings: Settings, on_ready: Callable[[Server], None], parent: int) -
     ending = Ending()
     server = Server(settings)
     worker = WorkerProcess(settings, parent)
+    # What starting made, a million objects, stays: to look through it for garbage would hold up
+    # every call for a third of a second, again and again.
+    gc.freeze()
     try:
         server.start()
         on_ready(server)

@@ -18,10 +18,21 @@ from grpc_status import rpc_status
 
 from sottovoce.edge import errors
 
-__all__ = ["RETRY_SECONDS", "ErrorInterceptor", "from_rpc_error", "to_status", "wrapped"]
+__all__ = [
+    "RETRY_SECONDS",
+    "ErrorInterceptor",
+    "from_rpc_error",
+    "kind_and_place",
+    "to_status",
+    "wrapped",
+]
 
 DOMAIN = "sottovoce"
 RETRY_SECONDS = 2
+
+_LONGEST = 800
+"""Bytes of a sentence on the wire. Errors travel in the trailers of HTTP/2, which peers bound at
+8 KiB, several times over and percent-encoded: a longer one would arrive as another error."""
 
 _log = logging.getLogger(__name__)
 _BY_NAME: dict[str, type[errors.SottovoceError]] = {
@@ -32,39 +43,40 @@ _BY_CODE: dict[grpc.StatusCode, type[errors.SottovoceError]] = {
     grpc.StatusCode.FAILED_PRECONDITION: errors.NotReady,
     grpc.StatusCode.NOT_FOUND: errors.NotFound,
     grpc.StatusCode.RESOURCE_EXHAUSTED: errors.QuotaExceeded,
-    grpc.StatusCode.UNAVAILABLE: errors.Unavailable,
-    grpc.StatusCode.DEADLINE_EXCEEDED: errors.Unavailable,
     grpc.StatusCode.UNAUTHENTICATED: errors.Unauthenticated,
     grpc.StatusCode.DATA_LOSS: errors.DataLoss,
     grpc.StatusCode.OUT_OF_RANGE: errors.OutOfRange,
 }
+_GONE = (
+    grpc.StatusCode.UNAVAILABLE,
+    grpc.StatusCode.DEADLINE_EXCEEDED,
+    grpc.StatusCode.CANCELLED,  # not by us: how a server with too many calls breaks one off
+)
 
 
 def to_status(error: errors.SottovoceError) -> status_pb2.Status:
-    """The error as a ``google.rpc.Status`` with details by its kind."""
+    """The error as a ``google.rpc.Status`` with details by its kind, cut to what a call's trailers
+    hold: a problem may quote labels, and a subject what the caller sent."""
+    problem, fix, subject = _cut(error.problem), _cut(error.fix), _cut(error.subject, 256)
     details: list[Any] = [
         error_details_pb2.ErrorInfo(
             reason=type(error).__name__,
             domain=DOMAIN,
-            metadata={**error.metadata, "fix": error.fix, "subject": error.subject},
+            metadata={**error.metadata, "fix": fix, "subject": subject},
         )
     ]
     if isinstance(error, errors.InvalidInput):
-        violation = error_details_pb2.BadRequest.FieldViolation(
-            field=error.subject, description=error.problem
-        )
+        violation = error_details_pb2.BadRequest.FieldViolation(field=subject, description=problem)
         details.append(error_details_pb2.BadRequest(field_violations=[violation]))
     elif isinstance(error, errors.NotReady):
         unmet = error_details_pb2.PreconditionFailure.Violation(
-            type=type(error).__name__, subject=error.subject, description=error.problem
+            type=type(error).__name__, subject=subject, description=problem
         )
         details.append(error_details_pb2.PreconditionFailure(violations=[unmet]))
     elif isinstance(error, errors.NotFound):
-        details.append(error_details_pb2.ResourceInfo(resource_name=error.subject))
+        details.append(error_details_pb2.ResourceInfo(resource_name=subject))
     elif isinstance(error, errors.QuotaExceeded):
-        over = error_details_pb2.QuotaFailure.Violation(
-            subject=error.subject, description=error.problem
-        )
+        over = error_details_pb2.QuotaFailure.Violation(subject=subject, description=problem)
         details.append(error_details_pb2.QuotaFailure(violations=[over]))
     elif isinstance(error, errors.Unavailable):
         delay = duration_pb2.Duration(seconds=RETRY_SECONDS)
@@ -75,7 +87,13 @@ def to_status(error: errors.SottovoceError) -> status_pb2.Status:
         box.Pack(detail)
         packed.append(box)
     code = cast(int, getattr(code_pb2, error.code.name))
-    return status_pb2.Status(code=code, message=str(error), details=packed)
+    message = f"{problem} ({fix})" if fix else problem
+    return status_pb2.Status(code=code, message=message, details=packed)
+
+
+def _cut(text: str, most: int = _LONGEST) -> str:
+    data = text.encode()
+    return text if len(data) <= most else data[:most].decode(errors="ignore") + "..."
 
 
 def from_rpc_error(error: grpc.RpcError, *, peer: str) -> errors.SottovoceError:
@@ -87,7 +105,10 @@ def from_rpc_error(error: grpc.RpcError, *, peer: str) -> errors.SottovoceError:
     """
     call = cast(grpc.Call, error)
     code = call.code()
-    status = rpc_status.from_call(call)
+    try:
+        status = rpc_status.from_call(call)
+    except ValueError:  # details that contradict the code: not from a server of ours
+        status = None
     info = error_details_pb2.ErrorInfo()
     for detail in status.details if status is not None else ():
         if detail.Unpack(info) and info.domain == DOMAIN and info.reason in _BY_NAME:
@@ -95,7 +116,7 @@ def from_rpc_error(error: grpc.RpcError, *, peer: str) -> errors.SottovoceError:
             fix, subject = metadata.pop("fix", ""), metadata.pop("subject", "")
             problem = (call.details() or "").removesuffix(f" ({fix})")
             return _BY_NAME[info.reason](problem, fix=fix, subject=subject, metadata=metadata)
-    if code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED):
+    if code in _GONE:
         return errors.Unavailable(
             f"{peer} does not answer", fix="check that it runs and that the address is right"
         )
@@ -105,19 +126,25 @@ def from_rpc_error(error: grpc.RpcError, *, peer: str) -> errors.SottovoceError:
 
 def _abort(context: grpc.ServicerContext, error: BaseException) -> None:
     if not isinstance(error, errors.SottovoceError):
-        # Only the kind and the place: the message could hold user text.
-        trace = error.__traceback__
-        while trace is not None and trace.tb_next is not None:
-            trace = trace.tb_next
-        where = f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}" if trace else "?"
-        _log.error("unexpected %s at %s", type(error).__name__, where)
+        _log.error("unexpected %s", kind_and_place(error))
         error = errors.SottovoceError(f"internal error ({type(error).__name__})")
     context.abort_with_status(rpc_status.to_status(to_status(error)))
 
 
-def _aborted(context: grpc.ServicerContext) -> bool:
-    """Whether the method set a status by itself, as ``context.abort`` does before it raises."""
-    return cast(Any, context).code() is not None  # in grpcio, not yet in its type stubs
+def kind_and_place(error: BaseException) -> str:
+    """What a log may say of an unexpected error: its message could hold user text."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    where = f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}" if trace else "?"
+    return f"{type(error).__name__} at {where}"
+
+
+def _ended(context: grpc.ServicerContext, error: Exception) -> bool:
+    """Whether there is no status left to set: the method did so itself, as ``context.abort`` does
+    before it raises, or the caller has gone, which is what reading its requests raised."""
+    gone = isinstance(error, grpc.RpcError) and not context.is_active()
+    return gone or cast(Any, context).code() is not None  # in grpcio, not yet in its type stubs
 
 
 def wrapped(
@@ -158,7 +185,7 @@ class ErrorInterceptor(grpc.ServerInterceptor):
                 try:
                     return method(request, context)
                 except Exception as error:
-                    if _aborted(context):
+                    if _ended(context, error):
                         raise
                     return _abort(context, error)
 
@@ -171,7 +198,7 @@ class ErrorInterceptor(grpc.ServerInterceptor):
                 try:
                     yield from method(request, context)
                 except Exception as error:
-                    if _aborted(context):
+                    if _ended(context, error):
                         raise
                     _abort(context, error)
 

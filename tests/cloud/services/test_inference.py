@@ -20,6 +20,7 @@ from sottovoce.cloud.services.inference import CALLS_PER_TENANT, WINDOW, Inferen
 from sottovoce.edge import errors
 from sottovoce.edge.rpc import from_rpc_error
 from sottovoce.v1 import inference_pb2 as wire
+from sottovoce.v1 import training_pb2
 
 from ..cloud_kit import Caller, Cloud, cloud, examples, tiny_bert, tiny_bundle
 from ..serving_kit import make
@@ -297,3 +298,38 @@ def test_a_deleted_adapter_is_not_answered_from_memory(running: Cloud) -> None:
         assert predict(leaving, request(running))
         shutil.rmtree(one.folder)  # with the name still there, as half-way through a deletion
         assert isinstance(refused(leaving, request(running)), errors.NotFound)
+
+
+def test_an_adapter_that_goes_between_finding_and_reading_it_is_not_found_not_damaged(
+    running: Cloud, acme: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with running.caller("between") as caller:
+        jobs = []
+        for _ in range(2):
+            jobs.append(caller.submit(running.bundle_id, examples(24), training={"epochs": 1}))
+            running.work()
+        first, second = (running.settings.state / "jobs" / each / "adapter" for each in jobs)
+        real = adapters.locate
+        found: list[Path] = [first]  # as it was before the second job ended
+
+        def locate(state: Path, tenant: str, name: str) -> Path:
+            return found.pop() if found else real(state, tenant, name)
+
+        monkeypatch.setattr(adapters, "locate", locate)
+        delete = training_pb2.DeleteJobRequest(job_id=jobs[0])
+        caller.training.DeleteJob(delete, metadata=caller.metadata)
+        assert len(predict(caller, request(running))) == 3
+        found.append(second)
+        caller.training.DeleteJob(
+            training_pb2.DeleteJobRequest(job_id=jobs[1]), metadata=caller.metadata
+        )
+        assert isinstance(refused(caller, request(running)), errors.NotFound)
+
+
+def test_what_a_stream_holds_in_memory_is_bounded(running: Cloud, acme: Caller) -> None:
+    asked = wire.InferencePredictStreamRequest(request_id="i" * 3_000, request=request(running))
+    with pytest.raises(grpc.RpcError) as caught:
+        next(acme.inference.PredictStream(iter([asked]), metadata=acme.metadata))
+    error = from_rpc_error(caught.value, peer="cloud")
+    assert isinstance(error, errors.InvalidInput)
+    assert error.subject == "request_id"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from sottovoce.cloud import noise_aware, quotas
 from sottovoce.cloud.config import Limits, Settings
 from sottovoce.cloud.data import Example
 from sottovoce.cloud.job import Method
+from sottovoce.cloud.services.training import UPLOADS_PER_TENANT
 from sottovoce.edge import errors
 from sottovoce.edge.rpc import from_rpc_error
 from sottovoce.v1 import training_pb2 as wire
@@ -186,7 +188,6 @@ def test_settings_go_in_and_come_back(running: Cloud, acme: Caller) -> None:
     chosen = {
         "method": wire.METHOD_PREFIX_TUNING,
         "virtual_tokens": 7,
-        "label_words": True,
         "reconstruction": True,
         "plain_tokens": 3,
         "reconstruction_width": 48,
@@ -211,6 +212,11 @@ def test_settings_go_in_and_come_back(running: Cloud, acme: Caller) -> None:
         ({"rank": 100_000}, "training.rank"),
         ({"reconstruction_weight": 1.0}, "training.reconstruction_weight"),
         ({"plain_tokens": 3}, "training.plain_tokens"),
+        ({"label_words": True}, "training.label_words"),  # the backbone is no decoder
+        # It has 300 positions, and a text takes 256 of them.
+        ({"method": wire.METHOD_PROMPT_TUNING, "virtual_tokens": 45}, "training.virtual_tokens"),
+        ({"method": wire.METHOD_PREFIX_TUNING, "virtual_tokens": 301}, "training.virtual_tokens"),
+        ({"reconstruction": True, "plain_tokens": 23}, "training.plain_tokens"),
     ],
 )
 def test_settings_that_cannot_be_met_are_refused_by_field(
@@ -321,6 +327,67 @@ def test_too_many_unfinished_jobs_are_refused(running: Cloud, acme: Caller) -> N
     for _ in range(5):
         acme.create(running.bundle_id)
     assert isinstance(refused(lambda: acme.create(running.bundle_id)), errors.QuotaExceeded)
+
+
+def test_a_tenant_that_opens_calls_and_leaves_them_open_is_in_nobodys_way(
+    running: Cloud, acme: Caller
+) -> None:
+    end = threading.Event()
+
+    def nothing() -> Iterator[wire.UploadExamplesRequest]:
+        end.wait()
+        yield from ()
+
+    with running.caller("other") as other:
+        job = other.create(running.bundle_id)
+        request = wire.WatchJobRequest(job_id=job.id)
+        watches = [other.training.WatchJob(request, metadata=other.metadata) for _ in range(200)]
+        uploads = [
+            other.training.UploadExamples.future(nothing(), metadata=other.metadata)
+            for _ in range(200)
+        ]
+        # Those that got no place are told so, and when to come back.
+        refusals = [each.exception() for each in uploads[UPLOADS_PER_TENANT:] if each.done()]
+        error = from_rpc_error(refusals[0], peer="cloud") if refusals else None
+        assert error is None or isinstance(error, errors.Overloaded)
+        job = acme.create(running.bundle_id)
+        upload = acme.training.UploadExamples(
+            iter([message(job.id, 0, examples(3))]), metadata=acme.metadata, timeout=30
+        )
+        assert upload.next_sequence == 3
+        shown = acme.training.WatchJob(
+            wire.WatchJobRequest(job_id=job.id), metadata=acme.metadata, timeout=30
+        )
+        assert next(shown).job.next_sequence == 3
+        shown.cancel()
+        end.set()
+        for watch in watches:
+            watch.cancel()
+        codes = Counter(upload.code() for upload in uploads)
+    assert codes[grpc.StatusCode.OK] == UPLOADS_PER_TENANT
+    assert codes[grpc.StatusCode.RESOURCE_EXHAUSTED] == 200 - UPLOADS_PER_TENANT
+
+
+def test_an_upload_to_a_job_whose_bundle_is_gone_says_so(running: Cloud, acme: Caller) -> None:
+    job = acme.create(running.bundle_id)
+    bundle = running.server.bundles.pop(running.bundle_id)
+    error = refused(lambda: acme.upload(job.id, examples(3)))
+    running.server.bundles[bundle.id] = bundle
+    assert isinstance(error, errors.BundleMismatch)
+    assert "sotto pull" in error.fix
+
+
+@pytest.mark.parametrize("character", ["x", "\N{DOG FACE}", "\N{LATIN SMALL LETTER E WITH ACUTE}"])
+def test_an_error_that_quotes_much_arrives_as_itself(
+    running: Cloud, acme: Caller, character: str
+) -> None:
+    job = acme.create(running.bundle_id)
+    rows = [Example("a text", f"{i:03}".ljust(256, character)) for i in range(20)]
+    acme.upload(job.id, rows)
+    error = refused(lambda: acme.start(job.id, 20))
+    assert isinstance(error, errors.NotReady)
+    assert error.fix == "give at least 2 examples of each label, or drop it"
+    assert isinstance(refused(lambda: acme.get(character * 100_000)), errors.NotFound)
 
 
 def test_cancel_ends_the_watch_and_delete_removes_the_job(running: Cloud, acme: Caller) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import closing
+from functools import partial
 
 import grpc
 import numpy as np
@@ -18,7 +19,7 @@ from sottovoce.cloud.serving import Predictor, Scores
 from sottovoce.cloud.store import Store
 from sottovoce.cloud.tenants import Tenants
 from sottovoce.edge.bundle import Bundle
-from sottovoce.edge.errors import BundleMismatch, InvalidInput
+from sottovoce.edge.errors import BundleMismatch, DataLoss, InvalidInput
 from sottovoce.edge.ordered import ordered
 from sottovoce.edge.token_noise import TokenEmbedding, unpack
 from sottovoce.v1 import inference_pb2 as wire
@@ -30,6 +31,7 @@ WINDOW = 64  # requests of one stream in flight; more wait on the wire
 CALLS, CALLS_PER_TENANT = 128, 32  # open at once; each holds a thread
 
 LONGEST_ID = 128
+LONGEST_REST = 2_048
 
 
 class InferenceService(inference_pb2_grpc.InferenceServicer):
@@ -62,7 +64,17 @@ class InferenceService(inference_pb2_grpc.InferenceServicer):
                 subject="released_text",
             )
         folder = adapters.locate(self._state, tenant, request.adapter)
-        return self._predictor.submit(folder, text, tenant=tenant, bundle_id=request.bundle_id)
+        submit = partial(
+            self._predictor.submit, text=text, tenant=tenant, bundle_id=request.bundle_id
+        )
+        try:
+            return submit(folder)
+        except DataLoss:
+            # Damaged, or deleted or trained anew since it was located?
+            now = adapters.locate(self._state, tenant, request.adapter)
+            if now == folder:
+                raise
+            return submit(now)
 
     def Predict(  # noqa: N802 - the wire's names
         self, request: wire.InferencePredictRequest, context: grpc.ServicerContext
@@ -79,9 +91,20 @@ class InferenceService(inference_pb2_grpc.InferenceServicer):
     ) -> Iterator[wire.InferencePredictStreamResponse]:
         """Answers in the order of the requests; what has arrived is batched."""
         tenant = self._tenants.authenticate(context.invocation_metadata())
+
+        def begin(message: wire.InferencePredictStreamRequest) -> Callable[[], Scores]:
+            # All that is not the text is short: a window of messages is held in memory.
+            if message.ByteSize() - len(message.request.released_text.encode()) > LONGEST_REST:
+                raise InvalidInput(
+                    "request_id is too long",
+                    fix=f"choose one of at most {LONGEST_ID} characters",
+                    subject="request_id",
+                )
+            return self._submit(tenant, message.request).result
+
         answered = ordered(
             request_iterator,
-            lambda message: self._submit(tenant, message.request).result,
+            begin,
             window=WINDOW,
             active=context.is_active,
         )

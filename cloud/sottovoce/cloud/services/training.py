@@ -9,6 +9,8 @@ from dataclasses import fields
 import grpc
 
 from sottovoce.cloud import methods, noise_aware
+from sottovoce.cloud.admission import Admission
+from sottovoce.cloud.backbone import LoadedBackbone
 from sottovoce.cloud.data import Example
 from sottovoce.cloud.job import FINAL, Job, Method, Release, TrainingOptions
 from sottovoce.cloud.jobs import Jobs
@@ -22,9 +24,13 @@ from sottovoce.edge.training_settings import METHODS
 from sottovoce.v1 import training_pb2 as wire
 from sottovoce.v1 import training_pb2_grpc
 
-__all__ = ["TrainingService", "job_message"]
+__all__ = ["UPLOADS", "WATCHES", "TrainingService", "job_message"]
 
 POLL_SECONDS = 0.3
+UPLOADS, UPLOADS_PER_TENANT = 64, 16
+WATCHES, WATCHES_PER_TENANT = 128, 32
+"""Calls open at once; each holds a thread for as long as the caller likes."""
+
 _METHODS = {number: Method(name) for name, number in METHODS.items()}
 _ALIKE = [option.name for option in fields(TrainingOptions) if option.name != "method"]
 """What `TrainingOptions` and the wire's TrainingSettings call by the same name."""
@@ -73,11 +79,9 @@ def _options(settings: wire.TrainingSettings) -> TrainingOptions:
 
     Raises:
         InvalidInput: settings that contradict one another.
-        NotReady: a method this cloud cannot run.
     """
     training_settings.check(settings)
     method = _METHODS[settings.method or wire.METHOD_LORA]
-    methods.check_available(method)
     return TrainingOptions(method, **{name: getattr(settings, name) for name in _ALIKE})
 
 
@@ -99,13 +103,32 @@ def _uploads(message: wire.UploadExamplesRequest) -> list[Upload]:
 class TrainingService(training_pb2_grpc.TrainingServicer):
     """Jobs of the tenants who call."""
 
-    def __init__(self, jobs: Jobs, tenants: Tenants, bundles: Mapping[str, Bundle]) -> None:
+    def __init__(
+        self,
+        jobs: Jobs,
+        tenants: Tenants,
+        bundles: Mapping[str, Bundle],
+        backbone: LoadedBackbone,
+    ) -> None:
         self._jobs = jobs
         self._tenants = tenants
         self._bundles = bundles
+        self._backbone = backbone
+        self._uploads = Admission(calls=UPLOADS, per_tenant=UPLOADS_PER_TENANT)
+        self._watches = Admission(calls=WATCHES, per_tenant=WATCHES_PER_TENANT)
 
     def _tenant(self, context: grpc.ServicerContext) -> str:
         return self._tenants.authenticate(context.invocation_metadata())
+
+    def _bundle(self, bundle_id: str) -> Bundle:
+        bundle = self._bundles.get(bundle_id)
+        if bundle is None:
+            raise BundleMismatch(
+                "the examples were released with a bundle this cloud does not serve",
+                fix="fetch the current one with `sotto pull HOST:PORT` and customise again",
+                subject="bundle_id",
+            )
+        return bundle
 
     def CreateJob(  # noqa: N802 - the wire's names
         self, request: wire.CreateJobRequest, context: grpc.ServicerContext
@@ -113,7 +136,7 @@ class TrainingService(training_pb2_grpc.TrainingServicer):
         """A new job, or the one this request id made.
 
         Raises:
-            InvalidInput: see `_options` and `Jobs.create`.
+            InvalidInput: see `_options`, `methods.check` and `Jobs.create`.
             NotReady: a method this cloud cannot run, or a bundle without the word counts that
                 the noise-aware input needs.
             BundleMismatch: released with a bundle that is not served here.
@@ -121,13 +144,8 @@ class TrainingService(training_pb2_grpc.TrainingServicer):
         """
         tenant = self._tenant(context)
         options, release = _options(request.training), request.release
-        bundle = self._bundles.get(release.bundle_id)
-        if bundle is None:
-            raise BundleMismatch(
-                "the examples were released with a bundle this cloud does not serve",
-                fix="fetch the current one with `sotto pull HOST:PORT` and customise again",
-                subject="bundle_id",
-            )
+        methods.check(options, self._backbone)
+        bundle = self._bundle(release.bundle_id)
         if options.noise_aware:  # else the job would fail once all is uploaded
             noise_aware.class_counts(bundle)
             if release.policy not in bundle.manifest.policies:
@@ -161,11 +179,12 @@ class TrainingService(training_pb2_grpc.TrainingServicer):
         """Appends message by message, each committed before the next is read."""
         tenant = self._tenant(context)
         held = 0
-        for message in request_iterator:
-            job = self._jobs.get(message.job_id, tenant)
-            words = self._bundles[job.release.bundle_id].manifest.words
-            first, uploads = message.first_sequence, _uploads(message)
-            held = append(self._jobs, job.id, tenant, first, uploads, words)
+        with self._uploads.admitted(tenant):
+            for message in request_iterator:
+                job = self._jobs.get(message.job_id, tenant)
+                words = self._bundle(job.release.bundle_id).manifest.words
+                first, uploads = message.first_sequence, _uploads(message)
+                held = append(self._jobs, job.id, tenant, first, uploads, words)
         return wire.UploadExamplesResponse(next_sequence=held)
 
     def StartJob(  # noqa: N802
@@ -188,15 +207,16 @@ class TrainingService(training_pb2_grpc.TrainingServicer):
         """The job at once and on every change, until it ends or the caller goes."""
         tenant = self._tenant(context)
         shown: Job | None = None
-        while context.is_active():
-            job = self._jobs.get(request.job_id, tenant)
-            if job != shown:
-                yield wire.WatchJobResponse(job=job_message(job))
-                shown = job
-            if job.state in FINAL:
-                return
-            # The worker is another process: SQLite tells of changes only if asked.
-            time.sleep(POLL_SECONDS)
+        with self._watches.admitted(tenant):
+            while context.is_active():
+                job = self._jobs.get(request.job_id, tenant)
+                if job != shown:
+                    yield wire.WatchJobResponse(job=job_message(job))
+                    shown = job
+                if job.state in FINAL:
+                    return
+                # The worker is another process: SQLite tells of changes only if asked.
+                time.sleep(POLL_SECONDS)
 
     def CancelJob(  # noqa: N802
         self, request: wire.CancelJobRequest, context: grpc.ServicerContext

@@ -190,6 +190,8 @@ def test_without_word_frequencies_nothing_is_spent(
         ({"adapter": "Desk"}, "lower-case"),
         ({"adapter": "x" * 65}, "lower-case"),
         ({"adapter": "desk\n"}, "lower-case"),
+        ({"adapter": "_desk"}, "lower-case"),
+        ({"adapter": "-desk"}, "lower-case"),
         ({"plain_tokens": 4}, "without reconstruction"),
         ({"reconstruction": True, "plain_tokens": 65}, "at most 64"),
         ({"label_epsilon": -1.0}, "out of range"),

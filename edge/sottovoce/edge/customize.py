@@ -42,7 +42,7 @@ LONGEST_LABEL = 256
 _STAGED_AT_ONCE = 64  # a disk flush for each example would take longer than privatising it
 MOST_LABELS = 1_000
 
-_ADAPTER = re.compile(r"[a-z0-9_-]{1,64}")
+_ADAPTER = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ class Intake:
         if not _ADAPTER.fullmatch(settings.adapter):
             raise InvalidInput(
                 "the adapter's name is not usable",
-                fix="take 1 to 64 lower-case letters, digits, '-' or '_'",
+                fix="take 1 to 64 lower-case letters, digits, '-' or '_', the first no '-' or '_'",
                 subject="adapter",
             )
         epsilon = settings.label_epsilon

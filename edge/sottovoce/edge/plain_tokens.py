@@ -22,7 +22,11 @@ __all__ = ["DEFAULT_VOCABULARY", "Vocabulary", "candidates", "draw", "sequences"
 
 DEFAULT_VOCABULARY = 7_630
 """Size of the reconstruction head's vocabulary in RAPT v1 (section 4.1)."""
-PRIOR = "token_prior.npy"
+COUNTS = "class_counts.npy"
+"""File of a bundle: Floats1d, how often each row of ``members.npy`` was met in its class."""
+
+_UNSEEN = 0.5
+"""Occurrences credited to a word never met, so that it can be drawn as well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +51,15 @@ def candidates(bundle: Bundle, policy: str) -> NDArray[np.int32]:
     Raises:
         NotFound: unknown policy.
     """
+    return np.unique(np.concatenate([bundle.class_members(tag) for tag in _tags(bundle, policy)]))
+
+
+def _tags(bundle: Bundle, policy: str) -> list[str]:
     manifest = bundle.manifest
     if policy not in manifest.policies:
         known = ", ".join(manifest.policies)
         raise NotFound("unknown policy", fix=f"use one of: {known}", subject="policy")
-    classes = [tag for tag in manifest.policies[policy] if tag in manifest.classes]
-    return np.unique(np.concatenate([bundle.class_members(tag) for tag in classes]))
+    return [tag for tag in manifest.policies[policy] if tag in manifest.classes]
 
 
 def vocabulary(
@@ -73,17 +80,17 @@ def vocabulary(
     """
     ids = candidates(bundle, policy)
     size = min(size or DEFAULT_VOCABULARY, len(ids))
-    prior = _prior(bundle, ids) if by_frequency or size < len(ids) else None
-    if by_frequency and prior is None:
+    met = _met(bundle, policy, ids) if by_frequency or size < len(ids) else None
+    if by_frequency and met is None:
         raise NotReady(
             "this bundle holds no word frequencies",
             fix="draw plain tokens uniformly, or pull a bundle that was built with frequencies",
             subject="plain_sampling",
         )
-    if prior is None:
+    if met is None:
         return Vocabulary(ids[:size], np.arange(1, size + 1) / size)
-    kept = np.sort(np.argsort(-prior, kind="stable")[:size])
-    weights = prior[kept] if by_frequency else np.ones(size)
+    kept = np.sort(np.argsort(-met, kind="stable")[:size])
+    weights = met[kept] if by_frequency else np.ones(size)
     return Vocabulary(ids[kept], np.cumsum(weights / weights.sum()))
 
 
@@ -112,16 +119,20 @@ def sequences(words: Vocabulary, n: int, kinds: int, random: Random) -> Iterator
         yield drawn[min(int(random.random((1,))[0] * kinds), kinds - 1)]
 
 
-def _prior(bundle: Bundle, ids: NDArray[np.int32]) -> NDArray[np.float64] | None:
-    """How often each word comes in public text, up to a factor: that of its first token."""
-    if PRIOR not in bundle.manifest.files:
+def _met(bundle: Bundle, policy: str, ids: NDArray[np.int32]) -> NDArray[np.float64] | None:
+    """How often each word was met in public text as one of the policy's parts of speech; None if
+    the bundle does not say."""
+    if COUNTS not in bundle.manifest.files:
         return None
     try:
-        log_prior = np.load(bundle.folder / PRIOR, allow_pickle=False).astype(np.float64)
-        first = [bundle.tokenizer.ids(bundle.words[number])[0] for number in ids.tolist()]
-        found: NDArray[np.float64] = np.exp(log_prior[first])
-    except (OSError, ValueError, IndexError) as error:
+        counts = np.load(bundle.folder / COUNTS, allow_pickle=False).astype(np.float64)
+        met = np.full(len(bundle.words), _UNSEEN)
+        for tag in _tags(bundle, policy):
+            about = bundle.manifest.classes[tag]
+            # A word is in a class once, so nothing is added to the same place twice.
+            met[bundle.class_members(tag)] += counts[about.offset : about.offset + about.words]
+    except (OSError, ValueError) as error:
         raise DataLoss(
-            f"bundle file {PRIOR} is unreadable", fix="fetch it again with `sotto pull`"
+            f"bundle file {COUNTS} is unreadable", fix="fetch it again with `sotto pull`"
         ) from error
-    return found
+    return met[ids]

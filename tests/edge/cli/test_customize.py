@@ -81,6 +81,12 @@ def test_options_that_contradict_one_another_are_refused_at_once(
     assert "fix:" in result.stderr
 
 
+def test_a_seed_too_large_for_the_wire_is_refused_in_words(device: Device) -> None:
+    result = device.sotto("customize", "desk", "--input", "none.tsv", "--seed", str(2**64), code=2)
+    assert "--seed" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
 def test_without_watching_it_returns_at_once(linked: Device, cloud: SmallCloud) -> None:
     cloud.may_train.clear()
     with running(linked.config):

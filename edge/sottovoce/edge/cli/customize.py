@@ -129,7 +129,12 @@ _whole = click.IntRange(0, 65_536)
     default=0.0,
     help="Randomised response on labels with this epsilon.  [default: labels as they are]",
 )
-@click.option("--seed", type=click.IntRange(0), default=0, help="Of the training in the cloud.")
+@click.option(
+    "--seed",
+    type=click.IntRange(0, 2**64 - 1),
+    default=0,
+    help="Of the training in the cloud.",
+)
 @click.option("--watch/--no-watch", default=True, show_default=True, help="Wait until it ends.")
 @json_option
 @click.pass_context

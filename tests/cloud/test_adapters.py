@@ -51,7 +51,7 @@ def test_the_folder_holds_lora_and_head_only(trained: Result, bert: str) -> None
     facts = json.loads((trained.folder / "adapter.json").read_text())
     assert facts["backbone"]["sha256"] == backbone.load(bert).sha256
     assert facts["labels"] == ["garden", "kitchen", "office"]
-    assert adapters.bundle_of(trained.folder) == "b1"
+    assert adapters.load(trained.folder).origin["bundle_id"] == "b1"
     assert not list(trained.folder.parent.glob(".*"))
 
 
@@ -90,6 +90,31 @@ def test_load_gives_what_was_saved_or_says_it_is_damaged(trained: Result) -> Non
             adapters.load(trained.folder)
         file.write_bytes(whole)
     adapters.load(trained.folder)
+
+
+@pytest.mark.parametrize("name", ["head.safetensors", "adapter_model.safetensors"])
+def test_a_flipped_bit_is_noticed(trained: Result, name: str) -> None:
+    file = trained.folder / name
+    data = bytearray(file.read_bytes())
+    data[-5] ^= 1  # of a number: the file is as readable as before
+    file.write_bytes(data)
+    with pytest.raises(DataLoss, match="damaged"):
+        adapters.load(trained.folder)
+
+
+@pytest.mark.parametrize("facts", ["[]", "null", '{"sha256": []}', '{"labels": 1}'])
+def test_a_description_that_is_something_else_is_damage(trained: Result, facts: str) -> None:
+    (trained.folder / "adapter.json").write_text(facts)
+    with pytest.raises(DataLoss, match="damaged"):
+        adapters.load(trained.folder)
+
+
+def test_an_adapter_of_an_earlier_version_has_no_hashes(trained: Result) -> None:
+    file = trained.folder / "adapter.json"
+    facts = json.loads(file.read_bytes())
+    del facts["sha256"]
+    file.write_text(json.dumps(facts))
+    assert adapters.load(trained.folder).labels == trained.labels
 
 
 def test_a_name_is_swapped_and_taken_away_only_from_its_own_job(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 
 from sottovoce.cloud.config import Limits
 from sottovoce.cloud.job import FINAL, TRANSITIONS, Job, Progress, State, TrainingOptions
-from sottovoce.cloud.jobs import RECENT_SECONDS, Jobs
+from sottovoce.cloud.jobs import ABANDONED_SECONDS, RECENT_SECONDS, Jobs
 from sottovoce.cloud.store import Store
 from sottovoce.cloud.tenants import Tenants
 from sottovoce.cloud.uploads import Upload, append
@@ -370,3 +371,58 @@ def test_progress_and_labels_come_back_as_they_were(jobs: Jobs) -> None:
     found = jobs.get(job.id)
     assert (found.labels, found.progress) == (("a", "b"), progress)
     assert found.updated >= job.updated
+
+
+@pytest.mark.parametrize("token", ["x", "-1", "9" * 19, "9" * 5_000, "\u0663"])
+def test_a_page_token_of_somebody_else_is_refused(jobs: Jobs, token: str) -> None:
+    with pytest.raises(InvalidInput, match="page token"):
+        jobs.page("acme", page_token=token)
+
+
+def test_a_page_ends_where_a_message_would_be_too_large(jobs: Jobs) -> None:
+    made = [jobs.cancel(create(jobs, str(i)).id).id for i in range(6)]
+    for job_id in made:
+        jobs.begin(job_id, tuple(f"{i:0256}" for i in range(1_500)))  # 390 kB
+    found: list[str] = []
+    token, pages = "", 0
+    while token or not pages:
+        page, token = jobs.page("acme", page_token=token)
+        assert 1 <= len(page) <= 2
+        found += [job.id for job in page]
+        pages += 1
+    assert found == made[::-1]
+
+
+@pytest.mark.parametrize("field", ["level", "policy"])
+def test_names_of_a_release_are_short(jobs: Jobs, field: str) -> None:
+    release = replace(RELEASE, **{field: "x" * 129})
+    with pytest.raises(InvalidInput, match=field):
+        jobs.create("acme", "r", "topics", TrainingOptions(), release)
+
+
+def test_asking_for_a_job_where_there_is_none_locks_nobody_out(jobs: Jobs) -> None:
+    create(jobs)
+    other = Store(jobs.store.state)
+    with other.write():
+        assert jobs.claim() is None
+    other.close()
+
+
+def test_uploads_nobody_goes_on_with_are_given_up(
+    jobs: Jobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    abandoned, started = create(jobs, "1"), queued(jobs, "2")
+    fill(jobs, abandoned)
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now + ABANDONED_SECONDS - 60)
+    late = create(jobs, "3")
+    jobs.give_up_abandoned()
+    assert jobs.get(abandoned.id).state == State.UPLOADING
+    monkeypatch.setattr(time, "time", lambda: now + ABANDONED_SECONDS + 60)
+    jobs.give_up_abandoned()
+    found = jobs.get(abandoned.id)
+    assert (found.state, "customise again" in found.message) == (State.CANCELLED, True)
+    assert jobs.get(started.id).state == State.QUEUED
+    assert jobs.get(late.id).state == State.UPLOADING
+    assert jobs.examples(abandoned.id) == []
+    assert len(jobs.examples(started.id)) == 12

@@ -150,3 +150,16 @@ def test_a_space_before_a_word_may_be_part_of_its_sub_token(small_build: Bundle)
     (places,) = WordPlaces(small_build)(["the april"], [[(0, 3), (3, 9)]])
     ids = small_build.word_ids
     assert places == (ids["the"], ids["april"])
+
+
+def test_only_so_many_tables_are_kept(
+    tiny: tuple[Bundle, LoadedBackbone], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(noise_aware, "KEPT", 3)
+    for place in range(6):
+        table(tiny[0], t2t(1.0 + place), tiny[1], tmp_path)
+        newest = max(tmp_path.iterdir(), key=lambda file: file.stat().st_mtime_ns)
+        assert len(list(tmp_path.iterdir())) == min(place + 1, 3)
+    before = newest.stat().st_mtime_ns
+    table(tiny[0], t2t(6.0), tiny[1], tmp_path)
+    assert newest.stat().st_mtime_ns == before, "the latest is among them"

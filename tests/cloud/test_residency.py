@@ -202,3 +202,25 @@ def test_the_books_balance_whatever_many_threads_do(disk: Disk) -> None:
     count, size, _, _ = figures(metrics)
     assert size == sum(entry.bytes for entry in held._held.values())
     assert count == len(held._held)
+
+
+def test_what_an_adapter_takes_beside_its_files_counts(disk: Disk) -> None:
+    def load(folder: Path) -> Loaded:  # with a noise table, say
+        return Loaded(folder.name, 3 * disk.load(folder).bytes)
+
+    metrics = Metrics()
+    held = Residency(load, budget=700, patience=0.05, metrics=metrics)
+    first, second = disk.put("first"), disk.put("second")
+    with pytest.raises(NotReady, match="larger than the memory"):
+        use(held, disk.put("large", 250))
+    _, release = held.acquire(first)
+    use(held, second)
+    assert figures(metrics)[:2] == (2, 600)
+    # No room for a third beside two that are in use, though its files would fit.
+    _, release_second = held.acquire(second)
+    with pytest.raises(Overloaded, match="in use"):
+        held.acquire(disk.put("third"))
+    release()
+    assert use(held, disk.root / "third") == "third"
+    assert metrics.registry.get_sample_value("sottovoce_adapter_bytes") == 600
+    release_second()

@@ -19,7 +19,7 @@ from sottovoce.cloud.methods import Adapting, Full, Lora, Prefix, Prompt
 from sottovoce.cloud.metrics import Metrics
 from sottovoce.cloud.serving import Predictor
 from sottovoce.cloud.train import train
-from sottovoce.edge.bundle import Bundle
+from sottovoce.edge.bundle import Bundle, sha256
 from sottovoce.edge.errors import BundleMismatch, DataLoss, SottovoceError
 
 from .cloud_kit import environment, examples, tiny_bert, tiny_bundle
@@ -230,6 +230,10 @@ def test_parameters_that_do_not_fit_fail_before_they_meet_others(
     file = one.folder / "adapter_model.safetensors"
     first, *others = load_file(file).items()
     save_file({first[0]: first[1][..., :-1].contiguous(), **dict(others)}, file)
+    described = one.folder / "adapter.json"
+    facts = json.loads(described.read_bytes())
+    facts["sha256"][file.name] = sha256(file)
+    described.write_text(json.dumps(facts))
     predictor = Predictor(backbone.load(str(families["bert"])))
     with pytest.raises(SottovoceError, match="does not fit"):
         predictor.submit(one.folder, TEXTS[0])

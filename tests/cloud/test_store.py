@@ -16,7 +16,7 @@ from sottovoce.cloud import store as store_module
 from sottovoce.cloud.job import Method
 from sottovoce.cloud.jobs import Jobs
 from sottovoce.cloud.store import Store
-from sottovoce.edge.errors import DataLoss, NotReady
+from sottovoce.edge.errors import DataLoss, NotReady, Unavailable
 
 from .cloud_kit import RELEASE
 
@@ -110,3 +110,58 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(NotReady, match="cannot write"):
         Store(tmp_path / "file")
+
+
+def test_a_full_disk_is_said_and_passes(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    (pages,) = store._connection.execute("PRAGMA page_count").fetchone()
+    store._connection.execute(f"PRAGMA max_page_count = {pages}")
+    with pytest.raises(Unavailable, match="cannot write"), store.write() as connection:
+        connection.execute("INSERT INTO tenants VALUES ('a', zeroblob(1000000), 0)")
+    assert tenants(store) == 0
+    store._connection.execute(f"PRAGMA max_page_count = {pages + 1000}")
+    enroll(store, "b")
+    assert tenants(store) == 1
+    store.close()
+
+
+def test_a_disk_that_is_full_at_the_start_is_not_called_damage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(file: Path) -> sqlite3.Connection:
+        connection = sqlite3.connect(file, isolation_level=None)
+        connection.execute("PRAGMA max_page_count = 1")
+        return connection
+
+    monkeypatch.setattr(store_module, "_connected", full)
+    with pytest.raises(Unavailable) as caught:
+        Store(tmp_path)
+    assert "backup" not in caught.value.fix
+
+
+def test_a_commit_that_fails_leaves_no_transaction_open(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+
+    def fail() -> None:
+        with store.write() as connection:
+            # Checked at the commit, like the flush of a disk that fails.
+            connection.execute("PRAGMA defer_foreign_keys = ON")
+            connection.execute("INSERT INTO examples VALUES ('none', 0, 'e', 't', 'l', '', '')")
+
+    with pytest.raises(sqlite3.IntegrityError):
+        fail()
+    enroll(store, "b")
+    assert tenants(store) == 1
+    store.close()
+
+
+def test_reading_waits_for_no_writer(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    enroll(store, "a")
+    with store.write() as connection, ThreadPoolExecutor(1) as threads:
+        connection.execute("INSERT INTO tenants VALUES ('b', x'00', 0)")
+        assert threads.submit(tenants, store).result(10) == 1  # what is committed
+    assert tenants(store) == 2
+    with store.read() as connection, pytest.raises(sqlite3.OperationalError, match="readonly"):
+        connection.execute("DELETE FROM tenants")
+    store.close()

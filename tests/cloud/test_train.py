@@ -9,6 +9,7 @@ import shutil
 from functools import partial
 from itertools import repeat
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -16,6 +17,7 @@ from safetensors.torch import load_file
 from torch.nn import functional as F  # noqa: N812 - its customary name
 
 from sottovoce.cloud import backbone
+from sottovoce.cloud import train as trainer
 from sottovoce.cloud.data import Dataset, Example
 from sottovoce.cloud.job import Method, Progress, TrainingOptions
 from sottovoce.cloud.methods import Lora
@@ -69,7 +71,9 @@ def test_a_separable_set_is_learnt(bert: str, tmp_path: Path) -> None:
     assert seen[-1].held_out_accuracy == result.held_out_accuracy > 0.9
 
 
-def test_a_stopped_and_resumed_run_gives_the_same_weights(bert: str, tmp_path: Path) -> None:
+def test_a_stopped_and_resumed_run_gives_the_same_weights(
+    bert: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rows = examples(40, plain=4)
     options = TrainingOptions(
         reconstruction=True, plain_tokens=4, epochs=4, batch_size=8, learning_rate=3e-3, seed=5
@@ -77,8 +81,19 @@ def test_a_stopped_and_resumed_run_gives_the_same_weights(bert: str, tmp_path: P
     whole = train(rows, options, backbone.load(bert), tmp_path / "whole")
 
     file = tmp_path / "checkpoints" / "last.safetensors"
-    for stop_after in (1, 5, 9):  # within an epoch, at its end, and past it
-        steps = repeat(False, stop_after)
+    steps = 0
+    real = trainer.step
+
+    def counted(*arguments: Any, **options: Any) -> trainer.Losses:
+        nonlocal steps
+        steps += 1
+        return real(*arguments, **options)
+
+    monkeypatch.setattr(trainer, "step", counted)
+    # Asked before each of two batches of the probe and one of the held-out part, then before each
+    # step and, every 5 of them, the held-out part again.
+    for stop_after, done in ((1, 0), (2, 0), (4, 1), (4, 5), (0, 5), (1, 5), (7, 11), (9, 19)):
+        go_on = repeat(False, stop_after)
         with pytest.raises(Stopped):
             train(
                 rows,
@@ -86,15 +101,17 @@ def test_a_stopped_and_resumed_run_gives_the_same_weights(bert: str, tmp_path: P
                 backbone.load(bert),
                 tmp_path / "parts",
                 resume=file,
-                should_stop=partial(next, steps, True),
+                should_stop=partial(next, go_on, True),
             )
+        assert steps == done
         assert not (tmp_path / "parts").exists()
     seen: list[Progress] = []
     parts = train(
         rows, options, backbone.load(bert), tmp_path / "parts", resume=file, on_progress=seen.append
     )
 
-    assert seen[0].step == 16  # 1 + 5 + 9 were done before
+    assert steps == 20, "no step was made twice"
+    assert seen[-1].held_out_accuracy == parts.held_out_accuracy
     assert parts.held_out_accuracy == whole.held_out_accuracy
     expected, found = weights(whole.folder), weights(parts.folder)
     assert expected.keys() == found.keys()
@@ -261,3 +278,17 @@ def _table(name: str) -> list[Example]:
     with (HELPDESK / f"{name}.tsv").open(encoding="utf-8", newline="") as file:
         rows = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
         return [Example(row["text"], row["label"]) for row in rows]
+
+
+def test_weights_stay_numbers_when_the_gradient_is_none(bert: str) -> None:
+    model = TextClassifier(backbone.load(bert), Lora(dropout=0.0), 2)
+    optimizer = torch.optim.AdamW(model.trained().values(), lr=1e-3)
+    data = Dataset.of(
+        examples(8, topics=("garden", "office")), TrainingOptions(), backbone.load(bert).tokenizer
+    )
+    before = {name: p.detach().clone() for name, p in model.trained().items()}
+    # The loss is finite, its gradient is not: as after an overflow in the backward pass.
+    model.head.weight.register_hook(lambda gradient: gradient * math.inf)
+    with pytest.raises(SottovoceError, match="diverged"):
+        step(model, optimizer, data.batch([0, 1]), data.targets[[0, 1]])
+    assert all(torch.equal(before[name], p) for name, p in model.trained().items())

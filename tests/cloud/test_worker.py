@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
+from safetensors import SafetensorError
 
-from sottovoce.cloud import adapters, quotas
+from sottovoce.cloud import adapters, checkpoint, quotas
+from sottovoce.cloud import train as train_module
+from sottovoce.cloud import worker as worker_module
 from sottovoce.cloud.job import Job, Progress, Release, State, TrainingOptions
 from sottovoce.cloud.jobs import Jobs
+from sottovoce.cloud.train import Recipe
 from sottovoce.cloud.uploads import Upload, append
 from sottovoce.cloud.worker import ATTEMPTS, Worker, discard, job_folder
 from sottovoce.edge.bundle import Bundle
@@ -180,6 +188,111 @@ def test_a_job_that_takes_too_long_fails_and_leaves_the_adapter_there_was(
     assert jobs.get(third.id).state == State.SUCCEEDED
 
 
+def test_a_job_waits_for_room_on_the_disk_and_then_goes_on(
+    worker: Worker,
+    jobs: Jobs,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(worker_module, "IDLE_SECONDS", 0.05)
+    real, full = checkpoint.save_file, 2 * ATTEMPTS
+
+    def save_file(*arguments: Any, **options: Any) -> None:
+        nonlocal full
+        full -= 1
+        if full >= 0:
+            raise SafetensorError("I/O error: No space left on device (os error 28)")
+        real(*arguments, **options)
+
+    monkeypatch.setattr(checkpoint, "save_file", save_file)
+    job = queue(jobs)
+    assert worker.run_next()
+    assert full < 0
+    assert jobs.get(job.id).state == State.SUCCEEDED
+    assert caplog.text.count("the cloud's disk is full") == 2 * ATTEMPTS
+
+
+def test_a_job_that_waits_for_room_can_be_cancelled(
+    worker: Worker, jobs: Jobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(checkpoint, "save_file", full)
+    job = queue(jobs)
+    thread = threading.Thread(target=worker.run_next)
+    thread.start()
+    until(lambda: jobs.get(job.id).state == State.RUNNING)
+    jobs.cancel(job.id)
+    thread.join(30)
+    assert not thread.is_alive()
+    assert jobs.get(job.id).state == State.CANCELLED
+
+
+def test_files_that_cannot_be_removed_are_not_forgotten(
+    worker: Worker, jobs: Jobs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = queue(jobs)
+    worker.run_next()
+    with monkeypatch.context() as stuck:
+        stuck.setattr(shutil, "rmtree", lambda *_, **__: None)
+        jobs.delete(job.id)
+        discard(jobs, job)
+        assert [each.id for each in jobs.unpurged()] == [job.id]
+    assert not worker.run_next()
+    assert jobs.unpurged() == []
+    assert not job_folder(tmp_path, job.id).exists()
+
+
+def test_an_idle_worker_is_woken_by_a_job_and_by_its_end(
+    tmp_path: Path, bert: str, jobs: Jobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker_module, "IDLE_SECONDS", 600.0)
+    worker = Worker(tmp_path, bert)
+    looked = 0
+    real = worker.run_next
+
+    def run_next() -> bool:
+        nonlocal looked
+        looked += 1
+        return real()
+
+    monkeypatch.setattr(worker, "run_next", run_next)
+    thread = threading.Thread(target=worker.run)
+    thread.start()
+    until(lambda: looked == 1)
+    time.sleep(1.0)
+    assert looked == 1, "it sleeps"
+    job = queue(jobs, epochs=1)
+    until(lambda: jobs.get(job.id).state == State.SUCCEEDED)
+    worker.stop()
+    thread.join(30)
+    assert not thread.is_alive()
+    worker.jobs.store.close()
+
+
+def test_deaths_count_only_as_long_as_a_job_gets_no_further(
+    worker: Worker, jobs: Jobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = queue(jobs, epochs=1)
+    for _ in range(ATTEMPTS - 1):
+        jobs.claim()  # and the worker dies
+    # A checkpoint within the epoch, as every 20 seconds of a long one, and death in the next step.
+    monkeypatch.setattr(train_module, "Recipe", partial(Recipe, checkpoint_seconds=0.0))
+    real, steps = train_module.step, iter((True, False))
+
+    def step(*arguments: Any, **options: Any) -> Any:
+        if not next(steps):
+            raise KeyboardInterrupt
+        return real(*arguments, **options)
+
+    monkeypatch.setattr(train_module, "step", step)
+    with pytest.raises(KeyboardInterrupt):
+        worker.run_next()
+    assert jobs.get(job.id).attempts == 0
+
+
 def test_a_job_that_kills_its_worker_is_given_up(worker: Worker, jobs: Jobs) -> None:
     job = queue(jobs)
     for _ in range(ATTEMPTS):
@@ -191,7 +304,7 @@ def test_a_job_that_kills_its_worker_is_given_up(worker: Worker, jobs: Jobs) -> 
 
 
 def test_an_internal_error_says_its_kind_and_quotes_nothing(
-    worker: Worker, jobs: Jobs, tmp_path: Path
+    worker: Worker, jobs: Jobs, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     job = queue(jobs)
     (tmp_path / "jobs").write_text("in the way")  # no folder can be made here
@@ -200,6 +313,11 @@ def test_an_internal_error_says_its_kind_and_quotes_nothing(
     assert found.state == State.FAILED
     assert "internal error" in found.message
     assert str(tmp_path) not in found.message
+    # The provider is told where, and not what: the error's own words may quote an example.
+    (record,) = [record for record in caplog.records if record.levelname == "ERROR"]
+    assert "at " in record.getMessage()
+    assert ".py:" in record.getMessage()
+    assert "in the way" not in caplog.text
 
 
 def test_the_second_worker_waits_for_the_first_to_leave(

@@ -4,7 +4,8 @@
                                 fine-tuning the backbone's weights by theirs
     head.safetensors            weight (C, h) and bias (C,); not there where the words of
                                 the labels are scored with the backbone's own weights
-    adapter.json                method, labels, backbone, bundle, release settings, versions
+    adapter.json                method, labels, backbone, bundle, release settings, versions,
+                                hashes of the two others
 
 A tenant's adapter name is a symbolic link to the job that trained it, because a
 link can be swapped in one step and a folder cannot.
@@ -27,15 +28,16 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from sottovoce.cloud.backbone import LoadedBackbone
+from sottovoce.cloud.disk import roomy
 from sottovoce.cloud.label_words import LabelWords
 from sottovoce.cloud.methods import Adapting, Lora, described, read
 from sottovoce.cloud.model import TextClassifier
+from sottovoce.edge.bundle import sha256
 from sottovoce.edge.errors import DataLoss, NotFound, SottovoceError
 
 __all__ = [
     "FORMAT",
     "Adapter",
-    "bundle_of",
     "fingerprint",
     "install",
     "load",
@@ -91,6 +93,7 @@ def save(
 
     Raises:
         SottovoceError: PEFT gave other matrices than those that were trained.
+        Unavailable: the disk is full.
     """
     tensors = model.adapter()
     trained = [n for n in model.trained() if n.partition(".")[0] in ("encoder", "virtual")]
@@ -108,12 +111,20 @@ def save(
         "origin": origin,
         "versions": {name: version(name) for name in ("sottovoce-cloud", "torch", "peft")},
     }
+    with roomy():
+        _place(folder, model, tensors, facts)
+
+
+def _place(
+    folder: Path, model: TextClassifier, tensors: dict[str, Tensor], facts: dict[str, Any]
+) -> None:
     temporary = folder.with_name(f".{folder.name}.{os.getpid()}")
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir(parents=True)
     _write(temporary / _WEIGHTS, tensors)
-    if words is None:
+    if facts["label_words"] is None:
         _write(temporary / _HEAD, {"weight": model.head.weight, "bias": model.head.bias})
+    facts["sha256"] = {file.name: sha256(file) for file in sorted(temporary.iterdir())}
     (temporary / _FACTS).write_text(json.dumps(facts, indent=1, sort_keys=True) + "\n")
     for file in temporary.iterdir():
         with file.open("rb") as written:
@@ -134,6 +145,9 @@ def load(folder: Path) -> Adapter:
     """
     try:
         facts = json.loads((folder / _FACTS).read_bytes())
+        # An adapter of an earlier version says no hashes.
+        if any(sha256(folder / name) != kept for name, kept in facts.get("sha256", {}).items()):
+            raise ValueError("altered")
         words = facts.get("label_words")
         head = load_file(folder / _HEAD) if words is None else {}
         return Adapter(
@@ -144,30 +158,21 @@ def load(folder: Path) -> Adapter:
             bias=head["bias"] if words is None else None,
             words=LabelWords.read(words) if words is not None else None,
             backbone_sha256=facts["backbone"]["sha256"],
-            origin=facts["origin"],
+            origin=dict(facts["origin"]),
         )
-    except (OSError, SafetensorError, ValueError, KeyError, TypeError) as error:
-        raise _damaged() from error
-
-
-def bundle_of(folder: Path) -> str:
-    """Id of the bundle whose releases the adapter was trained on ("" if none).
-
-    Raises:
-        DataLoss: the adapter's description is damaged.
-    """
-    try:
-        return str(json.loads((folder / _FACTS).read_bytes())["origin"].get("bundle_id", ""))
-    except (OSError, ValueError, KeyError, AttributeError) as error:
-        raise _damaged() from error
-
-
-def _damaged() -> DataLoss:
-    return DataLoss(
-        "the adapter's files are damaged",
-        fix="customise again under the same name",
-        subject="adapter",
-    )
+    except (
+        OSError,
+        SafetensorError,
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+    ) as error:
+        raise DataLoss(
+            "the adapter's files are damaged",
+            fix="customise again under the same name",
+            subject="adapter",
+        ) from error
 
 
 def _link(state: Path, tenant: str, name: str) -> Path:
@@ -192,13 +197,18 @@ def locate(state: Path, tenant: str, name: str) -> Path:
 
 
 def install(state: Path, tenant: str, name: str, folder: Path) -> None:
-    """Makes ``folder`` the tenant's adapter ``name`` in one step."""
+    """Makes ``folder`` the tenant's adapter ``name`` in one step.
+
+    Raises:
+        Unavailable: the disk is full.
+    """
     link = _link(state, tenant, name)
-    link.parent.mkdir(parents=True, exist_ok=True)
-    temporary = link.with_name(f".{name}.{os.getpid()}")
-    temporary.unlink(missing_ok=True)
-    temporary.symlink_to(os.path.relpath(folder, link.parent))
-    temporary.replace(link)
+    with roomy():
+        link.parent.mkdir(parents=True, exist_ok=True)
+        temporary = link.with_name(f".{name}.{os.getpid()}")
+        temporary.unlink(missing_ok=True)
+        temporary.symlink_to(os.path.relpath(folder, link.parent))
+        temporary.replace(link)
 
 
 def uninstall(state: Path, tenant: str, name: str, folder: Path) -> None:

@@ -54,6 +54,11 @@ class LoadedBackbone:
         """Width of the model's hidden states."""
         return int(self.model.config.hidden_size)
 
+    @property
+    def positions(self) -> int | None:
+        """Tokens it can tell the places of; None where nothing bounds them (T5)."""
+        return getattr(self.model.config, "max_position_embeddings", None)
+
 
 def public_name(name: str) -> str:
     """The name a backbone goes by on the wire: a hub name stays, a path gives its last folder.

@@ -16,6 +16,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from sottovoce.cloud.disk import roomy
 from sottovoce.cloud.model import TextClassifier
 
 __all__ = ["Checkpoint"]
@@ -29,9 +30,11 @@ def _copy(state: dict[str, Tensor]) -> dict[str, Tensor]:
 
 @dataclass(slots=True)
 class Checkpoint:
-    """Steps done, the best weights so far and their held-out accuracy and loss."""
+    """Steps done, how many of them at the last look at the held-out part, the best weights so far
+    and their held-out accuracy and loss."""
 
     step: int
+    scored: int
     best: dict[str, Tensor]
     accuracy: float
     loss: float
@@ -40,10 +43,11 @@ class Checkpoint:
     @classmethod
     def first(cls, weights: dict[str, Tensor], accuracy: float, loss: float) -> Checkpoint:
         """The start of a run."""
-        return cls(0, _copy(weights), accuracy, loss, {})
+        return cls(0, 0, _copy(weights), accuracy, loss, {})
 
     def keep_best(self, weights: dict[str, Tensor], accuracy: float, loss: float) -> None:
-        """Takes ``weights`` as the best unless those kept are better."""
+        """Takes ``weights``, those of now, as the best unless those kept are better."""
+        self.scored = self.step
         if (accuracy, -loss) >= (self.accuracy, -self.loss):
             self.best, self.accuracy, self.loss = _copy(weights), accuracy, loss
 
@@ -59,8 +63,14 @@ class Checkpoint:
         except (OSError, SafetensorError):
             return None
         best = {name[5:]: t for name, t in tensors.items() if name.startswith("best.")}
+        step = int(facts["step"])
         return cls(
-            int(facts["step"]), best, float(facts["accuracy"]), float(facts["loss"]), tensors
+            step,
+            int(facts.get("scored", step)),  # an earlier version saved after it had looked
+            best,
+            float(facts["accuracy"]),
+            float(facts["loss"]),
+            tensors,
         )
 
     def into(self, model: TextClassifier, optimizer: torch.optim.Optimizer) -> None:
@@ -80,7 +90,11 @@ class Checkpoint:
     def save(
         self, file: Path, identity: str, model: TextClassifier, optimizer: torch.optim.Optimizer
     ) -> None:
-        """Writes the whole state; a crash leaves the old file or the new one."""
+        """Writes the whole state; a crash leaves the old file or the new one.
+
+        Raises:
+            Unavailable: the disk is full.
+        """
         tensors = {f"best.{name}": t for name, t in self.best.items()}
         for name, parameter in model.trained().items():
             tensors[f"model.{name}"] = parameter.detach().cpu()
@@ -90,12 +104,14 @@ class Checkpoint:
         facts = {
             "identity": identity,
             "step": str(self.step),
+            "scored": str(self.scored),
             "accuracy": repr(self.accuracy),
             "loss": repr(self.loss),
         }
-        file.parent.mkdir(parents=True, exist_ok=True)
-        temporary = file.with_name(f".{file.name}.{os.getpid()}")
-        save_file({n: t.contiguous() for n, t in tensors.items()}, temporary, metadata=facts)
-        with temporary.open("rb") as written:
-            os.fsync(written.fileno())
-        temporary.replace(file)
+        with roomy():
+            file.parent.mkdir(parents=True, exist_ok=True)
+            temporary = file.with_name(f".{file.name}.{os.getpid()}")
+            save_file({n: t.contiguous() for n, t in tensors.items()}, temporary, metadata=facts)
+            with temporary.open("rb") as written:
+                os.fsync(written.fileno())
+            temporary.replace(file)

@@ -22,6 +22,7 @@ from sottovoce.edge.errors import NotReady
 __all__ = [
     "MAX_TOKENS",
     "MIN_EXAMPLES",
+    "SUBTOKENS",
     "Batch",
     "Dataset",
     "Encoded",
@@ -34,6 +35,7 @@ __all__ = [
 
 MIN_EXAMPLES = 8
 MAX_TOKENS = 256  # longer released texts are cut; cost grows with the square
+SUBTOKENS = 2  # room for each plain token in front
 HELD_OUT = 0.15
 IGNORE = -100
 NO_WORD = -1
@@ -232,7 +234,7 @@ def encode(
     found = tokenizer(
         whole,
         truncation=True,
-        max_length=MAX_TOKENS + 2 * room,
+        max_length=MAX_TOKENS + SUBTOKENS * room,
         return_offsets_mapping=True,
     )
     words = places(whole, found["offset_mapping"]) if places else [()] * len(whole)

@@ -7,6 +7,7 @@ state it comes from, so server and worker cannot disagree about a job.
 from __future__ import annotations
 
 import json
+import re
 import secrets
 import sqlite3
 import time
@@ -15,6 +16,7 @@ from dataclasses import asdict
 from typing import Any
 
 from sottovoce.cloud import quotas
+from sottovoce.cloud.bell import Bell
 from sottovoce.cloud.config import Limits, check_name
 from sottovoce.cloud.data import Example, check_labels
 from sottovoce.cloud.job import FINAL, TRANSITIONS, Job, Progress, Release, State, TrainingOptions
@@ -24,13 +26,14 @@ from sottovoce.edge.errors import InvalidInput, NotFound, NotReady, QuotaExceede
 __all__ = ["Jobs"]
 
 RECENT_SECONDS = 24 * 3600.0
+ABANDONED_SECONDS = 30 * 24 * 3600.0
+LONGEST_NAME = 128
+PAGE_BYTES = 1 << 20
+"""Of labels, after which a page ends: a job may have a thousand, and a message holds 4 MiB."""
+_TOKEN = re.compile(r"[0-9]{1,18}")  # what SQLite's integers hold
 _BOUNDED = (
-    "plain_tokens",
-    "epochs",
-    "batch_size",
-    "virtual_tokens",
-    "rank",
-    "reconstruction_width",
+    *("plain_tokens", "epochs", "batch_size"),
+    *("virtual_tokens", "rank", "reconstruction_width"),
 )
 
 
@@ -55,8 +58,10 @@ def _job(row: sqlite3.Row) -> Job:
     )
 
 
-def _missing(job_id: str) -> NotFound:
+def _missing(job_id: str, tenant: str | None) -> NotFound:
     """The one answer for a job that is not there and one that is another's."""
+    if tenant is None:
+        return NotFound("no such job", fix="see `sotto-cloud jobs list`", subject=job_id)
     return NotFound(
         "no such job for this tenant", fix="list yours with `sotto status`", subject=job_id
     )
@@ -77,6 +82,9 @@ def _check(training: TrainingOptions, release: Release, limits: Limits) -> None:
         wrong, fix = "release.eta", "a finite number above 0"
     elif not release.mechanism:
         wrong, fix = "release.mechanism", "name the mechanism; there is none for clear text"
+    for name in ("level", "policy"):
+        if len(getattr(release, name)) > LONGEST_NAME:
+            wrong, fix = f"release.{name}", f"at most {LONGEST_NAME} characters"
     for name in _BOUNDED:
         if getattr(training, name) > getattr(limits, name):
             wrong, fix = f"training.{name}", f"at most {getattr(limits, name)}"
@@ -164,7 +172,7 @@ class Jobs:
             "SELECT * FROM jobs WHERE id = ? AND NOT deleted", (job_id,)
         ).fetchone()
         if row is None or (tenant is not None and row["tenant"] != tenant):
-            raise _missing(job_id)
+            raise _missing(job_id, tenant)
         return row
 
     def page(
@@ -175,21 +183,26 @@ class Jobs:
         Raises:
             InvalidInput: a token this server did not give.
         """
-        if page_token and not page_token.isdecimal():
+        if page_token and not _TOKEN.fullmatch(page_token):
             raise InvalidInput(
                 "unknown page token",
                 fix="use the token of the page before, or none",
                 subject="page_token",
             )
         size = min(page_size or 50, 200)
+        found: list[sqlite3.Row] = []
+        taken = 0
         with self.store.read() as connection:
-            rows = connection.execute(
+            for row in connection.execute(
                 "SELECT * FROM jobs WHERE NOT deleted AND (?1 IS NULL OR tenant = ?1) "
                 "AND number < ?2 ORDER BY number DESC LIMIT ?3",
                 (tenant, int(page_token or 2**62), size + 1),
-            ).fetchall()
-        token = str(rows[size - 1]["number"]) if len(rows) > size else ""
-        return [_job(row) for row in rows[:size]], token
+            ):
+                taken += len(row["labels"])
+                if len(found) == size or (found and taken > PAGE_BYTES):
+                    return [_job(each) for each in found], str(found[-1]["number"])
+                found.append(row)
+        return [_job(row) for row in found], ""
 
     def start(self, job_id: str, tenant: str, total: int) -> Job:
         """Queues an uploaded job; a job that was started already stays as it is.
@@ -215,7 +228,9 @@ class Jobs:
             ).fetchall()
             limits = quotas.of(self.store, tenant, self.limits)
             check_labels(Counter(dict(map(tuple, counts))), limits.labels)
-            return self._move(connection, job, State.QUEUED)
+            queued = self._move(connection, job, State.QUEUED)
+        Bell(self.store.state).ring()
+        return queued
 
     def cancel(self, job_id: str, tenant: str | None = None) -> Job:
         """Cancels; a running job is only asked to, and ends within a step.
@@ -271,6 +286,10 @@ class Jobs:
         of the trainer's time in the last day (a job counts as a second at least), then the oldest.
         """
         now = time.time()
+        waiting = "SELECT 1 FROM jobs WHERE state IN ('RUNNING', 'QUEUED') LIMIT 1"
+        with self.store.read() as connection:
+            if connection.execute(waiting).fetchone() is None:
+                return None  # without a writer's lock: this is asked for as long as nothing comes
         with self.store.write() as connection:
             row = connection.execute(
                 "SELECT * FROM jobs WHERE state IN ('RUNNING', 'QUEUED') "
@@ -287,6 +306,25 @@ class Jobs:
                 connection.execute("UPDATE jobs SET started = ? WHERE id = ?", (now, job.id))
             connection.execute("UPDATE jobs SET attempts = attempts + 1 WHERE id = ?", (job.id,))
             return job
+
+    def give_up_abandoned(self) -> None:
+        """Cancels jobs nothing was uploaded to for a month: what they hold is no longer needed."""
+        with self.store.read() as connection:
+            rows = connection.execute(
+                "SELECT id FROM jobs WHERE state = 'UPLOADING' AND NOT deleted AND updated < ?",
+                (time.time() - ABANDONED_SECONDS,),
+            ).fetchall()
+        for row in rows:
+            # Started or deleted since then, it stays as it is.
+            with self.store.write() as connection:
+                found = connection.execute(
+                    "SELECT * FROM jobs WHERE id = ? AND state = 'UPLOADING'", (row["id"],)
+                ).fetchone()
+                if found is not None:
+                    message = "nothing was uploaded for 30 days; customise again"
+                    self._move(connection, _job(found), State.CANCELLED, message)
+        if rows:
+            self.store.scrub()
 
     def begin(self, job_id: str, labels: tuple[str, ...]) -> None:
         """Records the labels in the order of the outputs."""

@@ -21,7 +21,7 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_N
 from sottovoce.cloud.backbone import LoadedBackbone
 from sottovoce.edge.errors import InvalidInput
 
-__all__ = ["CUE", "LabelWords"]
+__all__ = ["CUE", "LabelWords", "check"]
 
 CUE: Final = "\nAnswer:"
 _OUTPUT: Final = "lm_head.weight"
@@ -39,15 +39,9 @@ class LabelWords:
         """The words for ``labels``: the first token in which each, after a space, is itself.
 
         Raises:
-            InvalidInput: the backbone is no decoder, or two labels begin with the same token.
+            InvalidInput: see `check`, or two labels begin with the same token.
         """
-        config = backbone.model.config
-        if config.is_encoder_decoder or config.model_type in MODEL_FOR_MASKED_LM_MAPPING_NAMES:
-            raise InvalidInput(
-                "label words need a decoder (Qwen2.5, Llama, Mistral)",
-                fix="train a classification head: leave label words off",
-                subject="training.label_words",
-            )
+        check(backbone)
 
         def ids(text: str) -> list[int]:
             return list(backbone.tokenizer(text, add_special_tokens=False)["input_ids"])
@@ -83,3 +77,18 @@ class LabelWords:
     def read(cls, facts: dict[str, Any]) -> LabelWords:
         """The reverse of `described`."""
         return cls(tuple(facts["cue"]), tuple(facts["words"]))
+
+
+def check(backbone: LoadedBackbone) -> None:
+    """Refuses a backbone that says no words.
+
+    Raises:
+        InvalidInput: it is no decoder.
+    """
+    config = backbone.model.config
+    if config.is_encoder_decoder or config.model_type in MODEL_FOR_MASKED_LM_MAPPING_NAMES:
+        raise InvalidInput(
+            "label words need a decoder (Qwen2.5, Llama, Mistral)",
+            fix="train a classification head: leave label words off",
+            subject="training.label_words",
+        )

@@ -26,7 +26,7 @@ from sottovoce.cloud.methods import Lora
 from sottovoce.cloud.model import targets
 from sottovoce.edge.errors import SottovoceError
 
-__all__ = ["LoraRows"]
+__all__ = ["LoraRows", "misfit"]
 
 _NAME = "base_model.model.{layer}.lora_{which}.weight"
 """What PEFT calls a matrix in its files."""
@@ -77,9 +77,9 @@ class LoraRows:
                     raise KeyError(name)
                 parts += [a, b.T * (lora.alpha / lora.rank)]
         except KeyError as error:
-            raise _misfit() from error
+            raise misfit() from error
         if len(parts) != len(tensors):
-            raise _misfit()
+            raise misfit()
         return torch.cat(parts, 1)
 
     @contextmanager
@@ -110,7 +110,8 @@ class LoraRows:
         return update
 
 
-def _misfit() -> SottovoceError:
+def misfit() -> SottovoceError:
+    """For an adapter whose tensors are not of this backbone's shapes."""
     return SottovoceError(
         "the adapter does not fit the backbone", fix="customise again", subject="adapter"
     )

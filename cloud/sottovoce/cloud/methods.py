@@ -18,8 +18,11 @@ from typing import Any, Final
 
 import torch
 
+from sottovoce.cloud import label_words
+from sottovoce.cloud.backbone import LoadedBackbone
+from sottovoce.cloud.data import MAX_TOKENS, SUBTOKENS
 from sottovoce.cloud.job import Method, TrainingOptions
-from sottovoce.edge.errors import NotReady
+from sottovoce.edge.errors import InvalidInput, NotReady
 
 __all__ = [
     "Adapting",
@@ -27,6 +30,7 @@ __all__ = [
     "Lora",
     "Prefix",
     "Prompt",
+    "check",
     "check_available",
     "chosen",
     "described",
@@ -84,6 +88,35 @@ def chosen(options: TrainingOptions) -> Adapting:
     if options.method == Method.PREFIX:
         return Prefix(options.virtual_tokens or Prefix().tokens)
     return Full()
+
+
+def check(options: TrainingOptions, backbone: LoadedBackbone) -> None:
+    """Refuses what would fail once all is uploaded.
+
+    Raises:
+        InvalidInput: label words without a decoder, or more in front of a text than the backbone
+            has positions for.
+        NotReady: see `check_available`.
+    """
+    check_available(options.method)
+    if options.label_words:
+        label_words.check(backbone)
+    method = chosen(options)
+    virtual = method.tokens if isinstance(method, Prompt | Prefix) else 0
+    text = MAX_TOKENS + SUBTOKENS * options.plain_tokens
+    # A prefix has no positions beside the text's, but begins as the states of as many tokens.
+    needed = max(virtual, text) if isinstance(method, Prefix) else virtual + text
+    positions = backbone.positions
+    if positions is not None and needed > positions:
+        field = "virtual_tokens" if virtual else "plain_tokens"
+        most = max(0, positions - (text if isinstance(method, Prompt) else 0))
+        raise InvalidInput(
+            f"the backbone has {positions} positions, and this takes {needed}",
+            fix=f"give at most {most} virtual tokens"
+            if virtual and most
+            else "give fewer plain tokens",
+            subject=f"training.{field}",
+        )
 
 
 def check_available(method: Method) -> None:

@@ -21,6 +21,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -35,6 +36,7 @@ from torch import Tensor
 
 from sottovoce.cloud import backbone as backbones
 from sottovoce.cloud.backbone import LoadedBackbone
+from sottovoce.cloud.disk import roomy
 from sottovoce.cloud.job import Release
 from sottovoce.edge.bundle import ANY, CLITIC, Bundle
 from sottovoce.edge.errors import NotReady
@@ -58,6 +60,9 @@ DRAWS: Final = 2
 
 LEAST: Final = 4_096
 """Vectors drawn in a class at least, twice: small classes hold the commonest words."""
+
+KEPT: Final = 64
+"""Tables kept as files, the latest: about a gigabyte of the default backbone's."""
 
 _VERSION: Final = 1
 _ROWS: Final = 128
@@ -296,7 +301,19 @@ def _read(file: Path, shape: tuple[int, int]) -> NoiseTable | None:
 
 
 def _write(file: Path, made: NoiseTable) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    temporary = file.with_name(f".{file.name}.{os.getpid()}")
-    save_file({"shifts": made.shifts}, temporary)
-    temporary.replace(file)
+    with roomy():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        temporary = file.with_name(f".{file.name}.{os.getpid()}.{threading.get_ident()}")
+        save_file({"shifts": made.shifts}, temporary)
+        temporary.replace(file)
+    # Tenants choose eta, so there is no end to the tables they can ask for.
+    kept = sorted(file.parent.glob("*.safetensors"), key=_written)
+    for old in kept[:-KEPT]:
+        old.unlink(missing_ok=True)
+
+
+def _written(file: Path) -> float:
+    try:
+        return file.stat().st_mtime
+    except OSError:  # another process has just removed it
+        return 0.0

@@ -57,7 +57,8 @@ class NoiseReaders:
         self._device = device
         self._places: dict[str, WordPlaces] = {}
         self._readers: WeakValueDictionary[Release, NoiseReader] = WeakValueDictionary()
-        self._lock = threading.Lock()
+        self._making: set[Release] = set()
+        self._changed = threading.Condition()
 
     def of(self, adapter: Adapter) -> NoiseReader | None:
         """None for an adapter that reads words as they are.
@@ -76,12 +77,22 @@ class NoiseReaders:
                 fix="customise again with the bundle it serves now (`sotto pull`)",
                 subject="adapter",
             )
-        with self._lock:
+        with self._changed:
+            while release in self._making:
+                self._changed.wait()
             reader = self._readers.get(release)
-            if reader is None:
-                table = noise_aware.table(bundle, release, self._backbone, self._cache)
-                if bundle.id not in self._places:
-                    self._places[bundle.id] = WordPlaces(bundle)
-                reader = NoiseReader(table.to(self._device), self._places[bundle.id])
-                self._readers[release] = reader
+            if reader is not None:
+                return reader
+            self._making.add(release)
+        # A table that the trainer did not leave takes half a minute: others need not wait for it.
+        try:
+            table = noise_aware.table(bundle, release, self._backbone, self._cache)
+            places = self._places.setdefault(bundle.id, WordPlaces(bundle))
+            reader = NoiseReader(table.to(self._device), places)
+        finally:
+            with self._changed:
+                if reader is not None:
+                    self._readers[release] = reader
+                self._making.remove(release)
+                self._changed.notify_all()
         return reader

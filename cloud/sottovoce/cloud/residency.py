@@ -104,6 +104,7 @@ class Residency(Generic[T]):
         try:
             self._make_room(held, _size(folder))
             value = self._load(folder)
+            self._make_room(held, value.bytes)  # a noise table is in none of its files
         except BaseException:
             with self._changed:
                 if self._held.get(folder) is held:
@@ -112,9 +113,6 @@ class Residency(Generic[T]):
             raise
         with self._changed:
             held.value = value
-            self._bytes += value.bytes - held.bytes
-            held.bytes = value.bytes
-            self._evict(0)
             self._changed.notify_all()
         self._metrics.loads.inc()
         return value, partial(self._release, held)
@@ -134,14 +132,15 @@ class Residency(Generic[T]):
                 subject="adapter",
             )
         with self._changed:
-            if not self._changed.wait_for(lambda: self._evict(size), self._patience):
+            if not self._changed.wait_for(lambda: self._evict(size - held.bytes), self._patience):
                 raise Overloaded(
                     "the cloud's memory is full of adapters that are in use",
                     fix="send the same message again later",
                     subject="adapter",
                 )
+            self._bytes += size - held.bytes
             held.bytes = size
-            self._bytes += size
+            self._changed.notify_all()  # it may take less than its files
 
     def _evict(self, size: int) -> bool:
         """Whether there is room for ``size`` more, once what may leave has left."""

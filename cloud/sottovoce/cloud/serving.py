@@ -24,7 +24,7 @@ from sottovoce.cloud import adapters, virtual_tokens
 from sottovoce.cloud.backbone import LoadedBackbone
 from sottovoce.cloud.batching import BATCH, Batcher, passes
 from sottovoce.cloud.data import Batch, Encoded, collate, encode
-from sottovoce.cloud.lora_rows import LoraRows
+from sottovoce.cloud.lora_rows import LoraRows, misfit
 from sottovoce.cloud.methods import Full, Lora, Prefix, Prompt
 from sottovoce.cloud.metrics import Metrics
 from sottovoce.cloud.model import encoder_of, pool
@@ -34,7 +34,7 @@ from sottovoce.cloud.packing import pack
 from sottovoce.cloud.precision import lighten
 from sottovoce.cloud.residency import BUDGET, Residency
 from sottovoce.edge.bundle import Bundle
-from sottovoce.edge.errors import BundleMismatch, SottovoceError
+from sottovoce.edge.errors import BundleMismatch
 
 __all__ = ["Predictor", "Scores"]
 
@@ -285,7 +285,7 @@ class Predictor:
             **self._parameters(adapter),
         )
         if weight.shape != (len(adapter.labels), self._backbone.hidden_size):
-            raise _misfit()
+            raise misfit()
         return served
 
     def _parameters(self, adapter: adapters.Adapter) -> dict[str, Any]:
@@ -297,7 +297,7 @@ class Predictor:
                 return {"lora": self._placed(packed)}
             case Full():
                 if {n: tuple(t.shape) for n, t in adapter.tensors.items()} != self._weights:
-                    raise _misfit()
+                    raise misfit()
                 full = {name: self._placed(t) for name, t in adapter.tensors.items()}
                 return {"full": full, "model": next(self._numbers)}
             case Prompt(tokens):
@@ -306,14 +306,8 @@ class Predictor:
                 name, width = "prefix", virtual_tokens.prefix_width(self._encoder.config)
         virtual = adapter.tensors.get("prompt_embeddings")
         if virtual is None or virtual.shape != (tokens, width):
-            raise _misfit()
+            raise misfit()
         return {name: self._placed(virtual)}
 
     def _placed(self, tensor: Tensor) -> Tensor:
         return tensor.to(self.device, self._dtype)
-
-
-def _misfit() -> SottovoceError:
-    return SottovoceError(
-        "the adapter does not fit the backbone", fix="customise again", subject="adapter"
-    )

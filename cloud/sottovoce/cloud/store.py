@@ -2,21 +2,26 @@
 
 Server, worker and command line are separate processes on one file, so it is in
 WAL mode, and every write is one short IMMEDIATE transaction: there is never a
-half-applied change to recover from after a crash.
+half-applied change to recover from after a crash. Reading has a connection of
+its own, which waits for no writer: who asks for a prediction must not be held
+up by someone else's upload.
 """
 
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import sqlite3
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-from sottovoce.edge.errors import DataLoss, NotReady
+from sottovoce.edge.errors import DataLoss, NotFound, NotReady, Unavailable
 
 __all__ = ["Store"]
+
+_log = logging.getLogger(__name__)
 
 _FIRST = """
 CREATE TABLE tenants (
@@ -76,17 +81,29 @@ _VERSIONS = (_FIRST, _LIMITS)
 
 
 class Store:
-    """One process's connection to ``<state>/sottovoce.db``, shared by its threads.
+    """One process's connections to ``<state>/sottovoce.db``, shared by its threads.
+
+    Args:
+        state: the folder.
+        create: make it if it is not there; else a mistyped name would look like an empty state.
 
     Raises:
+        NotFound: no state is there, and ``create`` is False.
         NotReady: the folder cannot be written.
+        Unavailable: the disk is full.
         DataLoss: the file is not ours, or of a newer version.
     """
 
-    def __init__(self, state: Path) -> None:
+    def __init__(self, state: Path, *, create: bool = True) -> None:
         self.state = state
-        self._lock = threading.RLock()
+        self._writing, self._reading = threading.RLock(), threading.RLock()
         file = state / "sottovoce.db"
+        if not create and not file.is_file():
+            raise NotFound(
+                f"{state} holds no state of a server",
+                fix="give the --state that `sotto-cloud serve` has",
+                subject="state",
+            )
         try:
             state.mkdir(parents=True, exist_ok=True, mode=0o700)
             # The file holds tenants' released texts: nobody else's to read.
@@ -97,10 +114,7 @@ class Store:
                 fix="choose a folder this user may write with --state",
                 subject="state",
             ) from error
-        self._connection = sqlite3.connect(
-            file, timeout=30.0, isolation_level=None, check_same_thread=False
-        )
-        self._connection.row_factory = sqlite3.Row
+        self._connection, self._reader = _connected(file), _connected(file)
         try:
             self._connection.execute("PRAGMA journal_mode = WAL")
             self._connection.execute("PRAGMA synchronous = FULL")
@@ -108,8 +122,19 @@ class Store:
             # What a tenant deletes must not linger in free pages.
             self._connection.execute("PRAGMA secure_delete = ON")
             self._create()
+            self._reader.execute("PRAGMA query_only = ON")
+        except Unavailable:
+            self.close()
+            raise
+        except sqlite3.OperationalError as error:
+            self.close()
+            raise Unavailable(
+                f"the state file cannot be used now: {error}",
+                fix="make room on its disk, or end what keeps it",
+                subject="state",
+            ) from error
         except sqlite3.DatabaseError as error:
-            self._connection.close()
+            self.close()
             raise DataLoss(
                 f"the state file is damaged: {error}",
                 fix="restore sottovoce.db from a backup, or start with a new --state",
@@ -130,31 +155,49 @@ class Store:
 
     @contextlib.contextmanager
     def read(self) -> Iterator[sqlite3.Connection]:
-        """The connection, for queries."""
-        with self._lock:
-            yield self._connection
+        """A connection for queries. They see what is committed: within `write`, nothing of it."""
+        with self._reading:
+            yield self._reader
 
     @contextlib.contextmanager
     def write(self) -> Iterator[sqlite3.Connection]:
-        """The connection within a transaction: all of the block, or nothing."""
-        with self._lock:
-            self._connection.execute("BEGIN IMMEDIATE")
+        """The connection within a transaction: all of the block, or nothing.
+
+        Raises:
+            Unavailable: the disk is full, or another process kept the file for half a minute.
+        """
+        with self._writing:
             try:
-                yield self._connection
-            except BaseException:
-                self._connection.execute("ROLLBACK")
-                raise
-            self._connection.execute("COMMIT")
+                self._connection.execute("BEGIN IMMEDIATE")
+                try:
+                    yield self._connection
+                    self._connection.execute("COMMIT")
+                except BaseException:
+                    if self._connection.in_transaction:  # else SQLite took it back by itself
+                        self._connection.execute("ROLLBACK")
+                    raise
+            except sqlite3.OperationalError as error:
+                _log.error("the state file was not written: %s", error)
+                raise Unavailable(
+                    "the cloud cannot write its state", fix="send the same message again later"
+                ) from error
 
     def scrub(self) -> None:
         """Empties the write-ahead log, where deleted rows would otherwise live on.
 
         Best effort: while another process reads, its next call does it.
         """
-        with self._lock:
+        with self._writing, contextlib.suppress(sqlite3.OperationalError):
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     def close(self) -> None:
         """Closes the file; the store is of no use afterwards."""
-        with self._lock:
+        with self._writing, self._reading:
+            self._reader.close()
             self._connection.close()
+
+
+def _connected(file: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(file, timeout=30.0, isolation_level=None, check_same_thread=False)
+    connection.row_factory = sqlite3.Row
+    return connection

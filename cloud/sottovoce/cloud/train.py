@@ -118,6 +118,7 @@ def train(
     places: WordPlaces | None = None,
     resume: Path | None = None,
     on_progress: Callable[[Progress], None] | None = None,
+    on_checkpoint: Callable[[], None] | None = None,
     should_stop: Callable[[], bool] | None = None,
     origin: Mapping[str, Any] | None = None,
     recipe: Recipe | None = None,
@@ -133,7 +134,8 @@ def train(
         places: with ``noise``: which words those are.
         resume: checkpoint file; read if it fits this run, written as it goes on.
         on_progress: called after every step.
-        should_stop: asked before every step.
+        on_checkpoint: called when one was written that a later run goes on from.
+        should_stop: asked before every step and, in passes over all texts, before every batch.
         origin: facts kept in ``adapter.json`` (bundle, release settings).
         recipe: the trainer's own constants.
 
@@ -142,10 +144,16 @@ def train(
         InvalidInput: the backbone cannot do what the options ask (see ``LabelWords.of``).
         Stopped: ``should_stop`` said so.
         SottovoceError: the loss is no longer a number.
+        Unavailable: the disk is full.
         ValueError: ``noise`` or ``places`` is missing.
     """
     recipe = recipe or Recipe()
     started = time.monotonic()
+
+    def go_on() -> None:
+        if should_stop and should_stop():
+            raise Stopped
+
     if not options.noise_aware:
         noise = places = None
     elif noise is None or places is None:
@@ -193,44 +201,51 @@ def train(
         point = Checkpoint.load(resume, run) if resume else None
         if point is None:
             if label_words is None:
-                features = states(model, data, data.train)
+                features = states(model, data, data.train, go_on)
                 found = probe(features, data.targets[data.train], recipe.probe_penalty)
                 model.restore({"head.weight": found[0], "head.bias": found[1]})
-            point = Checkpoint.first(model.trained(), *score(model, data))
+            point = Checkpoint.first(model.trained(), *score(model, data, go_on))
         else:
             point.into(model, optimizer)
 
         saved = time.monotonic()
         meter = Meter(plan, point.step)
-        while point.step < plan.steps:
-            if should_stop and should_stop():
-                if resume:
+        begun = point.step
+        try:
+            while True:
+                ended = plan.ends_epoch(point.step) and point.step > point.scored
+                if ended:
+                    point.keep_best(model.trained(), *score(model, data, go_on))
+                if resume and (ended or time.monotonic() - saved > recipe.checkpoint_seconds):
                     point.save(resume, run, model, optimizer)
-                raise Stopped
-            rows = plan.rows(point.step)
-            with_plain = options.reconstruction and point.step % every == 0
-            for group in optimizer.param_groups:
-                group["lr"] = rate * plan.rate(point.step)
-            torch.manual_seed(plan.seed(point.step))
-            losses = step(
-                model,
-                optimizer,
-                data.batch(rows, plain=with_plain).to(device),
-                data.targets[rows].to(device),
-                weight=weight,
-                clip=recipe.clip,
-            )
-            point.step += 1
-            meter.add(len(rows), losses.task, losses.reconstruction)
+                    saved = time.monotonic()
+                    if on_checkpoint:
+                        on_checkpoint()
+                if on_progress and (ended or point.step > begun):
+                    on_progress(meter.read(point.step, point.accuracy))
+                if point.step == plan.steps:
+                    break
 
-            ended = plan.ends_epoch(point.step)
-            if ended:
-                point.keep_best(model.trained(), *score(model, data))
-            if resume and (ended or time.monotonic() - saved > recipe.checkpoint_seconds):
+                go_on()
+                rows = plan.rows(point.step)
+                with_plain = options.reconstruction and point.step % every == 0
+                for group in optimizer.param_groups:
+                    group["lr"] = rate * plan.rate(point.step)
+                torch.manual_seed(plan.seed(point.step))
+                losses = step(
+                    model,
+                    optimizer,
+                    data.batch(rows, plain=with_plain).to(device),
+                    data.targets[rows].to(device),
+                    weight=weight,
+                    clip=recipe.clip,
+                )
+                point.step += 1
+                meter.add(len(rows), losses.task, losses.reconstruction)
+        except Stopped:
+            if resume:
                 point.save(resume, run, model, optimizer)
-                saved = time.monotonic()
-            if on_progress:
-                on_progress(meter.read(point.step, point.accuracy))
+            raise
 
         model.restore(point.best)
     adapters.save(folder, model, data.labels, backbone, dict(origin or {}), label_words)
@@ -262,7 +277,7 @@ def step(
         clip: most that the gradient's norm may be.
 
     Raises:
-        SottovoceError: the loss is no longer a number.
+        SottovoceError: the loss or its gradient is no longer a number; the weights still are.
     """
     model.train_adapter(True)
     with computing(model.encoder):
@@ -273,24 +288,33 @@ def step(
             reconstruction = F.cross_entropy(named, batch.plain[batch.plain >= 0])
             loss = task + weight * reconstruction
     model.train_adapter(False)
-    if not torch.isfinite(loss):
+    optimizer.zero_grad(set_to_none=True)
+    loss.backward()  # type: ignore[no-untyped-call]
+    norm = torch.nn.utils.clip_grad_norm_(optimizer.param_groups[0]["params"], clip)
+    if not torch.isfinite(loss + norm):
         raise SottovoceError(
             "training diverged", fix="use a smaller learning rate", subject="learning_rate"
         )
-    optimizer.zero_grad(set_to_none=True)
-    loss.backward()  # type: ignore[no-untyped-call]
-    torch.nn.utils.clip_grad_norm_(optimizer.param_groups[0]["params"], clip)
     optimizer.step()
     return Losses(task.item(), None if reconstruction is None else reconstruction.item())
 
 
 @torch.no_grad()
-def states(model: TextClassifier, data: Dataset, rows: Sequence[int]) -> Tensor:
-    """What the head sees of the texts at ``rows``: Float (len(rows), h), on the CPU."""
+def states(
+    model: TextClassifier,
+    data: Dataset,
+    rows: Sequence[int],
+    go_on: Callable[[], None] = lambda: None,
+) -> Tensor:
+    """What the head sees of the texts at ``rows``: Float (len(rows), h), on the CPU.
+
+    ``go_on`` is called before every batch and may raise: all texts of a job take minutes.
+    """
     device = next(model.parameters()).device
     found = torch.empty(len(rows), model.head.in_features)
     by_length = sorted(range(len(rows)), key=lambda at: len(data.alone[rows[at]].ids))
     for start in range(0, len(rows), _ROWS):
+        go_on()
         places = by_length[start : start + _ROWS]
         batch = data.batch([rows[at] for at in places]).to(device)
         with computing(model.encoder):
@@ -299,11 +323,13 @@ def states(model: TextClassifier, data: Dataset, rows: Sequence[int]) -> Tensor:
 
 
 @torch.no_grad()
-def score(model: TextClassifier, data: Dataset) -> tuple[float, float]:
+def score(
+    model: TextClassifier, data: Dataset, go_on: Callable[[], None] = lambda: None
+) -> tuple[float, float]:
     """Accuracy and loss on the part held out; zeros where there is none."""
     if not data.held:
         return 0.0, 0.0
-    features = states(model, data, data.held).to(model.head.weight.device)
+    features = states(model, data, data.held, go_on).to(model.head.weight.device)
     logits, wanted = model.head(features).cpu(), data.targets[data.held]
     loss = F.cross_entropy(logits, wanted).item()
     return (logits.argmax(1) == wanted).float().mean().item(), loss

@@ -17,7 +17,7 @@ import shutil
 import signal
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import IO
 
@@ -25,6 +25,7 @@ import torch
 
 from sottovoce.cloud import adapters, backbone, noise_aware, quotas
 from sottovoce.cloud.backbone import LoadedBackbone
+from sottovoce.cloud.bell import Bell
 from sottovoce.cloud.config import Limits
 from sottovoce.cloud.data import Example
 from sottovoce.cloud.job import Job, Method, Progress, State
@@ -33,12 +34,15 @@ from sottovoce.cloud.noise_aware import NoiseTable, WordPlaces
 from sottovoce.cloud.store import Store
 from sottovoce.cloud.train import Stopped, train
 from sottovoce.edge.bundle import Bundle
-from sottovoce.edge.errors import BundleMismatch, QuotaExceeded, SottovoceError
+from sottovoce.edge.errors import BundleMismatch, QuotaExceeded, SottovoceError, Unavailable
+from sottovoce.edge.rpc import kind_and_place
 
 __all__ = ["Worker", "discard", "job_folder", "main"]
 
 ATTEMPTS = 3
 POLL_SECONDS = 0.2
+IDLE_SECONDS = 5.0
+"""An idle worker looks again, should it have missed the bell; also before a full disk is tried."""
 REPORT_SECONDS = 0.5
 
 _log = logging.getLogger(__name__)
@@ -50,11 +54,17 @@ def job_folder(state: Path, job_id: str) -> Path:
 
 
 def discard(jobs: Jobs, job: Job) -> None:
-    """Removes what a deleted job left behind: adapter, checkpoint, rows."""
+    """Removes what a deleted job left behind: adapter, checkpoint, rows.
+
+    A job whose files cannot be removed stays `Jobs.unpurged`, and the worker tries again.
+    """
     folder = job_folder(jobs.store.state, job.id)
     adapters.uninstall(jobs.store.state, job.tenant, job.adapter, folder / "adapter")
     shutil.rmtree(folder, ignore_errors=True)
-    jobs.purge(job.id)
+    if folder.exists():
+        _log.error("job %s: its files cannot be removed", job.id)
+    else:
+        jobs.purge(job.id)
 
 
 class Worker:
@@ -84,10 +94,12 @@ class Worker:
         self._backbone = backbone_name
         self._parent = parent
         self._stop = False
+        self._bell = Bell(state)
 
     def stop(self) -> None:
         """Asks the worker to put its job down and end."""
         self._stop = True
+        self._bell.ring()
 
     @property
     def stopping(self) -> bool:
@@ -102,9 +114,15 @@ class Worker:
             # A worker that was killed may have left a name it had not yet put in place.
             for left in (self.state / "adapters").glob("*/.*"):
                 left.unlink(missing_ok=True)
-            while not self.stopping:
-                if not self.run_next():
-                    time.sleep(POLL_SECONDS)
+            with self._bell.heard() as wait:
+                while not self.stopping:
+                    try:
+                        idle = not self.run_next()
+                    except Unavailable as error:
+                        _log.error("waiting: %s", error)
+                        idle = True
+                    if idle:
+                        wait(IDLE_SECONDS)
 
     def _own(self, lock: IO[str]) -> bool:
         while not self.stopping:
@@ -117,9 +135,14 @@ class Worker:
         return False
 
     def run_next(self) -> bool:
-        """Trains the next job, if there is one; False if there is none."""
+        """Trains the next job, if there is one; False if there is none.
+
+        Raises:
+            Unavailable: how a job ended could not be written. The next call sees to it.
+        """
         for deleted in self.jobs.unpurged():
             discard(self.jobs, deleted)
+        self.jobs.give_up_abandoned()
         job = self.jobs.claim()
         if job is None:
             return False
@@ -131,7 +154,7 @@ class Worker:
                     f"the worker died {job.attempts} times while training this job",
                     fix="try a smaller batch size; the provider finds more in the server's log",
                 )
-            self._train(job)
+            self._patiently(job)
         except Stopped:
             if not self.jobs.stop_requested(job.id):
                 self.jobs.forgive(job.id)
@@ -140,7 +163,7 @@ class Worker:
         except SottovoceError as error:
             state, message = State.FAILED, str(error)
         except Exception as error:
-            # Its text may quote an example; the kind and the place do not.
+            _log.error("job %s: unexpected %s", job.id, kind_and_place(error))
             kind = type(error).__name__
             state, message = (
                 State.FAILED,
@@ -153,6 +176,21 @@ class Worker:
         if self.jobs.finish(job.id, state, message):
             discard(self.jobs, job)
         return True
+
+    def _patiently(self, job: Job) -> None:
+        """Trains, and waits for as long as the disk is full: that is not the job's failure."""
+        while True:
+            began = time.monotonic()
+            try:
+                return self._train(job)
+            except Unavailable as error:
+                _log.error("job %s waits: %s", job.id, error)
+            job = replace(job, trained=job.trained + time.monotonic() - began)
+            again = time.monotonic() + IDLE_SECONDS
+            while time.monotonic() < again:
+                if self.stopping or self.jobs.stop_requested(job.id):
+                    raise Stopped
+                time.sleep(POLL_SECONDS)
 
     def _train(self, job: Job) -> None:
         folder = job_folder(self.state, job.id)
@@ -174,19 +212,22 @@ class Worker:
         examples: list[Example] = self.jobs.examples(job.id)
         self.jobs.begin(job.id, tuple(sorted({e.label for e in examples})))
         reported = 0.0
-        first: Progress | None = None
+        further = False
 
         def taken() -> float:
             return job.trained + time.monotonic() - began
 
         def report(progress: Progress) -> None:
-            nonlocal reported, first
-            first = first or progress
+            nonlocal reported
             if time.monotonic() - reported > REPORT_SECONDS or progress.step == progress.steps:
                 self.jobs.report(job.id, progress, taken())
                 reported = time.monotonic()
-                if progress.epoch > first.epoch:
-                    self.jobs.forgive(job.id)
+
+        def kept() -> None:
+            nonlocal further
+            if not further:
+                self.jobs.forgive(job.id)
+            further = True
 
         checked = 0.0
 
@@ -216,6 +257,7 @@ class Worker:
             places=places,
             resume=folder / "checkpoints" / "last.safetensors",
             on_progress=report,
+            on_checkpoint=kept,
             should_stop=should_stop,
             origin={
                 "job": job.id,

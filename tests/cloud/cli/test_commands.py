@@ -203,3 +203,16 @@ def test_tagger_and_counts_name_missing_data(tmp_path: Path) -> None:
         code, _, err = run(*command)
         assert code not in (0, 1)
         assert "fix:" in err
+
+
+@pytest.mark.parametrize(
+    "command",
+    [("jobs", "list"), ("jobs", "show", "x"), ("limit", "acme"), ("enroll", "acme", "--renew")],
+)
+def test_a_mistyped_state_folder_is_told_from_an_empty_one(
+    tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    code, _, err = run(*command, "--state", tmp_path / "typo")
+    assert code == 4
+    assert "sotto-cloud serve" in err
+    assert not (tmp_path / "typo").exists()

@@ -30,7 +30,7 @@ def command(tenant: str, state: Path, token_file: Path | None, renew: bool, as_j
     On the device, set cloud.tenant to TENANT and cloud.token_file to a file that
     holds the token. A running server knows the tenant at once.
     """
-    store = Store(state)
+    store = Store(state, create=not renew)
     try:
         tenants = Tenants(store)
         token = tenants.renew(tenant) if renew else tenants.enroll(tenant)

@@ -21,7 +21,7 @@ from sottovoce.edge.cli.common import Command, json_option, print_json
 
 @contextmanager
 def _jobs(state: Path) -> Iterator[Jobs]:
-    store = Store(state)
+    store = Store(state, create=False)
     try:
         yield Jobs(store)
     finally:

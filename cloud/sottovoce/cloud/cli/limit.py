@@ -26,7 +26,7 @@ def command(tenant: str, changes: tuple[str, ...], state: Path, as_json: bool) -
     follows at once; a job in training keeps the time it was given.
     """
     wanted = [_parsed(change) for change in changes]
-    store = Store(state)
+    store = Store(state, create=False)
     try:
         for name, value in wanted:
             quotas.change(store, tenant, name, value)

@@ -1,0 +1,45 @@
+"""Tells a full disk from other failures to write.
+
+Why it is here: a full disk is the machine's affair and passes. A job that meets one must wait, not
+fail, and whoever calls must hear that trying again may help.
+"""
+
+from __future__ import annotations
+
+import errno
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from safetensors import SafetensorError
+
+from sottovoce.edge.errors import Unavailable
+
+__all__ = ["roomy"]
+
+_FULL: Final = (errno.ENOSPC, errno.EDQUOT)
+
+
+@contextmanager
+def roomy() -> Iterator[None]:
+    """For blocks that write files.
+
+    Raises:
+        Unavailable: there was no room; in place of what Python or safetensors raised.
+    """
+    try:
+        yield
+    except (OSError, SafetensorError) as error:
+        if _number(error) not in _FULL:
+            raise
+        raise Unavailable(
+            "the cloud's disk is full", fix="ask the provider to make room; it then goes on"
+        ) from error
+
+
+def _number(error: OSError | SafetensorError) -> int | None:
+    if isinstance(error, OSError):
+        return error.errno
+    found = re.search(r"os error ([0-9]+)", str(error))  # it tells in words only
+    return int(found[1]) if found else None

@@ -1,0 +1,39 @@
+"""A full disk is told from other failures, whichever library met it."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+from safetensors import SafetensorError
+
+from sottovoce.cloud.disk import roomy
+from sottovoce.edge.errors import Unavailable
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.ENOSPC, "No space left on device"),
+        OSError(errno.EDQUOT, "Disk quota exceeded"),
+        SafetensorError("Error while serializing: I/O error: No space left (os error 28)"),
+    ],
+)
+def test_no_room_means_later(error: Exception) -> None:
+    with pytest.raises(Unavailable, match="full"), roomy():
+        raise error
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.EACCES, "Permission denied"),
+        SafetensorError("Error while serializing: Permission denied (os error 13)"),
+        SafetensorError("Error while deserializing header"),
+        ValueError("28"),
+    ],
+)
+def test_everything_else_stays_what_it_is(error: Exception) -> None:
+    with pytest.raises(type(error)) as caught, roomy():
+        raise error
+    assert caught.value is error

@@ -187,16 +187,21 @@ class SanText(_Baseline):
         return self.ours.public.meaning
 
     def send(self, ids: Ints, group: Ints, random: Generator) -> Ints:
-        """Draws from the exponential mechanism."""
+        """Draws from the exponential mechanism, each word's shares reckoned once."""
         found = np.empty(len(ids), np.int32)
         for each in np.unique(group).tolist():
             which, members = np.flatnonzero(group == each), self._outputs[each]
-            for start in range(0, len(which), _ROWS):
-                some = which[start : start + _ROWS]
-                apart = distances(self.rows[ids[some]], self.rows[members])
-                ends = np.cumsum(np.exp(-self.epsilon / 2 * apart), axis=1)
-                drawn = random.random((len(some), 1)) * ends[:, -1:]
-                found[some] = members[np.minimum((ends < drawn).sum(axis=1), len(members) - 1)]
+            words, place = np.unique(ids[which], return_inverse=True)
+            drawn = random.random(len(which))
+            for start in range(0, len(words), _ROWS):
+                scores = distances(self.rows[words[start : start + _ROWS]], self.rows[members])
+                scores *= np.float32(-self.epsilon / 2)
+                ends = np.cumsum(np.exp(scores, out=scores), axis=1, dtype=np.float64)
+                ends /= ends[:, -1:]
+                for row, shares in enumerate(ends, start):
+                    here = np.flatnonzero(place == row)
+                    chosen = np.searchsorted(shares, drawn[here], side="right")
+                    found[which[here]] = members[np.minimum(chosen, len(members) - 1)]
         return found
 
     def evidence(self, seen: Floats | Ints, suspects: Suspects) -> Floats:

@@ -83,9 +83,11 @@ def public_sequences(data: Path, words: int) -> Iterable[list[str]]:
     """Sentences and paragraphs of the counted sources, about ``words`` words of them in all."""
     found = sources.find(data)
     for treebank in found.treebanks.values():
-        for sentence in treebank():
+        for sentence in treebank() if words > 0 else ():
             yield list(sentence.words)
             words -= len(sentence.words)
+            if words <= 0:
+                return
     each = words // len(found.texts)
     for paragraphs in found.texts.values():
         text = paragraphs()

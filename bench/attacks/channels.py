@@ -7,6 +7,7 @@ words that attackers train on.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -29,7 +30,7 @@ from sottovoce.edge.mechanisms import T2T
 from sottovoce.edge.privatizer import Privatizer
 from sottovoce.edge.release import IDENTIFIER, Setting
 from sottovoce.edge.search import Search
-from sottovoce.edge.tagger import UPOS, OnnxTagger
+from sottovoce.edge.tagger import UPOS, OnnxTagger, Tagger, Tags
 
 __all__ = ["CLEAR", "Noised", "Public", "Words", "distances", "groups_of"]
 
@@ -56,9 +57,9 @@ class Public:
         return Privatizer(self.bundle, self.tagger)
 
     @cached_property
-    def tagger(self) -> OnnxTagger:
-        """The device's own."""
-        return OnnxTagger.load(self.bundle.tagger_folder)
+    def tagger(self) -> Tagger:
+        """The device's own, and what it said before: texts are released at many levels."""
+        return _Remembering(OnnxTagger.load(self.bundle.tagger_folder))
 
     @cached_property
     def search(self) -> Search:
@@ -118,6 +119,21 @@ class Public:
         all_policies = {**bundle.manifest.policies, **policies}
         bundle.manifest = replace(bundle.manifest, policies=all_policies)
         return replace(self, bundle=bundle)
+
+
+class _Remembering:
+    """A tagger that is asked about a window of words only once."""
+
+    def __init__(self, tagger: Tagger) -> None:
+        self._tagger, self._said = tagger, dict[tuple[str, ...], Tags]()
+        self.tagset, self.reach = tagger.tagset, tagger.reach
+
+    def tag(self, words: Sequence[str]) -> Tags:
+        """See `Tagger`."""
+        key = tuple(words)
+        if key not in self._said:
+            self._said[key] = self._tagger.tag(words)
+        return self._said[key]
 
 
 def groups_of(mechanism: str) -> tuple[str, ...]:

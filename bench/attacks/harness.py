@@ -1,13 +1,14 @@
-"""Runs every attack on every mechanism, and gathers what the table shows.
+"""Runs attacks on one mechanism at one level, and gathers what the table shows.
 
 Why it is here: one place says which attackers meet which mechanism, on which text. Attackers are
 fitted on a public treebank, the private text is another one that no count, no language model and no
-attacker has seen.
+attacker has seen. No method depends on which were called before, so that processes can share them
+out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -36,7 +37,7 @@ from bench.attacks.measures import (
 )
 from bench.attacks.networks import Autoencoder, Mlp
 from bench.attacks.text import Text, read_treebank
-from bench.attacks.utility import TRIALS, Embed, Meaning, Sentiment
+from bench.attacks.utility import DRAWS, Embed, Meaning, Sentiment
 from sottovoce.cloud import backbone as backbones
 from sottovoce.edge.bundle import class_name
 from sottovoce.edge.mechanisms import PCT2T, T2T
@@ -51,12 +52,10 @@ __all__ = [
     "Budget",
     "Found",
     "Harness",
-    "Progress",
     "Row",
 ]
 
 Row = dict[str, Any]
-Progress = Callable[[str], None]
 
 MECHANISMS: Final = (PCT2T.name, T2T.name)
 TAGS: Final = ("NOUN", "VERB", "PROPN", "PRON", "ADJ", "ADP", "DET", "CCONJ")
@@ -76,7 +75,7 @@ class Budget:
         steps: batches a network is trained for.
         repeated: sentences that are released again and again, and how often.
         reviews: phrases the sentiment classifier is trained on, how often it is, and phrases it is
-            judged on at most.
+            judged on at most. Both narrow its interval about as much.
         posts: train and test posts of attribute inference.
         messages: labelled messages of the NER attack.
     """
@@ -90,10 +89,8 @@ class Budget:
     messages: int
 
 
-QUICK: Final = Budget(250, 2_500_000, 400, (30, 32), (2_000, TRIALS, 2_000), (3_000, 1_500), 3_400)
-FULL: Final = Budget(
-    900, 6_000_000, 2_000, (100, 64), (8_000, TRIALS, 2_000), (12_000, 4_400), 3_400
-)
+QUICK: Final = Budget(250, 2_500_000, 400, (30, 32), (8_000, 16, 4_000), (3_000, 1_500), 3_400)
+FULL: Final = Budget(900, 6_000_000, 2_000, (100, 64), (8_000, 16, 4_000), (12_000, 4_400), 3_400)
 
 
 @dataclass(frozen=True)
@@ -112,11 +109,10 @@ class Harness:
         public: the bundle and the counts.
         data: the project's data folder.
         budget: how much.
-        tell: told of progress.
     """
 
-    def __init__(self, public: Public, data: Path, budget: Budget, tell: Progress) -> None:
-        self.public, self.data, self.budget, self.tell = public, data, budget, tell
+    def __init__(self, public: Public, data: Path, budget: Budget) -> None:
+        self.public, self.data, self.budget = public, data, budget
         clitics, lexicon = public.bundle.manifest.clitics, public.lexicon
         banks = (data / "ud_gum" / "dev.conllu.gz", data / "ud_ewt" / "dev.conllu.gz")
         self.private, self.known = (
@@ -124,14 +120,9 @@ class Harness:
         )
         tags = public.bundle.manifest.policies["default"]
         self.judged = Judged.of(self.private, tags, public.common)
-
-    @cached_property
-    def bigrams(self) -> Bigrams:
-        """Of words, in public text."""
-        lexicon = self.public.lexicon
-        sequences = public_sequences(self.data, self.budget.words)
-        text = numbered(sequences, lexicon, self.public.bundle.manifest.clitics)
-        return Bigrams.of(text, len(lexicon))
+        # Now, and not when first asked for: what the lexicon holds by then is part of the model.
+        text = numbered(public_sequences(data, budget.words), lexicon, clitics)
+        self.bigrams = Bigrams.of(text, len(lexicon))
 
     @cached_property
     def sentiment(self) -> Sentiment | None:
@@ -158,19 +149,17 @@ class Harness:
         return [*some, Map(channel), ContextMap(channel, bigrams, boundary)]
 
     def networks(self, channel: Channel, times: int = 1) -> list[Attack]:
-        """The black boxes, trained ``times`` as long as the budget has it."""
+        """The black boxes, trained ``times`` as long as the budget has it; none if that is 0."""
         steps = times * self.budget.steps
-        return [Mlp(channel, steps), Autoencoder(channel, steps)]
+        return [Mlp(channel, steps), Autoencoder(channel, steps)] if steps else []
 
     def on_words(self, channel: TextChannel, networks: int = 1) -> Found:
-        """The attacks on one mechanism at one level; the black boxes trained ``networks`` times as
-        long as the budget has it, and left out where that is 0."""
-        self.tell(f"{channel.mechanism} {channel.level}: words")
+        """The attacks on one mechanism at one level, with `networks`."""
         random = np.random.default_rng(1)
         seen = channel.release(self.private, random)
         known = channel.release(self.known, random)
         attacks = self.inversion(channel, self.bigrams, self.public.lexicon.boundary)
-        attacks += self.networks(channel, networks) if networks else []
+        attacks += self.networks(channel, networks)
         return self._attacked(channel, attacks, known, seen, self.judged)
 
     def on_vectors(self, words: Words) -> list[Row]:
@@ -183,55 +172,53 @@ class Harness:
         attacks = self.inversion(channel, self.bigrams, self.public.lexicon.boundary)
         return self._attacked(channel, attacks, known, seen, self.judged).rows
 
-    def on_tokens(self) -> tuple[list[Row], list[Point]]:
-        """Rows and points of `token-embedding.v1`, and of the published one at the same success of
-        MAP."""
-        bundle, backbone = self.public.bundle, self.public.backbone
-        self.tell("bigrams of tokens")
-        sequences = public_sequences(self.data, self.budget.words // 2)
-        bigrams = tokens.bigrams_of(sequences, backbone.tokenizer)
-        boundary = int(backbone.tokenizer.sep_token_id)
+    def on_tokens(self, level: str, full_width: bool) -> tuple[list[Row], Point]:
+        """Rows and point of `token-embedding.v1`, or of the published one at the same success of
+        MAP, without the networks."""
+        bundle, embeddings = self.public.bundle, self._embeddings
+        channel = next(each for each in tokens.levels_of(bundle) if each.level == level)
+        if full_width:
+            channel = self._full_width(channel, embeddings)
         (private, origin), (known, known_origin) = (
             tokens.to_tokens(text, bundle) for text in (self.private, self.known)
         )
-        ours = tokens.levels_of(bundle)
-        embeddings = backbones.input_embeddings(backbone)
-        rows: list[Row] = []
-        points: list[Point] = []
-        for channel in [*ours, *(self._full_width(each, embeddings) for each in ours)]:
-            self.tell(f"{channel.mechanism} {channel.level}: tokens")
-            judged = tokens.judged_tokens(
-                self.judged, private, origin, channel.suspects[0].log_prior
-            )
-            random = np.random.default_rng(3)
-            seen = tokens.released(channel, private, self.private.sentence[origin], random)
-            public = tokens.released(channel, known, self.known.sentence[known_origin], random)
-            attacks = self.inversion(channel, bigrams, boundary)
-            attacks += self.networks(channel) if channel in ours else []
-            found = self._attacked(channel, attacks, public, seen, judged)
-            rows += found.rows
-            vectors = np.asarray(found.releases.seen.vectors)
-            means = tokens.posterior(channel, embeddings)(vectors, channel.eta)
-            cosines = self.meaning.of_tokens(private, means, seen.seen.sentence)
-            utility = self._utility(tokens.as_sent(channel, embeddings, bundle), cosines, 1)
-            points.append(Point(channel.mechanism, channel.level, found.tallies, utility))
-        return rows, points
+        judged = tokens.judged_tokens(self.judged, private, origin, channel.suspects[0].log_prior)
+        random = np.random.default_rng(3)
+        seen = tokens.released(channel, private, self.private.sentence[origin], random)
+        public = tokens.released(channel, known, self.known.sentence[known_origin], random)
+        boundary = int(self.public.backbone.tokenizer.sep_token_id)
+        attacks = self.inversion(channel, self._token_bigrams, boundary)
+        attacks += [] if full_width else self.networks(channel)
+        found = self._attacked(channel, attacks, public, seen, judged)
+        vectors = np.asarray(found.releases.seen.vectors)
+        means = tokens.posterior(channel, embeddings)(vectors, channel.eta)
+        cosines = self.meaning.of_tokens(private, means, seen.seen.sentence)
+        utility = self._utility(tokens.as_sent(channel, embeddings, bundle), cosines, 1)
+        return found.rows, Point(channel.mechanism, level, found.tallies, utility)
+
+    @cached_property
+    def _token_bigrams(self) -> Bigrams:
+        sequences = public_sequences(self.data, self.budget.words // 2)
+        return tokens.bigrams_of(sequences, self.public.backbone.tokenizer)
+
+    @cached_property
+    def _embeddings(self) -> Any:
+        return backbones.input_embeddings(self.public.backbone)
 
     def _full_width(self, channel: Noised, embeddings: Any) -> Noised:
         stated = self.public.bundle.manifest.embed[channel.level].map_attack
         wide = replace(channel, mechanism="token-embedding, full width", rows=embeddings)
         return replace(wide, eta=eta_of_success(wide, stated))
 
-    def baselines(self, level: str) -> dict[str, Callable[[], TextChannel]]:
-        """Other people's mechanisms, made when called; they keep as many words as ``level``."""
-        by_tag = Words(self.public, Setting(level, PCT2T.name))
+    def baseline(self, name: str, level: str) -> TextChannel:
+        """Another's mechanism, that keeps as many words as ours at ``level``."""
         plain = Words(self.public, Setting(level, T2T.name))
-        return {
-            "PCT2T": lambda: FullWidth(by_tag),
-            "T2T": lambda: FullWidth(plain),
-            "SanText": lambda: SanText(plain),
-            "CusText": lambda: CusText(plain),
-        }
+        if name == "SanText":
+            return SanText(plain)
+        if name == "CusText":
+            return CusText(plain)
+        tagged = Words(self.public, Setting(level, PCT2T.name))
+        return FullWidth(tagged if name == "PCT2T" else plain)
 
     def scrubber(self, recogniser: EntityTagger) -> Scrubbed:
         """Plain PII scrubbing."""
@@ -239,7 +226,6 @@ class Harness:
 
     def averaging(self, level: str) -> list[Row]:
         """One text released many times, from the memo and without it."""
-        self.tell(f"averaging at {level}")
         n, times = self.budget.repeated
         channel = Words(self.public, Setting(level))
         few = Text.of(
@@ -261,12 +247,13 @@ class Harness:
             rows.append(self._row(channel, name, scores(judged.tallies(guesses == true))))
         return rows
 
-    def clear(self) -> list[Row]:
-        """The attacks where nothing is hidden from them: words as they are, vectors with hardly
-        any noise."""
+    def clear_words(self) -> list[Row]:
+        """The attacks on words that stand as they are."""
         # To tell 20,000 words apart exactly takes a network longer than to guess among noise.
-        rows = self.on_words(Words(self.public, CLEAR), networks=2).rows
-        self.tell("vectors without noise")
+        return self.on_words(Words(self.public, CLEAR), networks=2).rows
+
+    def clear_vectors(self) -> list[Row]:
+        """The attacks on vectors with hardly any noise."""
         channel = tokens.levels_of(self.public.bundle)[0]
         channel = replace(channel, mechanism="none", level="clear", eta=_NO_NOISE)
         private, origin = tokens.to_tokens(self.private, self.public.bundle)
@@ -275,11 +262,10 @@ class Harness:
         none = Bigrams.of(private[:2], len(channel.rows))  # a bigram model that knows nothing
         attacks = [*self.inversion(channel, none, 0), *self.networks(channel, 2)]
         judged = tokens.judged_tokens(self.judged, private, origin, channel.suspects[0].log_prior)
-        return rows + self._attacked(channel, attacks, seen, seen, judged).rows
+        return self._attacked(channel, attacks, seen, seen, judged).rows
 
     def measures(self, channel: TextChannel, found: Found) -> tuple[Row, Point]:
         """What a mechanism gives away and costs, without an attacker."""
-        self.tell(f"{channel.mechanism} {channel.level}: measures")
         releases = found.releases
         attack = Map(channel)
         attack.fit(channel.release(self.known, np.random.default_rng(7)))
@@ -307,7 +293,7 @@ class Harness:
         return self._utility(embed, cosines)
 
     def _utility(
-        self, embed: Embed | None, cosines: Floats, draws: int = TRIALS
+        self, embed: Embed | None, cosines: Floats, draws: int = DRAWS
     ) -> dict[str, Floats]:
         """See `Point`; one draw where drawing is dear."""
         found = {"cosine": cosines[None]}
@@ -315,31 +301,28 @@ class Harness:
             found["accuracy"] = self.sentiment.right(embed, self.budget.reviews[1], draws)
         return found
 
-    def parts_of_speech(self, level: str, tags: Sequence[str] = TAGS) -> list[Row]:
-        """Each part of speech hidden alone: its geometry, how well it hides (of its own words, and
+    @cached_property
+    def _by_tag(self) -> Public:
+        return self.public.with_policies({tag: (tag,) for tag in UPOS})
+
+    def part_of_speech(self, tag: str, level: str) -> Row:
+        """One part of speech hidden alone: its geometry, how well it hides (of its own words, and
         of all words), and what hiding it costs, with 95 % intervals."""
-        public = self.public.with_policies({tag: (tag,) for tag in tags})
-        rows = []
-        for tag in tags:
-            self.tell(f"only {tag}")
-            channel = Words(public, Setting(level, PCT2T.name, tag))
-            releases = channel.release(self.private, np.random.default_rng(9))
-            attack = Map(channel)
-            attack.fit(channel.release(self.known, np.random.default_rng(10)))
-            right = attack.guess(releases.seen) == releases.true
-            own, every = self.private.gold == UPOS.index(tag), ~self.private.punctuation
-            point = Point("", tag, {}, self._words_utility(channel, releases))
-            rows.append(
-                {
-                    "tag": tag,
-                    **geometry(public.bundle.class_rows(class_name(tag, False))),
-                    "own": float(right[own].mean()),
-                    "own_ci": interval(right[own], self.private.sentence[own]),
-                    "everything": float(right[every].mean()),
-                    **point.figures(),
-                }
-            )
-        return rows
+        channel = Words(self._by_tag, Setting(level, PCT2T.name, tag))
+        releases = channel.release(self.private, np.random.default_rng(9))
+        attack = Map(channel)
+        attack.fit(channel.release(self.known, np.random.default_rng(10)))
+        right = attack.guess(releases.seen) == releases.true
+        own, every = self.private.gold == UPOS.index(tag), ~self.private.punctuation
+        point = Point("", tag, {}, self._words_utility(channel, releases))
+        return {
+            "tag": tag,
+            **geometry(self.public.bundle.class_rows(class_name(tag, False))),
+            "own": float(right[own].mean()),
+            "own_ci": interval(right[own], self.private.sentence[own]),
+            "everything": float(right[every].mean()),
+            **point.figures(),
+        }
 
     def _attacked(
         self,

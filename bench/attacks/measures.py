@@ -170,7 +170,7 @@ def hub_share(releases: Releases) -> float:
         return 0.0
     size = int(max(seen.max(), true.max())) + 1
     after, before = np.bincount(seen, minlength=size), np.bincount(true, minlength=size)
-    hubs = np.argsort(-after)[:_HUBS]
+    hubs = np.argsort(-after, kind="stable")[:_HUBS]
     return float((after - before)[hubs].sum() / len(seen))
 
 

@@ -7,7 +7,6 @@ text they learn from, as the attacker would, and the text they are judged on.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -30,76 +29,49 @@ def attributes(
     public: Public,
     data: Path,
     posts: tuple[int, int],
-    settings: list[Setting],
-    tell: Callable[[str], None],
+    setting: Setting,
 ) -> list[dict[str, Any]]:
     """Gender and age group from released blogs, of authors the attacker has not met."""
     train, test = (
         read_blogs(data / "blogs" / f"{name}.tsv.gz", n)
         for name, n in zip(("train", "dev"), posts, strict=True)
     )
-    clitics, rows = public.bundle.manifest.clitics, []
-    known, private = (Text.of(each.texts, public.lexicon, clitics) for each in (train, test))
-    for setting in settings:
-        channel = Words(public, setting)
-        tell(f"{channel.mechanism} {channel.level}: attributes")
-        random = np.random.default_rng(11)
-        released = [
-            np.split(
-                channel.release(text, random).seen.symbols,
-                np.searchsorted(text.sentence, np.arange(1, len(text.documents))),
-            )
-            for text in (known, private)
-        ]
-        for name in ATTRIBUTES:
-            found = infer(
-                released[0], train.labels[name], released[1], test.labels[name], channel.rows
-            )
-            rows.append(
-                {
-                    "mechanism": channel.mechanism,
-                    "level": channel.level,
-                    "attack": name,
-                    "sees": "word",
-                    **found,
-                    "rare": None,
-                    "names": None,
-                    "numbers": None,
-                }
-            )
-    return rows
+    clitics, channel = public.bundle.manifest.clitics, Words(public, setting)
+    random = np.random.default_rng(11)
+    released = []
+    for each in (train, test):
+        text = Text.of(each.texts, public.lexicon, clitics)
+        starts = np.searchsorted(text.sentence, np.arange(1, len(text.documents)))
+        released.append(np.split(channel.release(text, random).seen.symbols, starts))
+    return [
+        _row(
+            channel,
+            name,
+            infer(released[0], train.labels[name], released[1], test.labels[name], channel.rows),
+        )
+        for name in ATTRIBUTES
+    ]
 
 
 def entities(
     public: Public,
     data: Path,
     messages: int,
-    settings: list[Setting],
-    tell: Callable[[str], None],
+    setting: Setting,
 ) -> list[dict[str, Any]]:
     """F1 of entities in released messages, by a tagger trained on released messages."""
     train = read_entities(data / "wnut17" / "train.jsonl.gz", messages)
     test = read_entities(data / "wnut17" / "dev.jsonl.gz")
-    rows = []
-    for setting in settings:
-        channel = Words(public, setting)
-        tell(f"{channel.mechanism} {channel.level}: entities")
-        random = np.random.default_rng(12)
-        known, private = (_released(each, channel, random) for each in (train, test))
-        found = f1(recogniser(public, known).tag(private.tokens), test.labels)
-        rows.append(
-            {
-                "mechanism": channel.mechanism,
-                "level": channel.level,
-                "attack": "NER, F1",
-                "sees": "word",
-                **found,
-                "rare": None,
-                "names": None,
-                "numbers": None,
-            }
-        )
-    return rows
+    channel, random = Words(public, setting), np.random.default_rng(12)
+    known, private = (_released(each, channel, random) for each in (train, test))
+    found = f1(recogniser(public, known).tag(private.tokens), test.labels)
+    return [_row(channel, "NER, F1", found)]
+
+
+def _row(channel: Words, attack: str, found: dict[str, Any]) -> dict[str, Any]:
+    names = {"mechanism": channel.mechanism, "level": channel.level, "attack": attack}
+    none = {"rare": None, "names": None, "numbers": None}
+    return {**names, "sees": "word", **found, **none}
 
 
 def recogniser(public: Public, text: Entities) -> EntityTagger:

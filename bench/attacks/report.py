@@ -59,7 +59,7 @@ def show(console: Console, result: dict[str, Any]) -> None:
     table = Table(title="success of the attacks, 95 % interval", title_justify="left")
     for column in ("mechanism", "level", "sees", "attack"):
         table.add_column(column)
-    for column in ("success", "interval", "rare", "names", "numbers", "without the text"):
+    for column in ("success", "interval", *_TAILS, "without the text", "squared error"):
         table.add_column(column, justify="right")
     for row in (*result["clear"]["rows"], *result["rows"]):
         low, high = row["ci"]
@@ -67,8 +67,9 @@ def show(console: Console, result: dict[str, Any]) -> None:
             *(row[name] for name in ("mechanism", "level", "sees", "attack")),
             f"{row['success']:.3f}",
             f"{low:.3f}-{high:.3f}",
-            *(_number(row[name]) for name in ("rare", "names", "numbers")),
+            *(_number(row[name]) for name in _TAILS),
             _number(row.get("majority")),
+            f"{row['mse']:.3f} of {row['mse_of_mean']:.3f}" if "mse" in row else "",
         )
     console.print(table)
     table = Table(title="empirical privacy against the strongest attack", title_justify="left")
@@ -152,7 +153,9 @@ def plot(result: dict[str, Any], path: Path) -> None:
     """Success by level for every attack on ours, the baselines, and the parts of speech."""
     figure, axes = pyplot.subplots(1, 3, figsize=(18, 6), layout="constrained")
     rows = [row for row in result["rows"] if row["attack"] in _INVERSION]
-    ours = [row for row in rows if row["mechanism"] == "pct2t.v1"]
+    names = [row["mechanism"] for row in rows]
+    shown = result["default"] if result["default"] in names else names[0]
+    ours = [row for row in rows if row["mechanism"] == shown]
     levels = [*dict.fromkeys(row["level"] for row in ours)]
     kinds = [*dict.fromkeys((row["sees"], row["attack"]) for row in ours)]
     width = 0.8 / len(kinds)
@@ -166,8 +169,8 @@ def plot(result: dict[str, Any], path: Path) -> None:
         x = np.array([levels.index(level) for level in at]) + place * width
         axes[0].bar(x, [found[level] for level in at], width, label=f"{attack} ({sees})")
     axes[0].set_xticks(np.arange(len(levels)) + 0.4, levels)
-    axes[0].set(title="pct2t.v1", ylabel="share of words recovered")
-    axes[0].legend(fontsize=8)
+    axes[0].set(title=shown, ylabel="share of words recovered", ylim=(0, 1))
+    axes[0].legend(fontsize=8, loc="upper left")  # above the strongest level
     best = [row for row in result["measures"]["strongest"] if row["sees"] == "word"]
     names = [f"{row['mechanism']} {row['level']}" for row in best]
     axes[1].barh(names, [1 - row["empirical_privacy"] for row in best])

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import csv
 import gzip
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -29,12 +30,16 @@ from sottovoce.cloud.encoding import Encoder
 from sottovoce.edge.head import Head
 from sottovoce.edge.vectors import unit_rows
 
-__all__ = ["TRIALS", "Embed", "Meaning", "Sentiment"]
+__all__ = ["DRAWS", "Embed", "Meaning", "Sentiment", "apart"]
 
 Embed = Callable[[Text, Generator], Floats]
 """Texts to one vector a document, from fresh releases: Floats2d (documents, width)."""
 
-TRIALS: Final = 8
+DRAWS: Final = 2
+"""Releases of the judged phrases. Noise differs from phrase to phrase, so more phrases narrow an
+interval further than more releases of each."""
+_RUN: Final = 4
+_LEAST: Final = 8
 _BATCH: Final = 32
 
 
@@ -48,26 +53,28 @@ class Sentiment:
     rows: Floats
 
     @classmethod
-    def read(cls, folder: Path, public: Public, n: int, most: int) -> Sentiment:
-        """``n`` phrases to train on, and at most ``most`` of the development set."""
-        texts, labels = [], []
-        for name, size in (("train", n), ("dev", most)):
-            with gzip.open(folder / f"{name}.tsv.gz", "rt", encoding="utf-8", newline="\n") as file:
-                rows = [*csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)]
-            rows = rows[:: max(1, len(rows) // size)][:size]
-            documents = [row["text"] for row in rows]
-            texts.append(Text.of(documents, public.lexicon, public.bundle.manifest.clitics))
-            labels.append(np.array([int(row["label"]) for row in rows]))
+    def read(cls, folder: Path, public: Public, n: int, judged: int) -> Sentiment:
+        """``n`` phrases to train on, and at most ``judged`` others: the development set, then
+        phrases of the training file that are `apart` from all these."""
+        train, dev = (_phrases(folder / f"{name}.tsv.gz") for name in ("train", "dev"))
+        known, test = train[:: max(1, len(train) // n)][:n], dev[:judged]
+        taken = [text for text, _ in (*known, *test)]
+        shuffled = [train[i] for i in np.random.default_rng(0).permutation(len(train)).tolist()]
+        places = islice(apart([text for text, _ in shuffled], taken), judged - len(test))
+        test += [shuffled[place] for place in places]
+        clitics = public.bundle.manifest.clitics
+        texts = [
+            Text.of([text for text, _ in each], public.lexicon, clitics) for each in (known, test)
+        ]
+        labels = [np.array([label for _, label in each]) for each in (known, test)]
         return cls(texts[0], texts[1], (labels[0], labels[1]), public.meaning)
 
-    def right(
-        self, embed: Embed, trials: int = TRIALS, draws: int = TRIALS, seed: int = 0
-    ) -> Floats:
-        """1 where a phrase of the development set is classified right: Floats2d (trials, phrases).
+    def right(self, embed: Embed, trials: int, draws: int = DRAWS, seed: int = 0) -> Floats:
+        """1 where a judged phrase is classified right: Floats2d (trials, phrases).
 
-        Each trial trains on phrases drawn with replacement from the training set, and is judged on
-        one of ``draws`` releases of the development set: so the spread over trials and phrases
-        together is that of the whole experiment.
+        Each trial trains on phrases drawn with replacement from those to train on, and is judged on
+        one of ``draws`` releases of the others: so the spread over trials and phrases together is
+        that of the whole experiment.
         """
         random = np.random.default_rng(seed)
         train = self._centred(embed(self.train, random))
@@ -97,6 +104,30 @@ class Sentiment:
 
     def _centred(self, means: Floats) -> Floats:
         return unit_rows(means - self.rows.mean(axis=0))
+
+
+def apart(phrases: Iterable[str], taken: Iterable[str]) -> Iterator[int]:
+    """Places of phrases of at least eight words that share no run of four words with any of
+    ``taken``, nor with one found before. The training file cuts each review into many phrases that
+    hold one another: judging on those would judge what was learnt by heart, and count one review
+    several times."""
+    met = {run for phrase in taken for run in _runs(phrase)}
+    for place, phrase in enumerate(phrases):
+        runs = _runs(phrase)
+        if len(runs) > _LEAST - _RUN and met.isdisjoint(runs):
+            met.update(runs)
+            yield place
+
+
+def _runs(phrase: str) -> list[tuple[str, ...]]:
+    words = phrase.split()
+    return [*zip(*(words[start:] for start in range(_RUN)), strict=False)]
+
+
+def _phrases(file: Path) -> list[tuple[str, int]]:
+    with gzip.open(file, "rt", encoding="utf-8", newline="\n") as lines:
+        rows = csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
+        return [(row["text"], int(row["label"])) for row in rows]
 
 
 class Meaning:

@@ -1,7 +1,8 @@
 """The privacy lab's figures as one self-contained page: what attackers recover, what it costs.
 
-Takes the figures of the last `python -m bench.attacks` for this bundle if there are any, or else
-measures them now. Writes index.html and its pictures, and prints the page's path.
+Takes the figures of the last `python -m bench.attacks` for this bundle if there are any: seconds.
+Or else measures them now: 15 minutes at most on 2 idle cores, hours with --full. Writes index.html
+and its pictures, and prints the page's path.
 
     python -m bench.report
 """
@@ -10,14 +11,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any, Final
 
-import torch
-
 from bench.attacks.harness import FULL, QUICK
-from bench.attacks.run import DATA_SETS, clock, measure
+from bench.attacks.run import DATA_SETS, measure
+from bench.attacks.workers import Place
 from bench.data import DATA, require
 from bench.report.page import render
 from bench.report.pictures import draw
@@ -31,7 +32,8 @@ _ROOT: Final = Path(__file__).parents[2]
 def main() -> None:
     """Writes the page."""
     parser = argparse.ArgumentParser(
-        prog="python -m bench.report", description=(__doc__ or "").splitlines()[0]
+        prog="python -m bench.report",
+        description=(__doc__ or "").partition("\n    python")[0],
     )
     parser.add_argument("--bundle", type=Path, default=Path("build/bundle"))
     parser.add_argument("--models", type=Path, default=Path("models"))
@@ -39,15 +41,20 @@ def main() -> None:
     parser.add_argument("--figures", type=Path, default=Path("build/bench/attacks.json"))
     parser.add_argument("--again", action="store_true", help="measure even if there are figures")
     parser.add_argument("--full", action="store_true", help="measure more than `--quick` does")
-    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument(
+        "--processes",
+        type=int,
+        default=os.cpu_count(),
+        help="of about 1 GiB each; default: one a core",
+    )
     parser.add_argument("--out", type=Path, default=Path("build/report"), help="folder of the page")
     arguments = parser.parse_args()
     result = None if arguments.again else _kept(arguments.figures, arguments.bundle)
     if result is None:
         require(parser, arguments.data, *DATA_SETS)
-        torch.set_num_threads(arguments.threads)
         budget = FULL if arguments.full else QUICK
-        result = measure(arguments.bundle, arguments.models, arguments.data, budget, clock())
+        place = Place(arguments.bundle, arguments.models, arguments.data, budget)
+        result = measure(place, processes=arguments.processes)
         result["quick"] = not arguments.full
         arguments.figures.parent.mkdir(parents=True, exist_ok=True)
         arguments.figures.write_text(json.dumps(result), encoding="utf-8")
@@ -66,7 +73,10 @@ def write(result: dict[str, Any], folder: Path) -> Path:
 def _kept(figures: Path, bundle: Path) -> dict[str, Any] | None:
     """The figures in ``figures``, if they are of ``bundle``."""
     if not figures.exists():
-        print(f"no figures in {figures}: measuring, 15 minutes or more", file=sys.stderr)
+        print(
+            f"no figures in {figures}: measuring, 15 minutes at most on 2 idle cores",
+            file=sys.stderr,
+        )
         return None
     found: dict[str, Any] = json.loads(figures.read_text(encoding="utf-8"))
     if found["bundle"] != Bundle.open(bundle).id:

@@ -28,9 +28,10 @@ def tradeoff(utility: str) -> Callable[[Row], Drawn]:
         clear = costs(result).get(("none", "clear"), {})
         if not points or utility not in clear:
             return None
-        figure, (axes,) = sheet(6.6, 5.2)
+        figure, (axes,) = sheet(5.2, 4.9)
         said = []
-        for mechanism, levels in points.items():
+        for mechanism, found in points.items():
+            levels = dict(sorted(found.items(), key=lambda each: float(each[1][0])))
             colour, marker = style(mechanism)
             x, y, x_ci, y_ci = (np.array(each) for each in zip(*levels.values(), strict=True))
             axes.errorbar(
@@ -53,12 +54,12 @@ def tradeoff(utility: str) -> Callable[[Row], Drawn]:
                     )
         axes.plot(1, clear[utility], "*", color="#000000", markersize=11, label=names.of("none"))
         axes.set(
-            xlabel="recovered by the strongest attack (share of protected words)",
+            xlabel="recovered by the strongest attack\n(share of protected words)",
             ylabel=UTILITIES[utility],
             title="better: up and to the left",
             xlim=(0, 1.03),
         )
-        axes.legend(fontsize=8, frameon=False)
+        figure.legend(loc="outside lower center", ncols=3, fontsize=9, frameon=False)
         axes.grid(alpha=0.25)
         return figure, (
             f"{UTILITIES[utility].capitalize()} over the share recovered by the strongest attack. "
@@ -95,6 +96,7 @@ def differences(result: Row) -> Drawn:
                 f"{names.signed(row['difference'])}"
             )
         axes.axvline(0, color="#000000", linewidth=0.8)
+        axes.margins(x=0.08)
         axes.set(title=UTILITIES[name], xlabel="ours less theirs, at equal attack success")
         axes.grid(alpha=0.25)
     labels = [f"{names.of(other)}, {level}" for other, level in places]
@@ -105,12 +107,14 @@ def differences(result: Row) -> Drawn:
 def attacks(result: Row) -> Drawn:
     """Success of every attack as a map of colours."""
     rows = [row for row in result["rows"] if row["attack"] in _ATTACKS]
-    places = [*dict.fromkeys((row["mechanism"], row["level"], row["sees"]) for row in rows)]
+    found = dict.fromkeys((row["mechanism"], row["level"], row["sees"]) for row in rows)
+    order = [*dict.fromkeys(mechanism for mechanism, *_ in found)]
+    places = sorted(found, key=lambda place: (order.index(place[0]), place[2] == "vector"))
     table = np.full((len(places), len(_ATTACKS)), np.nan)
     for row in rows:
         place = places.index((row["mechanism"], row["level"], row["sees"]))
         table[place, _ATTACKS.index(row["attack"])] = row["success"]
-    figure, (axes,) = sheet(8.2, 1.4 + 0.27 * len(places))
+    figure, (axes,) = sheet(8.2, 1.4 + 0.25 * len(places))
     axes.imshow(table, aspect="auto", cmap="cividis", vmin=0, vmax=1)
     for (y, x), value in np.ndenumerate(table):
         if not np.isnan(value):
@@ -150,15 +154,16 @@ def tails(result: Row) -> Drawn:
                 height = y + 0.24 - 0.16 * place
                 ends = [1 - end for end in span]
                 axes.plot(ends, [height] * 2, color=colours[kind], linewidth=1)
-                label = KINDS[kind] if y == 0 else None
-                axes.plot(1 - private, height, shapes[kind], color=colours[kind], ms=5, label=label)
+                axes.plot(1 - private, height, shapes[kind], color=colours[kind], ms=5)
                 said.append(
                     f"{names.of(row['mechanism'])} {level}, {KINDS[kind]}: {number(1 - private)}"
                 )
         axes.set(title=level, xlim=(0, 1), xlabel="recovered")
         axes.grid(alpha=0.25)
     found[0].set_yticks(range(len(mechanisms)), [names.of(name) for name in mechanisms[::-1]])
-    found[-1].legend(fontsize=8, frameon=False)
+    for kind, label in KINDS.items():
+        found[-1].plot([], [], shapes[kind], color=colours[kind], label=label)
+    figure.legend(loc="outside lower center", ncols=len(KINDS), fontsize=9, frameon=False)
     return figure, "Recovered by the strongest attack. " + "; ".join(said) + "."
 
 

@@ -49,8 +49,8 @@ def people(result: Row) -> Drawn:
     for level, colour in SHADES.items():
         axes.plot([], [], "o", color=colour, label=level)
     axes.plot([], [], color=BAD, label="knowing nothing of the text")
-    axes.legend(fontsize=8, frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
-    axes.set(xlim=(0, 1), xlabel="success")
+    figure.legend(loc="outside lower center", ncols=5, fontsize=9, frameon=False)
+    axes.set(xlim=(0, 1.02), xlabel="success")
     axes.grid(alpha=0.25)
     return figure, "Attacks on people and on repeats. " + "; ".join(said) + "."
 
@@ -67,14 +67,16 @@ def effects(result: Row) -> Drawn:
     )
     said = []
     for axes, name in zip(found[0], shown, strict=True):
-        for row in rows:
+        for place, row in enumerate(sorted(rows, key=lambda row: float(row["everything"]))):
             x, y = 1 - row["everything"], clear[name] - row[name]
             low, high = row[f"{name}_ci"]
             span = [[high - row[name]], [row[name] - low]]
             axes.errorbar(x, y, yerr=span, fmt="o", color=GOOD, elinewidth=0.8)
-            axes.annotate(row["tag"], (x, y), (6, 4), textcoords="offset points")
+            shift = (5, 4) if place % 2 else (5, -12)  # neighbours would cover one another
+            axes.annotate(row["tag"], (x, y), shift, textcoords="offset points", fontsize=9)
             said.append(f"{row['tag']}: hidden {number(x)}, {UTILITIES[name]} lost {number(y, 3)}")
         axes.axhline(0, color="#000000", linewidth=0.8)
+        axes.margins(x=0.12)
         axes.set(xlabel="share of all words hidden from MAP", ylabel=f"{UTILITIES[name]} lost")
         axes.grid(alpha=0.25)
     return figure, "Each part of speech hidden alone. " + "; ".join(said) + "."
@@ -112,13 +114,13 @@ def measures(result: Row) -> Drawn:
     if not rows:
         return None
     columns: dict[str, Callable[[Row], float]] = {
-        "nats a word": lambda row: float(row["information"]),
-        "N_w: stays": lambda row: float(row["deniability"]["stays"]),
-        "S_w: different outputs": lambda row: float(row["deniability"]["outputs"]),
+        "information, nats": lambda row: float(row["information"]),
+        "stays itself (N_w)": lambda row: float(row["deniability"]["stays"]),
+        "outputs (S_w)": lambda row: float(row["deniability"]["outputs"]),
         "hub share": lambda row: float(row["hubs"]),
     }
     mechanisms = [*dict.fromkeys(row["mechanism"] for row in rows)]
-    figure, found = sheet(12.4, 1.4 + 0.4 * len(mechanisms), 4)
+    figure, found = sheet(10.4, 1.6 + 0.36 * len(mechanisms), 4)
     for axes, (title, value) in zip(found, columns.items(), strict=True):
         for row in rows:
             y = len(mechanisms) - 1 - mechanisms.index(row["mechanism"])
@@ -128,7 +130,7 @@ def measures(result: Row) -> Drawn:
     found[0].set_yticks(range(len(mechanisms)), [names.of(name) for name in mechanisms[::-1]])
     for level in LEVELS:
         found[-1].plot([], [], "o", color=SHADES[level], label=level)
-    found[-1].legend(fontsize=8, frameon=False)
+    figure.legend(loc="outside lower center", ncols=len(LEVELS), fontsize=10, frameon=False)
     return figure, "What mechanisms give away by themselves. " + "; ".join(
         f"{names.of(row['mechanism'])} {row['level']}: "
         + ", ".join(f"{title} {number(value(row))}" for title, value in columns.items())

@@ -210,6 +210,7 @@ def _attacks(caption: str, rows: Sequence[Row]) -> Table:
         (
             *("mechanism", "level", "sees", "attack"),
             *("success", "95 % interval", "rare words", "names", "numbers", "knowing nothing"),
+            "squared error",
         ),
         [
             (
@@ -221,6 +222,7 @@ def _attacks(caption: str, rows: Sequence[Row]) -> Table:
                 _interval(row["ci"]),
                 *(number(row[name]) for name in _ATTACKED[1:]),
                 number(row.get("majority")),
+                f"{number(row['mse'])} of {number(row['mse_of_mean'])}" if "mse" in row else "",
             )
             for row in rows
         ],

@@ -44,7 +44,9 @@ def draw(result: Row, folder: Path) -> dict[str, Picture]:
     folder.mkdir(parents=True, exist_ok=True)
     made: dict[str, Picture] = {}
     for name, make in _PICTURES.items():
-        with pyplot.rc_context({"font.size": 10, "axes.spines.top": False}):
+        with pyplot.rc_context(
+            {"font.size": 10, "axes.spines.top": False, "axes.spines.right": False}
+        ):
             drawn = make(result)
             if drawn is None:
                 continue

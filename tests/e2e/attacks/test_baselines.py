@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from bench.attacks.attack import Floats, Suspects
-from bench.attacks.baselines import CusText
+from bench.attacks.baselines import CusText, SanText
+from bench.attacks.channels import distances
 from bench.attacks.text import Ints
 
 WORDS = 105
@@ -60,3 +61,40 @@ def test_custext_sets_hold_every_word_once_but_for_the_rest(small: Small) -> Non
     assert len(members) == len(set(members.tolist())) == WORDS // small.size * small.size
     assert small._place.min() == 0
     assert small._place.max() == len(small._sets) - 1
+
+
+class SmallSan(SanText):
+    """Over the same points, one group."""
+
+    @property
+    def rows(self) -> Floats:
+        return np.random.default_rng(0).standard_normal((WORDS, 6)).astype(np.float32)
+
+    @property
+    def suspects(self) -> tuple[Suspects, ...]:
+        return (EVERYONE,)
+
+    def __post_init__(self) -> None:
+        every = np.arange(WORDS, dtype=np.int32)
+        self.epsilon, self._outputs = 3.0, (every[10:],)
+        apart = distances(self.rows, self.rows[every[10:]])
+        self._log_total = (np.log(np.exp(-self.epsilon / 2 * apart).sum(axis=1)),)
+
+
+EVERYONE = Suspects(np.arange(WORDS, dtype=np.int32), np.zeros(WORDS, np.float32))
+
+
+def test_santext_sends_what_its_evidence_says() -> None:
+    nothing: Any = None
+    san = SmallSan(nothing)
+    every = np.arange(WORDS, dtype=np.int32)
+    shares = np.exp(san.evidence(every, EVERYONE))  # (released, true)
+    assert shares[10:].sum(axis=0) == pytest.approx(1, abs=1e-4)
+    n = 4_000
+    ids = np.tile(np.array([3, 40], np.int32), n)  # the first is none of those released
+    sent = san.send(ids, np.zeros_like(ids), np.random.default_rng(1))
+    for place, word in enumerate((3, 40)):
+        met = np.bincount(sent[place::2], minlength=WORDS) / n
+        assert met[:10].sum() == 0
+        # Five standard errors for each of 105 words: false alarm under one in 10,000 (and seeded).
+        assert np.abs(met - shares[:, word])[10:].max() < 5 * (0.25 / n) ** 0.5

@@ -12,7 +12,7 @@ from bench.attacks import tokens
 from bench.attacks.attack import Floats
 from bench.attacks.channels import CLEAR, Public, Words
 from bench.attacks.text import Text
-from bench.attacks.utility import Meaning, Sentiment
+from bench.attacks.utility import Meaning, Sentiment, apart
 from sottovoce.cloud import backbone as backbones
 from sottovoce.edge.bundle import Bundle
 from sottovoce.edge.release import Setting
@@ -87,3 +87,17 @@ def test_a_classifier_learns_from_what_is_left() -> None:
 
 class _NoLexicon:
     """Of no words."""
+
+
+def test_phrases_that_hold_one_another_are_not_both_judged() -> None:
+    review = "one of the finest films that was ever made about the sea and its people"
+    taken = "never less than one of the finest"
+    phrases = [
+        review,  # shares four words with what was learnt from
+        "the sea and its people are filmed as if from a dream",
+        "a film about the sea and its people who live by it",  # shares four with the last
+        "too short to judge by",
+        "A dull and lifeless exercise in style over substance ,",
+    ]
+    assert [*apart(phrases, [taken])] == [1, 4]
+    assert [*apart(phrases, [])] == [0, 4]

@@ -118,6 +118,7 @@ def test_what_was_found_is_told_in_plain_words(curved: Device) -> None:
     assert f"The level found is attack:0.3, eta {row[1]}." in shown
     assert "of rare words" in shown
     assert "of names" in shown
+    assert "who also reads the words around it guesses up to 8 more" in shown
     assert 'level = "attack:0.3" under [privacy]' in shown
     assert "words drawn from the bundle's list" in shown
 

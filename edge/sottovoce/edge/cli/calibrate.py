@@ -27,8 +27,11 @@ _EXPLANATION = """\
 replaced: share of protected words that come out as another word, on everyday text;
           rare: the same for words outside the 5,000 commonest (names, places, diagnoses).
 attack:   how often one who knows the bundle, the level and how often each word is written guesses
-          the word from the noisy vector itself, rare: from rare words alone; word: from the
-          released word. Who also uses the words around it gains up to 11 points.
+          the word from the noisy vector itself, which is never sent; rare: from rare words alone;
+          word: from the released word, which is. A target speaks of the first.
+          Who also reads the words around it gains, with the default bundle, up to 8 points from
+          released words, 11 from the vectors; so of what is sent about as much is guessed as the
+          target says, and at targets below 0.3 up to 4 points more.
 A smaller eta means more noise: more words replaced, fewer guessed, and less left to learn from.
 A word is never safe because it was replaced: a likely replacement can be guessed back.
 """
@@ -236,7 +239,9 @@ def _meaning(name: str, level: Level) -> str:
         f"  {of_100(level.map_attack_word)} are guessed from the text that is sent"
         f" (of rare words {of_100(level.map_attack_word_rare)}, of names"
         f" {of_100(level.map_attack_word_names)}).\n"
-        "Those are averages over everyday text; who knows what you write about guesses better.\n"
+        "That is one word at a time; who also reads the words around it guesses up to 8 more of\n"
+        "100 from the text that is sent. Those are averages over everyday text; who knows what\n"
+        "you write about guesses better.\n"
         f'Use it: --level {name}, or level = "{name}" under [privacy] in the configuration.'
     )
 

@@ -154,8 +154,17 @@ def plot(rows: Sequence[Figures], path: Path) -> None:
 
 def main() -> None:
     """Prints the table and the JSON; writes the picture."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--forms", nargs="+", choices=list(FORMS), default=list(FORMS))
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.reconstruction", description=(__doc__ or "").splitlines()[0]
+    )
+    parser.add_argument(
+        "--forms",
+        nargs="+",
+        choices=list(FORMS),
+        default=list(FORMS),
+        metavar="FORM",
+        help="any of: " + "; ".join(FORMS) + "; default: all",
+    )
     parser.add_argument("--shares", nargs="+", type=float, default=[0.45])
     parser.add_argument("--seeds", type=int, default=4)
     parser.add_argument("--method", choices=list(METHODS), default="lora")

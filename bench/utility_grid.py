@@ -15,14 +15,12 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property, lru_cache
 from importlib.metadata import version
-from multiprocessing import parent_process
-from multiprocessing.connection import wait
 from pathlib import Path
-from threading import Thread
 from typing import Any, Final
 
 import torch
 
+from bench.processes import end_with_parent
 from bench.tasks import REPLACED, Device, Task, load
 from bench.utility_runs import METHODS, Backbone, Budget, Material, learn
 from sottovoce.cloud import backbone as backbones
@@ -260,17 +258,8 @@ def start(place: Place) -> None:
     """Opens a worker process: one thread of its own, so that two runs do not share a core."""
     global _worker
     torch.set_num_threads(1)
-    if parent_process() is not None:
-        Thread(target=_end_with_parent, daemon=True).start()
+    end_with_parent()
     _worker = _Worker(place)
-
-
-def _end_with_parent() -> None:
-    """A killed parent cannot tell its workers, who would wait for work for ever."""
-    parent = parent_process()
-    assert parent is not None
-    wait([parent.sentinel])
-    os._exit(1)
 
 
 def prepare(wanted: tuple[Source, bool]) -> None:

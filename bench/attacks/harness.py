@@ -37,7 +37,7 @@ from bench.attacks.measures import (
 )
 from bench.attacks.networks import Autoencoder, Mlp
 from bench.attacks.text import Text, read_treebank
-from bench.attacks.utility import DRAWS, Embed, Meaning, Sentiment
+from bench.attacks.utility import Embed, Meaning, Sentiment
 from sottovoce.cloud import backbone as backbones
 from sottovoce.edge.bundle import class_name
 from sottovoce.edge.mechanisms import PCT2T, T2T
@@ -89,7 +89,7 @@ class Budget:
     messages: int
 
 
-QUICK: Final = Budget(250, 2_500_000, 400, (30, 32), (8_000, 16, 4_000), (3_000, 1_500), 3_400)
+QUICK: Final = Budget(250, 2_500_000, 400, (30, 32), (4_000, 16, 3_000), (3_000, 1_500), 3_400)
 FULL: Final = Budget(900, 6_000_000, 2_000, (100, 64), (8_000, 16, 4_000), (12_000, 4_400), 3_400)
 
 
@@ -193,7 +193,7 @@ class Harness:
         vectors = np.asarray(found.releases.seen.vectors)
         means = tokens.posterior(channel, embeddings)(vectors, channel.eta)
         cosines = self.meaning.of_tokens(private, means, seen.seen.sentence)
-        utility = self._utility(tokens.as_sent(channel, embeddings, bundle), cosines, 1)
+        utility = self._utility(tokens.as_sent(channel, embeddings, bundle), cosines, few=True)
         return found.rows, Point(channel.mechanism, level, found.tallies, utility)
 
     @cached_property
@@ -287,18 +287,20 @@ class Harness:
         channel = Words(self.public, CLEAR)
         return self._words_utility(channel, channel.release(self.private, np.random.default_rng(1)))
 
-    def _words_utility(self, channel: TextChannel, releases: Releases) -> dict[str, Floats]:
+    def _words_utility(
+        self, channel: TextChannel, releases: Releases, *, few: bool = False
+    ) -> dict[str, Floats]:
         cosines = self.meaning.of_words(releases.seen.symbols)
         embed = self.sentiment.of_words(channel.release) if self.sentiment else None
-        return self._utility(embed, cosines)
+        return self._utility(embed, cosines, few=few)
 
     def _utility(
-        self, embed: Embed | None, cosines: Floats, draws: int = DRAWS
+        self, embed: Embed | None, cosines: Floats, *, few: bool = False
     ) -> dict[str, Floats]:
-        """See `Point`; one draw where drawing is dear."""
+        """See `Point`; ``few`` phrases are judged where much else tells or a phrase is dear."""
         found = {"cosine": cosines[None]}
         if self.sentiment and embed:
-            found["accuracy"] = self.sentiment.right(embed, self.budget.reviews[1], draws)
+            found["accuracy"] = self.sentiment.right(embed, self.budget.reviews[1], few=few)
         return found
 
     @cached_property
@@ -314,7 +316,7 @@ class Harness:
         attack.fit(channel.release(self.known, np.random.default_rng(10)))
         right = attack.guess(releases.seen) == releases.true
         own, every = self.private.gold == UPOS.index(tag), ~self.private.punctuation
-        point = Point("", tag, {}, self._words_utility(channel, releases))
+        point = Point("", tag, {}, self._words_utility(channel, releases, few=True))
         return {
             "tag": tag,
             **geometry(self.public.bundle.class_rows(class_name(tag, False))),

@@ -45,10 +45,19 @@ _BATCH: Final = 32
 
 @dataclass(frozen=True)
 class Sentiment:
-    """Reviews cut into words, and whether they please."""
+    """Reviews cut into words, and whether they please.
+
+    Attributes:
+        train: phrases to train on.
+        test: others to judge on.
+        few: the first of these, the development set.
+        labels: of those to train on and to judge on.
+        rows: vectors of words, Floats2d (words, width).
+    """
 
     train: Text
     test: Text
+    few: Text
     labels: tuple[NDArray[np.int64], NDArray[np.int64]]
     rows: Floats
 
@@ -57,35 +66,39 @@ class Sentiment:
         """``n`` phrases to train on, and at most ``judged`` others: the development set, then
         phrases of the training file that are `apart` from all these."""
         train, dev = (_phrases(folder / f"{name}.tsv.gz") for name in ("train", "dev"))
-        known, test = train[:: max(1, len(train) // n)][:n], dev[:judged]
+        known, few = train[:: max(1, len(train) // n)][:n], dev[:judged]
+        test = few.copy()
         taken = [text for text, _ in (*known, *test)]
         shuffled = [train[i] for i in np.random.default_rng(0).permutation(len(train)).tolist()]
         places = islice(apart([text for text, _ in shuffled], taken), judged - len(test))
         test += [shuffled[place] for place in places]
-        clitics = public.bundle.manifest.clitics
-        texts = [
-            Text.of([text for text, _ in each], public.lexicon, clitics) for each in (known, test)
-        ]
         labels = [np.array([label for _, label in each]) for each in (known, test)]
-        return cls(texts[0], texts[1], (labels[0], labels[1]), public.meaning)
 
-    def right(self, embed: Embed, trials: int, draws: int = DRAWS, seed: int = 0) -> Floats:
+        def read(phrases: list[tuple[str, int]]) -> Text:
+            clitics = public.bundle.manifest.clitics
+            return Text.of([text for text, _ in phrases], public.lexicon, clitics)
+
+        return cls(read(known), read(test), read(few), (labels[0], labels[1]), public.meaning)
+
+    def right(self, embed: Embed, trials: int, *, few: bool = False, seed: int = 0) -> Floats:
         """1 where a judged phrase is classified right: Floats2d (trials, phrases).
 
         Each trial trains on phrases drawn with replacement from those to train on, and is judged on
-        one of ``draws`` releases of the others: so the spread over trials and phrases together is
-        that of the whole experiment.
+        one of two releases of the others (of the ``few``, one): so the spread over trials and
+        phrases together is that of the whole experiment.
         """
         random = np.random.default_rng(seed)
         train = self._centred(embed(self.train, random))
-        tests = [self._centred(embed(self.test, random)) for _ in range(min(draws, trials))]
+        judged, draws = (self.few, 1) if few else (self.test, min(DRAWS, trials))
+        tests = [self._centred(embed(judged, random)) for _ in range(draws)]
+        wanted = self.labels[1][: len(tests[0])]
         resample = np.random.default_rng(seed + 1)  # the same phrases for every mechanism
         found = []
         for trial in range(trials):
             some = resample.integers(0, len(train), len(train))
             head = Head.fit(train[some], [str(label) for label in self.labels[0][some].tolist()])
             guesses = head.predict(tests[trial % len(tests)])
-            found.append(np.array([int(label) for label in guesses]) == self.labels[1])
+            found.append(np.array([int(label) for label in guesses]) == wanted)
         return np.array(found, np.float32)
 
     def of_words(self, release: Callable[[Text, Generator], Releases]) -> Embed:

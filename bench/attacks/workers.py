@@ -6,16 +6,13 @@ thread, so that figures do not depend on how many of them there are.
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
-from multiprocessing import active_children, get_context, parent_process
-from multiprocessing.connection import wait
+from multiprocessing import active_children, get_context
 from pathlib import Path
-from threading import Thread
 from typing import Final
 
 import torch
@@ -26,6 +23,7 @@ from threadpoolctl import threadpool_limits
 from bench.attacks.channels import Public
 from bench.attacks.harness import Budget, Harness
 from bench.attacks.jobs import Job, Part, do
+from bench.processes import end_with_parent
 from sottovoce.edge.bundle import Bundle
 
 __all__ = ["Done", "Place", "share_out"]
@@ -101,16 +99,8 @@ def _start(place: Place) -> None:
     global _harness
     torch.set_num_threads(1)
     threadpool_limits(1)  # numpy's products: another number of threads rounds them otherwise
-    Thread(target=_end_with_parent, daemon=True).start()
+    end_with_parent()
     _harness = place.harness()
-
-
-def _end_with_parent() -> None:
-    """A killed parent cannot tell its processes, who would wait for work for ever."""
-    parent = parent_process()
-    assert parent is not None
-    wait([parent.sentinel])
-    os._exit(1)
 
 
 def _work(job: Job) -> Done:

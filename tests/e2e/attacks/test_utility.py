@@ -71,7 +71,7 @@ def test_a_classifier_learns_from_what_is_left() -> None:
     labels = random.integers(0, 2, 120), random.integers(0, 2, 200)
     empty = Text.of([], _NoLexicon(), ())  # type: ignore[arg-type]
     sides = iter([labels[0], *[labels[1]] * 8])
-    sentiment = Sentiment(empty, empty, labels, np.zeros((1, 8), np.float32))
+    sentiment = Sentiment(empty, empty, empty, labels, np.zeros((1, 8), np.float32))
 
     def embed(_: Text, noise: np.random.Generator) -> Floats:
         side = next(sides)

@@ -125,14 +125,13 @@ def against(
         points.sort(key=lambda point: point.resampled.attack[on][0])
         lowest = points[0].resampled.attack[on][0]
         at = ours.resampled.attack[on]
-        for name in UTILITIES:
-            if any(name not in point.utility for point in (ours, *points)):
-                continue
-            xs = np.array([point.resampled.attack[on] for point in points])
-            ys = np.array([point.resampled.utility[name] for point in points])
-            theirs = np.array(
-                [_at(x, curve, y) for x, curve, y in zip(at, xs.T, ys.T, strict=True)]
-            )
+        named = [n for n in UTILITIES if all(n in point.utility for point in (ours, *points))]
+        xs = np.array([point.resampled.attack[on] for point in points])
+        ys = np.array([[point.resampled.utility[name] for name in named] for point in points])
+        everywhere = np.array(
+            [_at(x, curve, y) for x, curve, y in zip(at, xs.T, ys.transpose(2, 0, 1), strict=True)]
+        )
+        for name, theirs in zip(named, everywhere.T, strict=True):
             own = ours.resampled.utility[name]
             difference, ci = interval_of(own - theirs)
             reached = bool(at[0] >= lowest)
@@ -183,8 +182,10 @@ def verdict(ci: Sequence[float], reached: bool) -> str:
     return "theirs" if ci[1] < 0 else "undecided"
 
 
-def _at(x: float, attack: Doubles, utility: Doubles) -> float:
-    """The curve's utility at attack success ``x``; at its ends beyond them."""
+def _at(x: float, attack: Doubles, utilities: Doubles) -> Doubles:
+    """What the curve of each utility, Doubles2d (points, utilities), gives at attack success ``x``;
+    at its ends beyond them: Doubles1d (utilities,)."""
     rising = np.maximum.accumulate(attack) + _APART * np.arange(len(attack))
-    curve = PchipInterpolator(rising, utility)  # through the points, and never above the higher
-    return float(curve(np.clip(x, rising[0], rising[-1])))
+    curve = PchipInterpolator(rising, utilities)  # through the points, and never above the higher
+    found: Doubles = curve(np.clip(x, rising[0], rising[-1]))
+    return found

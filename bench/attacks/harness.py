@@ -297,10 +297,12 @@ class Harness:
     def _utility(
         self, embed: Embed | None, cosines: Floats, *, few: bool = False
     ) -> dict[str, Floats]:
-        """See `Point`; ``few`` phrases are judged where much else tells or a phrase is dear."""
+        """See `Point`; ``few`` phrases are judged, by half as many classifiers, where much else
+        tells or a phrase is dear."""
         found = {"cosine": cosines[None]}
         if self.sentiment and embed:
-            found["accuracy"] = self.sentiment.right(embed, self.budget.reviews[1], few=few)
+            trials = max(1, self.budget.reviews[1] // (2 if few else 1))
+            found["accuracy"] = self.sentiment.right(embed, trials, few=few)
         return found
 
     @cached_property

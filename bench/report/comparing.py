@@ -59,7 +59,7 @@ def tradeoff(utility: str) -> Callable[[Row], Drawn]:
             title="better: up and to the left",
             xlim=(0, 1.03),
         )
-        figure.legend(loc="outside lower center", ncols=3, fontsize=9, frameon=False)
+        figure.legend(loc="outside lower center", ncols=3, fontsize=8, frameon=False)
         axes.grid(alpha=0.25)
         return figure, (
             f"{UTILITIES[utility].capitalize()} over the share recovered by the strongest attack. "

@@ -3,6 +3,7 @@
 import gzip
 import itertools
 import json
+import unicodedata
 from pathlib import Path
 
 import numpy as np
@@ -152,8 +153,14 @@ def test_a_damaged_table_is_refused(tmp_path: Path) -> None:
         load(tmp_path)
 
 
+def _long_known(character: str) -> bool:
+    """Python and the tokenizer have tables of different versions of Unicode, and agree on what has
+    not changed since an old one."""
+    return unicodedata.ucd_3_2_0.category(character) == unicodedata.category(character)
+
+
 @settings(deadline=None)
-@given(st.text(st.characters(exclude_categories=("Cs",))))
+@given(st.text(st.characters(exclude_categories=("Cs", "Cn", "Co")).filter(_long_known)))
 def test_normal_form_is_that_of_the_default_tokenizer(word: str) -> None:
     bert = BertNormalizer(
         clean_text=False, handle_chinese_chars=False, strip_accents=True, lowercase=True

@@ -56,7 +56,7 @@ bench: bundle  ## Measure the device: time, stage by stage, and memory
 	$(BIN)/python -m bench.edge_latency
 	$(BIN)/python -m bench.edge_memory
 
-report: bundle  ## Write the privacy lab's page on attacks and costs (15 minutes on 2 idle cores)
+report: bundle  ## Write the privacy lab's page on attacks and costs (about 15 minutes on 2 idle cores)
 	$(BIN)/python -m bench.report
 
 protos: install  ## Regenerate the gRPC stubs from the .proto files

@@ -38,7 +38,7 @@ def main() -> None:
     parser.add_argument(
         "--quick",
         action="store_true",
-        help="less of everything: 15 minutes on 2 idle cores at most",
+        help="less of everything: about 15 minutes on 2 idle cores",
     )
     parser.add_argument(
         "--mechanisms",

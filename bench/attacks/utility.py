@@ -38,6 +38,7 @@ Embed = Callable[[Text, Generator], Floats]
 DRAWS: Final = 2
 """Releases of the judged phrases. Noise differs from phrase to phrase, so more phrases narrow an
 interval further than more releases of each."""
+_FEW: Final = 3
 _RUN: Final = 4
 _LEAST: Final = 8
 _BATCH: Final = 32
@@ -50,7 +51,7 @@ class Sentiment:
     Attributes:
         train: phrases to train on.
         test: others to judge on.
-        few: the first of these, the development set.
+        few: every third of these, so that both are as hard.
         labels: of those to train on and to judge on.
         rows: vectors of words, Floats2d (words, width).
     """
@@ -66,8 +67,7 @@ class Sentiment:
         """``n`` phrases to train on, and at most ``judged`` others: the development set, then
         phrases of the training file that are `apart` from all these."""
         train, dev = (_phrases(folder / f"{name}.tsv.gz") for name in ("train", "dev"))
-        known, few = train[:: max(1, len(train) // n)][:n], dev[:judged]
-        test = few.copy()
+        known, test = train[:: max(1, len(train) // n)][:n], dev[:judged]
         taken = [text for text, _ in (*known, *test)]
         shuffled = [train[i] for i in np.random.default_rng(0).permutation(len(train)).tolist()]
         places = islice(apart([text for text, _ in shuffled], taken), judged - len(test))
@@ -78,7 +78,8 @@ class Sentiment:
             clitics = public.bundle.manifest.clitics
             return Text.of([text for text, _ in phrases], public.lexicon, clitics)
 
-        return cls(read(known), read(test), read(few), (labels[0], labels[1]), public.meaning)
+        few = read(test[::_FEW])
+        return cls(read(known), read(test), few, (labels[0], labels[1]), public.meaning)
 
     def right(self, embed: Embed, trials: int, *, few: bool = False, seed: int = 0) -> Floats:
         """1 where a judged phrase is classified right: Floats2d (trials, phrases).
@@ -89,9 +90,10 @@ class Sentiment:
         """
         random = np.random.default_rng(seed)
         train = self._centred(embed(self.train, random))
-        judged, draws = (self.few, 1) if few else (self.test, min(DRAWS, trials))
+        judged, wanted, draws = self.test, self.labels[1], min(DRAWS, trials)
+        if few:
+            judged, wanted, draws = self.few, wanted[::_FEW], 1
         tests = [self._centred(embed(judged, random)) for _ in range(draws)]
-        wanted = self.labels[1][: len(tests[0])]
         resample = np.random.default_rng(seed + 1)  # the same phrases for every mechanism
         found = []
         for trial in range(trials):

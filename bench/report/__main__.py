@@ -1,7 +1,7 @@
 """The privacy lab's figures as one self-contained page: what attackers recover, what it costs.
 
 Takes the figures of the last `python -m bench.attacks` for this bundle if there are any: seconds.
-Or else measures them now: 15 minutes at most on 2 idle cores, hours with --full. Writes index.html
+Or else measures them now: about 15 minutes on 2 idle cores, hours with --full. Writes index.html
 and its pictures, and prints the page's path.
 
     python -m bench.report
@@ -74,7 +74,7 @@ def _kept(figures: Path, bundle: Path) -> dict[str, Any] | None:
     """The figures in ``figures``, if they are of ``bundle``."""
     if not figures.exists():
         print(
-            f"no figures in {figures}: measuring, 15 minutes at most on 2 idle cores",
+            f"no figures in {figures}: measuring, about 15 minutes on 2 idle cores",
             file=sys.stderr,
         )
         return None

@@ -84,6 +84,11 @@ def test_a_classifier_learns_from_what_is_left() -> None:
     assert right.mean() > 0.8
     assert not np.array_equal(right[0], right[1])  # another training, another release
 
+    sides = iter([labels[0], labels[1][::3]])
+    few = sentiment.right(embed, trials=2, few=True)
+    assert few.shape == (2, 67)
+    assert few.mean() > 0.8
+
 
 class _NoLexicon:
     """Of no words."""

@@ -240,8 +240,8 @@ def _meaning(name: str, level: Level) -> str:
         f" (of rare words {of_100(level.map_attack_word_rare)}, of names"
         f" {of_100(level.map_attack_word_names)}).\n"
         "That is one word at a time; who also reads the words around it guesses up to 8 more of\n"
-        "100 from the text that is sent. Those are averages over everyday text; who knows what\n"
-        "you write about guesses better.\n"
+        "100 from the text that is sent, as measured with the default bundle. Those are averages\n"
+        "over everyday text; who knows what you write about guesses better.\n"
         f'Use it: --level {name}, or level = "{name}" under [privacy] in the configuration.'
     )
 

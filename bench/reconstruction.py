@@ -36,7 +36,7 @@ from scipy import stats
 
 from bench import data, tasks
 from bench.reconstruction_runs import TEXTS, Form, Scale, World
-from sottovoce.cloud.methods import Adapting, Lora, Prefix
+from bench.utility_runs import METHODS
 from sottovoce.edge.bundle import Bundle
 
 NONE: Final = "none"
@@ -53,8 +53,6 @@ FORMS: Final = {
     "public text before": Form(start="words"),
     "states before": Form(start="states"),
 }
-
-METHODS: Final[dict[str, Adapting]] = {"lora": Lora(), "prefix": Prefix()}
 
 Figures = dict[str, Any]
 

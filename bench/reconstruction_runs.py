@@ -162,8 +162,6 @@ class World:
             rows = plan.rows(step)
             plain = bool(form.front) and step % form.every == 0
             batch = self._batch([(fronted if plain else alone)[i] for i in rows])
-            torch.manual_seed(plan.seed(step))
-            model.train_adapter(True)
             with computing(model.encoder):
                 logits, named = model(batch)
                 loss = F.cross_entropy(logits, targets[rows])
@@ -173,7 +171,6 @@ class World:
                     chosen = [order[(step * form.rows + i) % len(order)] for i in range(form.rows)]
                     more = self._batch([beside[i].released for i in chosen])
                     loss = loss + form.weight * _named(model(more)[1], more)
-            model.train_adapter(False)
             _update(optimizer, own, loss, rate * plan.rate(step), recipe.clip)
         taken = time.process_time() - began
 
@@ -271,15 +268,12 @@ class World:
         for step in range(min(self.scale.warm, plan.steps)):
             rows = plan.rows(step)
             batch = self._batch([noisy[i] for i in rows])
-            torch.manual_seed(plan.seed(step))
-            model.train_adapter(True)
             with computing(model.encoder):
                 if kind == "words":
                     loss = _named(model(batch)[1], batch)
                 else:
                     away = pool(model.states(batch), batch.text) - clear[rows]
                     loss = (away.square().sum(1) / clear[rows].square().sum(1)).mean()
-            model.train_adapter(False)
             slower = 1 - step / self.scale.warm
             _update(optimizer, list(own.values()), loss, rate * slower, recipe.clip)
         learnt = {name: p.detach().clone() for name, p in own.items()}

@@ -86,7 +86,6 @@ def peft(light: bool, vocabulary: int, device: torch.device) -> Step:
         task_type=TaskType.SEQ_CLS,
         r=lora.rank,
         lora_alpha=lora.alpha,
-        lora_dropout=lora.dropout,
         target_modules=targets(model, False),
     )
     model = get_peft_model(model, config).to(device).train()

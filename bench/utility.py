@@ -30,15 +30,16 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from bench import utility_report as report
 from bench.data import DATA, require
-from bench.tasks import TASKS, files
+from bench.tasks import PAPERS, TASKS, files
 from bench.utility_grid import VARIANTS, Cell, Grid, Place, grid, prepare, start, work
-from bench.utility_runs import Budget
+from bench.utility_runs import METHODS, Budget
+from sottovoce.edge.bundle import Bundle
 
 __all__ = ["main"]
 
 QUICK: Final = Budget(train=10_000, blocks=1, epochs=1, batch_size=32, plain_tokens=40)
 FULL: Final = Budget(train=0, blocks=0, epochs=3, batch_size=32, plain_tokens=40)
-BRIEF: Final = 2_000
+BRIEF: Final = 1_000
 """Examples of the tasks beside SST-2 in quick mode."""
 SEEDS: Final = 3
 
@@ -61,6 +62,18 @@ def main() -> None:
     )
     parser.add_argument("--tasks", default=",".join(TASKS), help="comma-separated; default: all")
     parser.add_argument(
+        "--methods",
+        default="lora,prefix",
+        help=f"comma-separated, of {', '.join(METHODS)}; tasks beside SST-2 get the first; default:"
+        " %(default)s",
+    )
+    parser.add_argument(
+        "--policies",
+        default="default",
+        help="which words PCT2T hides, comma-separated: of the bundle's policies, or"
+        f" {PAPERS}; from the second on with the first method and seed; default: %(default)s",
+    )
+    parser.add_argument(
         "--only",
         default="",
         metavar="PATTERN",
@@ -79,6 +92,12 @@ def main() -> None:
     tasks = arguments.tasks.split(",")
     if unknown := [task for task in tasks if task not in TASKS]:
         parser.error(f"unknown: {', '.join(unknown)}; tasks are {', '.join(TASKS)}")
+    methods, policies = arguments.methods.split(","), arguments.policies.split(",")
+    if unknown := [method for method in methods if method not in METHODS]:
+        parser.error(f"unknown: {', '.join(unknown)}; methods are {', '.join(METHODS)}")
+    known = (*Bundle.open(arguments.bundle).manifest.policies, PAPERS)
+    if unknown := [policy for policy in policies if policy not in known]:
+        parser.error(f"unknown: {', '.join(unknown)}; policies are {', '.join(known)}")
     require(parser, arguments.data, *files(tasks))
     gpu = torch.cuda.is_available()
     budget = _with(FULL if arguments.full else QUICK, arguments)
@@ -96,7 +115,7 @@ def main() -> None:
     variants = VARIANTS if arguments.full else VARIANTS[:3]
     cells = [
         cell
-        for cell in grid(tasks, range(arguments.seeds), variants)
+        for cell in grid(tasks, range(arguments.seeds), variants, methods, policies)
         if re.search(arguments.only, str(cell))
     ]
     if not cells:

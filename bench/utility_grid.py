@@ -77,26 +77,30 @@ class Place:
 
 
 def grid(
-    tasks: Sequence[str], seeds: Sequence[int], variants: Sequence[str] = VARIANTS[:3]
+    tasks: Sequence[str],
+    seeds: Sequence[int],
+    variants: Sequence[str] = VARIANTS[:3],
+    methods: Sequence[str] = ("lora", "prefix"),
+    policies: Sequence[str] = ("default",),
 ) -> list[Cell]:
-    """SST-2 in every way; the others with one method, and the comparison at equal protection, with
-    the first seed alone, so that quick mode is quick."""
+    """SST-2 in every way; the other tasks, and PCT2T under more than the first policy, with one
+    method and the first seed alone, so that quick mode is quick."""
     cells = []
     for seed in seeds:
         first = seed == seeds[0]
         for task in tasks if first else [task for task in tasks if task == "sst2"]:
             main = task == "sst2"
-            methods = tuple(METHODS) if main else ("lora",)
-            cells += [Cell(Source(task), method, "plain", seed) for method in methods]
+            tried_on = methods if main else methods[:1]
+            cells += [Cell(Source(task), method, "plain", seed) for method in tried_on]
             for replaced in REPLACED:
                 for mechanism in (PCT2T.name, T2T.name) if main else (PCT2T.name,):
-                    source = Source(task, mechanism, "default", replaced)
+                    policy = policies[0] if mechanism == PCT2T.name else "default"
+                    source = Source(task, mechanism, policy, replaced)
                     tried = variants if main else VARIANTS[:1]
-                    cells += [Cell(source, m, v, seed) for v in tried for m in methods]
-                if main and first:  # as many words hidden as under T2T
-                    cells.append(
-                        Cell(Source(task, PCT2T.name, "all", replaced), "lora", "plain", seed)
-                    )
+                    cells += [Cell(source, m, v, seed) for v in tried for m in tried_on]
+                if main and first:
+                    more = [Source(task, PCT2T.name, each, replaced) for each in policies[1:]]
+                    cells += [Cell(source, methods[0], "plain", seed) for source in more]
     return cells
 
 
@@ -129,12 +133,14 @@ class Grid:
         return sorted(wanted.items(), key=lambda each: (not each[1], each[0].mechanism != T2T.name))
 
     def units(self) -> list[list[Cell]]:
-        """Missing cells, those of the same released text together."""
+        """Missing cells, those of the same released text together; the largest units first, so
+        that no process waits long for the last."""
         found: dict[tuple[Source, int], list[Cell]] = {}
         for cell, file in self._files.items():
             if not file.exists():
-                found.setdefault((cell.source, cell.seed), []).append(cell)
-        return [*found.values()]
+                noise = cell.seed if cell.source.replaced else 0
+                found.setdefault((cell.source, noise), []).append(cell)
+        return sorted(found.values(), key=len, reverse=True)
 
     def done(self) -> int:
         """Cells with a result."""
@@ -238,6 +244,7 @@ def _file(place: Place, cell: Cell) -> Path:
         place.brief,
         _bundle_id(place.bundle),
         repr(Recipe()),
+        repr(METHODS[cell.method]),
         noise_aware.SHARE,
         [version(name) for name in ("torch", "transformers", "peft")],
         torch.cuda.is_available(),

@@ -164,6 +164,7 @@ def _show_task(console: Console, task: str, made: list[Row]) -> None:
     for method in dict.fromkeys(row["method"] for row in made):
         clear = by.get((method, "", "", "plain", 0.0))
         kinds = dict.fromkeys((row["mechanism"], row["policy"]) for row in made if row["mechanism"])
+        above = table.row_count
         for mechanism, policy in kinds:
             for variant in VARIANTS:
                 of = [by.get((method, mechanism, policy, variant, share)) for share in REPLACED]
@@ -175,6 +176,8 @@ def _show_task(console: Console, task: str, made: list[Row]) -> None:
                     told = PUBLISHED.get(method, {}).get(f"{mechanism} {variant}", ())
                     cells.append(" / ".join(map(str, told)) if policy != "all" else "")
                 table.add_row(*cells)
+        if clear and table.row_count == above:  # nothing else was asked for
+            table.add_row(method, "none", "", "plain", "", "", "", _percent(clear))
     console.print(table)
     shares = {
         (row["mechanism"], row["policy"], row["target"]): row for row in made if row["mechanism"]
@@ -227,7 +230,7 @@ def plot(result: dict[str, Any], path: Path) -> None:
                 ]
                 if of:
                     _line(axis, of, f"{_NAMES[mechanism]}, {variant}", dash)
-            told = PUBLISHED[method].get(f"{mechanism} plain")
+            told = PUBLISHED.get(method, {}).get(f"{mechanism} plain")
             if told:
                 axis.plot(
                     REPLACED, told[:3], "k" + dash, alpha=0.4,
@@ -243,7 +246,7 @@ def plot(result: dict[str, Any], path: Path) -> None:
         axis = axes[0][-1]
         for task in dict.fromkeys(row["task"] for row in others):
             _line(axis, [row for row in others if row["task"] == task], task, "-")
-        axis.set_title("other tasks, LoRA, PCT2T (0: no privacy)")
+        axis.set_title(f"other tasks, {others[0]['method']}, PCT2T (0: no privacy)")
     for axis in axes[0]:
         axis.set(xlabel="share of protected words replaced", ylabel="accuracy, %")
         axis.legend(fontsize=7)

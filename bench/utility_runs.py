@@ -21,7 +21,7 @@ from bench.tasks import Device, Task, join
 from bench.trunk import Trunk, cut
 from sottovoce.cloud.backbone import LoadedBackbone
 from sottovoce.cloud.data import Batch, Encoded, Example, collate, encode
-from sottovoce.cloud.methods import Adapting, Lora, Prefix
+from sottovoce.cloud.methods import Adapting, Full, Lora, Prefix, Prompt
 from sottovoce.cloud.model import TextClassifier, pool
 from sottovoce.cloud.noise_aware import NoiseTable, WordPlaces
 from sottovoce.cloud.plan import Plan
@@ -32,7 +32,12 @@ from sottovoce.edge.release import Setting
 
 __all__ = ["METHODS", "Backbone", "Budget", "Material", "learn"]
 
-METHODS: Final[dict[str, Adapting]] = {"lora": Lora(), "prefix": Prefix()}
+METHODS: Final[dict[str, Adapting]] = {
+    "lora": Lora(),
+    "prefix": Prefix(),
+    "prompt": Prompt(),
+    "full": Full(),
+}
 
 _AT_ONCE: Final = 64
 """Texts in a forward pass without gradients."""
@@ -289,7 +294,6 @@ def learn(
             source = fronted if at in with_plain else material.train
             for group in optimizer.param_groups:
                 group["lr"] = recipe.learning_rates[type(method)] * plan.rate(at)
-            torch.manual_seed(plan.seed(at))
             step(
                 model,
                 optimizer,

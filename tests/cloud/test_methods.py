@@ -34,6 +34,11 @@ def test_options_name_a_method_and_files_give_it_back(
     assert methods.read(written) == method
 
 
+def test_an_adapter_from_the_time_of_dropout_is_read() -> None:
+    facts = {"method": "lora", "lora": {"rank": 4, "alpha": 8, "dropout": 0.05}}
+    assert methods.read(facts) == Lora(rank=4, alpha=8)
+
+
 @pytest.mark.parametrize("facts", [{}, {"method": "x"}, {"method": "lora", "lora": {"x": 1}}])
 def test_other_descriptions_are_refused(facts: dict[str, object]) -> None:
     with pytest.raises((KeyError, TypeError)):

@@ -92,12 +92,3 @@ def test_restore_brings_back_what_trained_gave(tmp_path: Path) -> None:
             p += 1
     model.restore(kept)
     assert all(torch.equal(p, kept[n]) for n, p in model.trained().items())
-
-
-def test_only_the_dropout_of_lora_is_switched(tmp_path: Path) -> None:
-    loaded = backbone.load(str(tiny_bert(tmp_path / "bert")))
-    model = TextClassifier(loaded, Lora(dropout=0.5), 2).eval()
-    model.train_adapter(True)
-    on = {n for n, m in model.named_modules() if isinstance(m, nn.Dropout) and m.training}
-    assert on
-    assert all("lora_dropout" in n for n in on)

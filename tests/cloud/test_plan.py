@@ -46,12 +46,9 @@ def test_every_epoch_sees_every_row_and_says_where_it_ends() -> None:
 
 def test_a_plan_taken_up_midway_goes_on_as_it_was() -> None:
     whole, later = plan(seed=4), plan(seed=4)
-    expected = [(whole.rows(s), whole.rate(s), whole.seed(s)) for s in range(9)]
-    assert [(later.rows(s), later.rate(s), later.seed(s)) for s in (7, 8, 2)] == [
-        expected[s] for s in (7, 8, 2)
-    ]
-    seeds = {whole.seed(s) for s in range(9)} | {plan(seed=5).seed(0)}
-    assert len(seeds) == 10
+    expected = [(whole.rows(s), whole.rate(s)) for s in range(9)]
+    assert [(later.rows(s), later.rate(s)) for s in (7, 8, 2)] == [expected[s] for s in (7, 8, 2)]
+    assert plan(seed=5).rows(0) != whole.rows(0)
 
 
 def test_small_jobs_get_more_epochs() -> None:

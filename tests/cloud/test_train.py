@@ -177,7 +177,7 @@ def test_a_step_follows_the_gradient_of_both_losses(bert: str) -> None:
     loaded = backbone.load(bert)
     data = Dataset.of(examples(16, plain=3), options, loaded.tokenizer)
     torch.manual_seed(0)
-    model = TextClassifier(loaded, Lora(dropout=0.0), 3, vocabulary=len(data.vocabulary))
+    model = TextClassifier(loaded, Lora(), 3, vocabulary=len(data.vocabulary))
     model.eval()
     batch, targets = data.batch(range(16), plain=True), data.targets
     logits, named = model(batch)
@@ -281,7 +281,7 @@ def _table(name: str) -> list[Example]:
 
 
 def test_weights_stay_numbers_when_the_gradient_is_none(bert: str) -> None:
-    model = TextClassifier(backbone.load(bert), Lora(dropout=0.0), 2)
+    model = TextClassifier(backbone.load(bert), Lora(), 2)
     optimizer = torch.optim.AdamW(model.trained().values(), lr=1e-3)
     data = Dataset.of(
         examples(8, topics=("garden", "office")), TrainingOptions(), backbone.load(bert).tokenizer

@@ -123,7 +123,7 @@ def test_the_grid_is_the_one_promised() -> None:
     cells = grid(["sst2", "cola"], range(3))
     assert len(set(cells)) == len(cells)
     sst2 = {(c.method, c.source.mechanism, c.source.replaced, c.variant) for c in cells
-            if c.source.task == "sst2" and c.source.policy != "all"}  # fmt: skip
+            if c.source.task == "sst2"}  # fmt: skip
     asked = {
         (method, mechanism, share, variant)
         for method in ("lora", "prefix")
@@ -136,6 +136,16 @@ def test_the_grid_is_the_one_promised() -> None:
     brief = [c for c in cells if c.source.task == "cola"]
     assert {(c.method, c.seed) for c in brief} == {("lora", 0)}
     assert len(brief) == 4
+    more = set(grid(["sst2"], range(3), policies=("default", "all"))) - set(cells)
+    assert {(c.method, c.source.mechanism, c.source.policy, c.variant, c.seed) for c in more} == {
+        ("lora", "pct2t.v1", "all", "plain", 0)
+    }
+    assert {c.source.replaced for c in more} == {0.85, 0.45, 0.14}
+    only = grid(["sst2"], [0], methods=("full",), policies=("papers",))
+    assert {c.method for c in only} == {"full"}
+    assert {(c.source.mechanism, c.source.policy) for c in only} == {
+        ("", ""), ("pct2t.v1", "papers"), ("t2t.v1", "default")
+    }  # fmt: skip
     named = {str(cell) for cell in cells}
     assert {"sst2 lora pct2t.v1 default 0.45 plain", "cola lora clear plain"} <= named
 

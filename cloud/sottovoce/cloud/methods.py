@@ -44,7 +44,6 @@ class Lora:
 
     rank: int = 8
     alpha: int = 16
-    dropout: float = 0.05
     feed_forward: bool = False
     quantized: bool = False
 
@@ -154,4 +153,6 @@ def read(facts: dict[str, Any]) -> Adapting:
         KeyError, TypeError: it was not written by `described`.
     """
     name = facts["method"]
-    return _KINDS[name](**facts[name])
+    given = dict(facts[name])
+    given.pop("dropout", None)  # adapters trained before it was taken out
+    return _KINDS[name](**given)

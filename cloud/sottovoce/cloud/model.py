@@ -69,9 +69,7 @@ def targets(model: nn.Module, feed_forward: bool) -> list[str]:
 
 def lora_config(lora: Lora, layers: list[str]) -> LoraConfig:
     """PEFT's configuration for LoRA on the linear layers named."""
-    return LoraConfig(
-        r=lora.rank, lora_alpha=lora.alpha, lora_dropout=lora.dropout, target_modules=layers
-    )
+    return LoraConfig(r=lora.rank, lora_alpha=lora.alpha, lora_dropout=0.0, target_modules=layers)
 
 
 def adapt(model: Any, config: LoraConfig, name: str = "default") -> Any:
@@ -172,12 +170,6 @@ class TextClassifier(nn.Module):
             prefixes=rows if isinstance(self.method, Prefix) else (),
         )
         return found.float()
-
-    def train_adapter(self, on: bool) -> None:
-        """Switches LoRA's dropout, and no other: the backbone's stays off."""
-        for name, module in self.encoder.named_modules():
-            if "lora_dropout" in name:
-                module.train(on)
 
     def trained(self) -> dict[str, Tensor]:
         """The parameters that training changes, by name."""

@@ -1,4 +1,4 @@
-"""What each step of training is given: its rows, its learning rate, its random seed.
+"""What each step of training is given: its rows and its learning rate.
 
 Why it is here: all of it is a function of (seed, step) and nothing else, so a run that was stopped
 and goes on from its checkpoint sees what it would have seen.
@@ -72,10 +72,6 @@ class Plan:
     def rate(self, step: int) -> float:
         """Share of the full learning rate."""
         return schedule(step, self.steps, self._warmup)
-
-    def seed(self, step: int) -> int:
-        """64 bits, for dropout."""
-        return int(np.random.SeedSequence([self._seed, 2, step]).generate_state(1, np.uint64)[0])
 
 
 def batches(

@@ -15,7 +15,7 @@ The design, in order:
    Predictions are made for text alone. docs/training.md has what it gains.
 4. The weights kept are those with the best held-out accuracy, then loss.
 
-Everything random is a function of (seed, step), so a run that is stopped and resumed from its
+Everything random is a function of (seed, epoch), so a run that is stopped and resumed from its
 checkpoint gives the same weights as one that is not.
 """
 
@@ -187,8 +187,8 @@ def train(
             words=label_words.weight(backbone) if label_words else None,
             noise=noise.to(device) if noise else None,
         )
-        # Dropout stays off in the backbone (LoRA has its own): its pre-trained
-        # states are the best there are, and it is a third faster.
+        # Dropout stays off: the backbone's pre-trained states are the best there are, and it is
+        # a third faster.
         model.to(device).eval()
         if device.type == "cpu" and recipe.bfloat16 and fast_bfloat16():
             lighten(model.encoder)
@@ -231,7 +231,6 @@ def train(
                 with_plain = options.reconstruction and point.step % every == 0
                 for group in optimizer.param_groups:
                     group["lr"] = rate * plan.rate(point.step)
-                torch.manual_seed(plan.seed(point.step))
                 losses = step(
                     model,
                     optimizer,
@@ -269,7 +268,7 @@ def step(
     tokens, so its weight holds for any number of them.
 
     Args:
-        model: with LoRA's dropout off, as it is left.
+        model: in evaluation mode, so without dropout.
         optimizer: of ``model.trained()``.
         batch: B examples.
         targets: their labels, Int (B,).
@@ -279,7 +278,6 @@ def step(
     Raises:
         SottovoceError: the loss or its gradient is no longer a number; the weights still are.
     """
-    model.train_adapter(True)
     with computing(model.encoder):
         logits, named = model(batch)  # (B, C), (plain tokens, T)
         task = loss = F.cross_entropy(logits, targets)
@@ -287,7 +285,6 @@ def step(
         if named is not None:
             reconstruction = F.cross_entropy(named, batch.plain[batch.plain >= 0])
             loss = task + weight * reconstruction
-    model.train_adapter(False)
     optimizer.zero_grad(set_to_none=True)
     loss.backward()  # type: ignore[no-untyped-call]
     norm = torch.nn.utils.clip_grad_norm_(optimizer.param_groups[0]["params"], clip)

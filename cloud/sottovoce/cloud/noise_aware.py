@@ -38,6 +38,7 @@ from sottovoce.cloud import backbone as backbones
 from sottovoce.cloud.backbone import LoadedBackbone
 from sottovoce.cloud.disk import roomy
 from sottovoce.cloud.job import Release
+from sottovoce.cloud.precision import fast_bfloat16
 from sottovoce.edge.bundle import ANY, CLITIC, Bundle
 from sottovoce.edge.errors import NotReady
 from sottovoce.edge.mechanisms import PCT2T, T2T, Mechanism
@@ -258,6 +259,9 @@ def _expected(
     m = len(rows)
     received, sums = torch.zeros(m), torch.zeros_like(embeddings)
     columns = -2 * rows.T
+    # Three quarters of the time goes into one product, and bfloat16 is exact enough for a mean.
+    kind = torch.bfloat16 if fast_bfloat16() else torch.float32
+    meanings = embeddings.to(kind)
     # Every word alike, and words as they are met: each half covers what the other leaves thin.
     each_word = max(DRAWS, -(-LEAST // m))
     sources = torch.cat([torch.arange(m).repeat(each_word), _by_weight(weights, each_word * m)])
@@ -273,7 +277,7 @@ def _expected(
         density *= weights
         density /= proposed[:, None]  # rows sum to p(q) / g(q)
         received.index_add_(0, outputs, density.sum(1))
-        sums.index_add_(0, outputs, density @ embeddings)
+        sums.index_add_(0, outputs, (density.to(kind) @ meanings).float())
 
     for start in range(0, len(sources), _ROWS):
         some = rows[sources[start : start + _ROWS]]

@@ -236,6 +236,9 @@ def test_streams_of_callers_nobody_knows_are_in_nobodys_way(
         assert acme.create(running.bundle_id, adapter="in-time").adapter == "in-time"
         checked = health.Check(health_pb2.HealthCheckRequest(), timeout=30)
         assert checked.status == health_pb2.HealthCheckResponse.SERVING
+        with pytest.raises(grpc.RpcError, match="too many calls open") as refused:
+            [*health.Watch(health_pb2.HealthCheckRequest(), timeout=30)]
+        assert refused.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
         end.set()
 
 

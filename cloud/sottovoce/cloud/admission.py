@@ -75,7 +75,8 @@ class AnonymousStreams(grpc.ServerInterceptor):
 
     def __init__(self, tenants_only: Collection[str], streams: int) -> None:
         self._tenants_only = tenants_only
-        self._admission = Admission(calls=streams, per_tenant=streams)
+        # One more than there are: it is the cloud that is full, not a tenant who has too many.
+        self._admission = Admission(calls=streams, per_tenant=streams + 1)
 
     def intercept_service(
         self,

@@ -230,9 +230,10 @@ def test_streams_of_callers_nobody_knows_are_in_nobodys_way(
     ):
         reflection = reflection_pb2_grpc.ServerReflectionStub(channel)
         health = health_pb2_grpc.HealthStub(channel)
+        open_calls = []  # kept: a call that nobody holds is cancelled
         for _ in range(250):
-            reflection.ServerReflectionInfo(nothing())
-            health.Watch(health_pb2.HealthCheckRequest())
+            open_calls.append(reflection.ServerReflectionInfo(nothing()))
+            open_calls.append(health.Watch(health_pb2.HealthCheckRequest()))
         assert acme.create(running.bundle_id, adapter="in-time").adapter == "in-time"
         checked = health.Check(health_pb2.HealthCheckRequest(), timeout=30)
         assert checked.status == health_pb2.HealthCheckResponse.SERVING
@@ -240,6 +241,8 @@ def test_streams_of_callers_nobody_knows_are_in_nobodys_way(
             [*health.Watch(health_pb2.HealthCheckRequest(), timeout=30)]
         assert refused.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
         end.set()
+        for call in open_calls:
+            call.cancel()
 
 
 def test_a_stopping_server_finishes_what_it_has_begun(

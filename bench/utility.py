@@ -53,14 +53,18 @@ def main() -> None:
     size.add_argument(
         "--quick",
         action="store_true",
-        help="10,000 phrases, one epoch, the last block adapted: half an hour on 2 cores (default)",
+        help="10,000 phrases, one epoch, the last block adapted: 20 minutes on 2 cores (default)",
     )
     size.add_argument(
         "--full",
         action="store_true",
         help="all phrases, three epochs, every block: for a GPU; on 2 cores it takes days",
     )
-    parser.add_argument("--tasks", default=",".join(TASKS), help="comma-separated; default: all")
+    parser.add_argument(
+        "--tasks",
+        default="sst2",
+        help=f"comma-separated, of {', '.join(TASKS)}; default: %(default)s",
+    )
     parser.add_argument(
         "--methods",
         default="lora,prefix",

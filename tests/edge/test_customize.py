@@ -157,6 +157,7 @@ def test_the_methods_settings_reach_the_cloud_and_few_sequences_are_shared(
             noise_aware=True,
             reconstruction=True,
             reconstruction_width=48,
+            plain_tokens=20,  # of ten words, some of which no noise moves
             plain_sequences=2,
             plain_vocabulary=10,
         )
@@ -164,7 +165,7 @@ def test_the_methods_settings_reach_the_cloud_and_few_sequences_are_shared(
         asked = parts.outbox.job_request(record.id).training
         assert (asked.method, asked.virtual_tokens) == (training.METHOD_PREFIX_TUNING, 7)
         assert asked.noise_aware
-        assert (asked.reconstruction_width, asked.plain_tokens) == (48, 3)
+        assert (asked.reconstruction_width, asked.plain_tokens) == (48, 20)
         drawn = {tuple(e.plain_token_ids) for e in _queued(parts, record.id)}
         assert len(drawn) == 2
         released = {tuple(e.released_plain_tokens) for e in _queued(parts, record.id)}

@@ -39,7 +39,10 @@ def test_an_adapter_from_the_time_of_dropout_is_read() -> None:
     assert methods.read(facts) == Lora(rank=4, alpha=8)
 
 
-@pytest.mark.parametrize("facts", [{}, {"method": "x"}, {"method": "lora", "lora": {"x": 1}}])
+@pytest.mark.parametrize(
+    "facts",
+    [{}, {"method": "x"}, {"method": "lora", "lora": {"x": 1}}, {"method": "lora", "lora": "x"}],
+)
 def test_other_descriptions_are_refused(facts: dict[str, object]) -> None:
     with pytest.raises((KeyError, TypeError)):
         methods.read(facts)

@@ -153,6 +153,6 @@ def read(facts: dict[str, Any]) -> Adapting:
         KeyError, TypeError: it was not written by `described`.
     """
     name = facts["method"]
-    given = dict(facts[name])
+    given = {**facts[name]}
     given.pop("dropout", None)  # adapters trained before it was taken out
     return _KINDS[name](**given)

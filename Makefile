@@ -37,8 +37,8 @@ demo: install  ## Watch a device daemon learn a task through a cloud, privately
 	$(BIN)/python -m examples.helpdesk.demo
 
 test: install .venv-edge/.done lint bundle  ## Lint, then every test; the edge's without torch
-	$(EDGE_BIN)/pytest tests/edge
-	$(BIN)/pytest tests/protos tests/cloud tests/e2e
+	$(EDGE_BIN)/pytest tests/core tests/edge
+	$(BIN)/pytest tests/protos tests/cloud tests/bench tests/e2e
 
 # A Raspberry Pi 4's processor, emulated: the edge gives there what it gives here, within tolerances.
 check-arm64: $(BUNDLE) .venv-edge/.done  ## Run the edge on an emulated ARM device and compare
@@ -50,11 +50,11 @@ check-arm64: $(BUNDLE) .venv-edge/.done  ## Run the edge on an emulated ARM devi
 lint: install  ## ruff and mypy --strict
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy -p sottovoce.edge -p sottovoce.cloud -p bench -p examples
+	$(BIN)/mypy -p sottovoce.core -p sottovoce.edge -p sottovoce.cloud -p bench -p examples
 
 bench: bundle  ## Measure the device: time, stage by stage, and memory
-	$(BIN)/python -m bench.edge_latency
-	$(BIN)/python -m bench.edge_memory
+	$(BIN)/python -m bench.speed.edge_latency
+	$(BIN)/python -m bench.speed.edge_memory
 
 report: bundle  ## Write the privacy lab's page on attacks and costs (about 15 minutes on 2 idle cores)
 	$(BIN)/python -m bench.report

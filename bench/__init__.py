@@ -1,0 +1,6 @@
+"""What is measured, a folder a question."""
+
+from pathlib import Path
+
+# The measurements of speed are asked for most: `python -m bench.edge_latency` finds them too.
+__path__.append(str(Path(__file__).with_name("speed")))

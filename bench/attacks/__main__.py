@@ -22,12 +22,12 @@ from rich.console import Console
 
 from bench.attacks import report
 from bench.attacks.harness import FULL, MECHANISMS, QUICK, Budget
-from bench.attacks.jobs import ALL, BASELINES, Scope
+from bench.attacks.parts import ALL, BASELINES, Scope
 from bench.attacks.run import DATA_SETS, measure
 from bench.attacks.workers import Place
 from bench.data import DATA, require
-from sottovoce.edge.bundle import Bundle
-from sottovoce.edge.errors import SottovoceError
+from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.errors import SottovoceError
 
 
 def main() -> None:

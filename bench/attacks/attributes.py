@@ -22,7 +22,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from bench.attacks.attack import Floats
+from bench.attacks.interface import Floats
 from bench.attacks.text import Ints
 
 __all__ = ["ATTRIBUTES", "Blogs", "infer", "read_blogs"]

@@ -16,15 +16,15 @@ from typing import ClassVar
 import numpy as np
 from numpy.random import Generator
 
-from bench.attacks.attack import Floats, Releases, Seen
 from bench.attacks.channels import Words
+from bench.attacks.interface import Floats, Releases, Seen
 from bench.attacks.inversion import Map, chunks
 from bench.attacks.text import Ints, Text
 from sottovoce.edge.config import BundleConfig, PrivacyConfig, TaggerConfig
-from sottovoce.edge.engine import Engine
-from sottovoce.edge.ledger import Ledger
-from sottovoce.edge.releases import Releases as Memo
-from sottovoce.edge.store import Store
+from sottovoce.edge.state.database import Store
+from sottovoce.edge.state.ledger import Ledger
+from sottovoce.edge.tasks.engine import Engine
+from sottovoce.edge.tasks.privatize import Releases as Memo
 
 __all__ = ["Averaging", "afresh", "remembered"]
 

@@ -17,14 +17,14 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from bench.attacks.attack import OPEN, Floats, Releases, Seen, Sees, Suspects
 from bench.attacks.channels import Noised, Public, Words, distances
 from bench.attacks.entities import EntityTagger
+from bench.attacks.interface import OPEN, Floats, Releases, Seen, Sees, Suspects
 from bench.attacks.text import Ints, Lexicon, Text
-from sottovoce.cloud.attack import perturb
-from sottovoce.cloud.running_text import draw, released_in, weights_by_class
-from sottovoce.edge.mechanisms import PCT2T, T2T
-from sottovoce.edge.words import Word, split
+from sottovoce.cloud.building.attack import perturb
+from sottovoce.cloud.corpus.running_text import draw, released_in, weights_by_class
+from sottovoce.core.privacy.mechanisms import PCT2T, T2T
+from sottovoce.core.text.words import Word, split
 
 __all__ = ["CusText", "FullWidth", "SanText", "Scrubbed", "eta_of_success", "outputs_of"]
 

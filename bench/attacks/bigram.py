@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.attacks.text import Ints, Lexicon
-from sottovoce.cloud import sources
-from sottovoce.edge.words import split
+from sottovoce.cloud.corpus import sources
+from sottovoce.core.text.words import split
 
 __all__ = ["Bigrams", "numbered", "public_sequences"]
 

@@ -18,19 +18,20 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from bench.attacks.attack import OPEN, Floats, Releases, Seen, Sees, Suspects
+from bench.attacks.interface import OPEN, Floats, Releases, Seen, Sees, Suspects
 from bench.attacks.text import Ints, Lexicon, Text
-from sottovoce.cloud import backbone as backbones
-from sottovoce.cloud import frequencies
-from sottovoce.cloud.attack import SLOPES, perturb
-from sottovoce.cloud.backbone import LoadedBackbone
-from sottovoce.cloud.running_text import common, counts_by_tag, released_in, weights_by_class
-from sottovoce.edge.bundle import ANY, Bundle, class_name
-from sottovoce.edge.mechanisms import T2T
-from sottovoce.edge.privatizer import Privatizer
-from sottovoce.edge.release import IDENTIFIER, Setting
-from sottovoce.edge.search import Search
-from sottovoce.edge.tagger import UPOS, OnnxTagger, Tagger, Tags
+from sottovoce.cloud.building.attack import SLOPES, perturb
+from sottovoce.cloud.corpus import frequencies
+from sottovoce.cloud.corpus.running_text import common, counts_by_tag, released_in, weights_by_class
+from sottovoce.cloud.models import backbone as backbones
+from sottovoce.cloud.models.backbone import LoadedBackbone
+from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.bundle.manifest import ANY, class_name
+from sottovoce.core.privacy.mechanisms import T2T
+from sottovoce.core.privacy.privatizer import Privatizer
+from sottovoce.core.privacy.release import IDENTIFIER, Setting
+from sottovoce.core.privacy.search import Search
+from sottovoce.core.text.tagger import UPOS, OnnxTagger, Tagger, Tags
 
 __all__ = ["CLEAR", "Noised", "Public", "Words", "distances", "groups_of"]
 
@@ -267,7 +268,7 @@ class Words:
 
     def evidence(self, seen: Floats | Ints, suspects: Suspects) -> Floats:
         """Minus the distances: p(y | x) falls about exponentially with them, see
-        `sottovoce.cloud.attack.Suspects.behind_words`."""
+        `sottovoce.cloud.building.attack.Suspects.behind_words`."""
         return -distances(self.rows[seen], self.rows[suspects.ids])
 
 

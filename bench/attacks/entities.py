@@ -21,8 +21,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from bench.attacks.attack import Floats
-from sottovoce.edge.tagger import form_features
+from bench.attacks.interface import Floats
+from sottovoce.core.text.tagger import form_features
 
 __all__ = ["Entities", "EntityTagger", "f1", "read_entities"]
 

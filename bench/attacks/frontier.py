@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.interpolate import PchipInterpolator
 
-from bench.attacks.attack import Floats
+from bench.attacks.interface import Floats
 from bench.attacks.measures import Tally
 
 __all__ = ["ON", "UTILITIES", "Point", "against", "beside", "interval_of", "verdict"]

@@ -17,13 +17,14 @@ from typing import Any, Final
 import numpy as np
 
 from bench.attacks import tokens
-from bench.attacks.attack import OPEN, Attack, Channel, Floats, Releases, TextChannel
 from bench.attacks.averaging import Averaging, afresh, remembered
 from bench.attacks.baselines import CusText, FullWidth, SanText, Scrubbed, eta_of_success
 from bench.attacks.bigram import Bigrams, numbered, public_sequences
 from bench.attacks.channels import CLEAR, Noised, Public, Words
+from bench.attacks.costs import Embed, Meaning, Sentiment
 from bench.attacks.entities import EntityTagger
 from bench.attacks.frontier import Point
+from bench.attacks.interface import OPEN, Attack, Channel, Floats, Releases, TextChannel
 from bench.attacks.inversion import ContextMap, Map, Nearest, Rescaled
 from bench.attacks.measures import (
     Judged,
@@ -37,12 +38,11 @@ from bench.attacks.measures import (
 )
 from bench.attacks.networks import Autoencoder, Mlp
 from bench.attacks.text import Text, read_treebank
-from bench.attacks.utility import Embed, Meaning, Sentiment
-from sottovoce.cloud import backbone as backbones
-from sottovoce.edge.bundle import class_name
-from sottovoce.edge.mechanisms import PCT2T, T2T
-from sottovoce.edge.release import Setting
-from sottovoce.edge.tagger import UPOS
+from sottovoce.cloud.models import backbone as backbones
+from sottovoce.core.bundle.manifest import class_name
+from sottovoce.core.privacy.mechanisms import PCT2T, T2T
+from sottovoce.core.privacy.release import Setting
+from sottovoce.core.text.tagger import UPOS
 
 __all__ = [
     "FULL",

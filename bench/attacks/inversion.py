@@ -14,8 +14,8 @@ from typing import ClassVar, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.attacks.attack import OPEN, Channel, Floats, Releases, Seen
 from bench.attacks.bigram import Bigrams
+from bench.attacks.interface import OPEN, Channel, Floats, Releases, Seen
 from bench.attacks.text import Ints
 
 __all__ = ["ContextMap", "Map", "Nearest", "Rescaled", "chunks"]

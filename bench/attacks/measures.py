@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.attacks.attack import OPEN, Channel, Floats, Releases
+from bench.attacks.interface import OPEN, Channel, Floats, Releases
 from bench.attacks.inversion import Map
 from bench.attacks.text import Ints, Text
 

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from bench.attacks.attack import OPEN, Channel, Floats, Releases, Seen
+from bench.attacks.interface import OPEN, Channel, Floats, Releases, Seen
 from bench.attacks.inversion import chunks
 from bench.attacks.text import Ints
 

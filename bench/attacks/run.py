@@ -13,10 +13,10 @@ import torch
 from bench.attacks import report
 from bench.attacks.frontier import Point, against, beside
 from bench.attacks.harness import Row
-from bench.attacks.jobs import ALL, Part, Scope, plan
+from bench.attacks.parts import ALL, Part, Scope, plan
 from bench.attacks.workers import Place, share_out
-from sottovoce.edge.bundle import Bundle
-from sottovoce.edge.mechanisms import PCT2T
+from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.privacy.mechanisms import PCT2T
 
 __all__ = ["DATA_SETS", "failed", "measure"]
 

@@ -15,11 +15,11 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.cloud.tagger.treebanks import read_conllu
-from sottovoce.edge.bundle import Bundle
-from sottovoce.edge.tagger import UPOS
-from sottovoce.edge.vectors import Vectors
-from sottovoce.edge.words import Kind, split
+from sottovoce.cloud.corpus.treebanks import read_conllu
+from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.privacy.vectors import Vectors
+from sottovoce.core.text.tagger import UPOS
+from sottovoce.core.text.words import Kind, split
 
 __all__ = ["BOUNDARY", "UNTAGGED", "Ints", "Lexicon", "Text", "read_treebank"]
 
@@ -72,7 +72,7 @@ class Text:
         ids: Ints1d (n,), see `Lexicon`.
         gold: Ints1d (n,), places in `UPOS`, or `UNTAGGED`.
         sentence: Ints1d (n,), the place of each word's sentence.
-        identifier, punctuation: Bools1d (n,), see `sottovoce.edge.words.Kind`.
+        identifier, punctuation: Bools1d (n,), see `sottovoce.core.text.words.Kind`.
         clitic: Bools1d (n,).
     """
 

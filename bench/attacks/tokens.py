@@ -12,17 +12,17 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from bench.attacks.attack import Floats, Releases, Seen, Suspects
 from bench.attacks.bigram import Bigrams
 from bench.attacks.channels import Noised
+from bench.attacks.costs import Embed
+from bench.attacks.interface import Floats, Releases, Seen, Suspects
 from bench.attacks.measures import Judged
 from bench.attacks.text import Ints, Text
-from bench.attacks.utility import Embed
-from sottovoce.cloud.posterior import PosteriorMean
-from sottovoce.edge.bundle import Bundle
-from sottovoce.edge.token_noise import TokenEmbedding
-from sottovoce.edge.vectors import unit_rows
-from sottovoce.edge.words import split
+from sottovoce.cloud.models.posterior import PosteriorMean
+from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.privacy.token_embedding import TokenEmbedding
+from sottovoce.core.privacy.vectors import unit_rows
+from sottovoce.core.text.words import split
 
 __all__ = [
     "as_sent",

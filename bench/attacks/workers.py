@@ -22,9 +22,9 @@ from threadpoolctl import threadpool_limits
 
 from bench.attacks.channels import Public
 from bench.attacks.harness import Budget, Harness
-from bench.attacks.jobs import Job, Part, do
+from bench.attacks.parts import Job, Part, do
 from bench.processes import end_with_parent
-from sottovoce.edge.bundle import Bundle
+from sottovoce.core.bundle.folder import Bundle
 
 __all__ = ["Done", "Place", "share_out"]
 

@@ -22,7 +22,7 @@ from bench.attacks.workers import Place
 from bench.data import DATA, require
 from bench.report.page import render
 from bench.report.pictures import draw
-from sottovoce.edge.bundle import Bundle
+from sottovoce.core.bundle.folder import Bundle
 
 __all__ = ["write"]
 

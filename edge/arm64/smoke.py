@@ -27,16 +27,16 @@ import hnswlib
 import numpy as np
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from sottovoce.edge.bundle import Bundle
-from sottovoce.edge.denoiser import Denoiser
-from sottovoce.edge.mechanisms import PCT2T
-from sottovoce.edge.noise import draw
-from sottovoce.edge.privatizer import Privatizer
-from sottovoce.edge.release import Release, Setting
-from sottovoce.edge.search import ExactIndex, HnswIndex
-from sottovoce.edge.tagger import OnnxTagger
-from sottovoce.edge.vectors import Vectors
-from sottovoce.edge.words import split
+from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.privacy.denoiser import Denoiser
+from sottovoce.core.privacy.mechanisms import PCT2T
+from sottovoce.core.privacy.noise import draw
+from sottovoce.core.privacy.privatizer import Privatizer
+from sottovoce.core.privacy.release import Release, Setting
+from sottovoce.core.privacy.search import ExactIndex, HnswIndex
+from sottovoce.core.privacy.vectors import Vectors
+from sottovoce.core.text.tagger import OnnxTagger
+from sottovoce.core.text.words import split
 from sottovoce.v1 import edge_agent_pb2, edge_agent_pb2_grpc
 
 TEXT: Final = """\

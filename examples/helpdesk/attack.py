@@ -10,12 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from sottovoce.cloud.attack import WordMapAttack
-from sottovoce.cloud.frequencies import load
-from sottovoce.edge.bundle import Bundle
-from sottovoce.edge.privatizer import Privatizer
-from sottovoce.edge.release import Setting
-from sottovoce.edge.tagger import OnnxTagger
+from sottovoce.cloud.building.attack import WordMapAttack
+from sottovoce.cloud.corpus.frequencies import load
+from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.privacy.privatizer import Privatizer
+from sottovoce.core.privacy.release import Setting
+from sottovoce.core.text.tagger import OnnxTagger
 
 __all__ = ["Recovered", "run"]
 

@@ -14,11 +14,10 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from sottovoce.cloud import backbone
-from sottovoce.cloud.data import Example
-from sottovoce.cloud.job import TrainingOptions
-from sottovoce.cloud.serving import Predictor
-from sottovoce.cloud.train import train
+from sottovoce.cloud.job import Example, TrainingOptions
+from sottovoce.cloud.models import backbone
+from sottovoce.cloud.serving.predictor import Predictor
+from sottovoce.cloud.training.trainer import train
 
 HERE = Path(__file__).parent
 

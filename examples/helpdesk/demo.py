@@ -23,8 +23,8 @@ from typing import Any
 
 from rich.console import Console
 
-from bench.testbed import Agent, Cloud, command
-from bench.wiretap import Wiretap
+from bench.live.testbed import Agent, Cloud, command
+from bench.live.wiretap import Wiretap
 from examples.helpdesk import attack, report
 from examples.helpdesk.control import read_table
 

@@ -26,16 +26,16 @@ from transformers import (
     T5Model,
 )
 
-from sottovoce.cloud import building, frequencies
-from sottovoce.cloud.frequencies import FrequencyTable
-from sottovoce.cloud.jobs import Jobs
-from sottovoce.cloud.store import Store
-from sottovoce.cloud.tenants import Tenants
-from sottovoce.cloud.worker import Worker
-from sottovoce.edge.bundle import Bundle
-from sottovoce.edge.tagger import OnnxTagger
-
-from .cloud_kit import tiny_bert
+from sottovoce.cloud import building
+from sottovoce.cloud.corpus import frequencies
+from sottovoce.cloud.corpus.frequencies import FrequencyTable
+from sottovoce.cloud.jobs.jobs import Jobs
+from sottovoce.cloud.state.database import Store
+from sottovoce.cloud.state.tenants import Tenants
+from sottovoce.cloud.training.worker import Worker
+from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.text.tagger import OnnxTagger
+from tests.support.cloud import tiny_bert
 
 ROOT = Path(__file__).parents[2]
 TEXT = (

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sottovoce.cloud.config import Settings, check_name
-from sottovoce.edge.errors import ConfigError, InvalidInput
+from sottovoce.core.errors import ConfigError, InvalidInput
 
 
 @pytest.mark.parametrize("listen", ["0.0.0.0:1", "[::]:1", "192.0.2.7:8471", "cloud.example:1"])

@@ -8,7 +8,7 @@ import pytest
 from safetensors import SafetensorError
 
 from sottovoce.cloud.disk import roomy
-from sottovoce.edge.errors import Unavailable
+from sottovoce.core.errors import Unavailable
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict
 
 from sottovoce.cloud.job import FINAL, TRANSITIONS, Method, State, TrainingOptions
-from sottovoce.edge.training_settings import METHODS
+from sottovoce.core.wire.training_settings import METHODS
 from sottovoce.v1 import training_pb2
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.testbed import Agent, Cloud, command
+from bench.live.testbed import Agent, Cloud, command
 
 ROOT = Path(__file__).parents[2]
 

@@ -11,14 +11,14 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from bench.canaries import Canary, as_token_ids, plant
-from bench.testbed import Agent, Cloud
-from bench.wiretap import Wiretap
-from sottovoce.cloud import backbone
-from sottovoce.cloud.encoding import Encoder
-from sottovoce.edge.bundle import Bundle
-from sottovoce.edge.token_noise import TokenEmbedding, unpack
-from sottovoce.edge.vectors import unit_rows
+from bench.live.canaries import Canary, as_token_ids, plant
+from bench.live.testbed import Agent, Cloud
+from bench.live.wiretap import Wiretap
+from sottovoce.cloud.models import backbone
+from sottovoce.cloud.models.encoder import Encoder
+from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.privacy.token_embedding import TokenEmbedding, unpack
+from sottovoce.core.privacy.vectors import unit_rows
 from sottovoce.v1 import inference_pb2
 
 SENTENCE = "The boiler in my flat has been leaking since Monday, please send someone."

@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bench.canaries import Canary, as_token_ids, plant
-from bench.testbed import Agent, Cloud
-from bench.wiretap import Wiretap
-from sottovoce.edge.bundle import Bundle, class_name
-from sottovoce.edge.pieces import Pieces
+from bench.live.canaries import Canary, as_token_ids, plant
+from bench.live.testbed import Agent, Cloud
+from bench.live.wiretap import Wiretap
+from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.bundle.manifest import class_name
+from sottovoce.core.bundle.tokenizer import Pieces
 from sottovoce.v1 import training_pb2
 
 HELPDESK = Path(__file__).parents[2] / "examples" / "helpdesk"

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from bench.testbed import Agent, Cloud, command
-from bench.wiretap import Wiretap
+from bench.live.testbed import Agent, Cloud, command
+from bench.live.wiretap import Wiretap
 
 HELPDESK = Path(__file__).parents[2] / "examples" / "helpdesk"
 

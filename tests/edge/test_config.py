@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from sottovoce.core.errors import ConfigError
 from sottovoce.edge.config import load
-from sottovoce.edge.errors import ConfigError
 
 
 def _write(folder: Path, text: str) -> Path:

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sottovoce.edge.errors import ConfigError, InvalidInput
+from sottovoce.core.errors import ConfigError, InvalidInput
 
 __all__ = ["DEFAULT_LISTEN", "Limits", "Settings", "check_name"]
 

@@ -14,7 +14,7 @@ from typing import Final
 
 from safetensors import SafetensorError
 
-from sottovoce.edge.errors import Unavailable
+from sottovoce.core.errors import Unavailable
 
 __all__ = ["roomy"]
 

@@ -6,8 +6,11 @@ Values only, so that the trainer can speak of progress without a database.
 from __future__ import annotations
 
 import enum
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+
+from sottovoce.core.errors import NotReady
 
 __all__ = [
     "FINAL",
@@ -137,3 +140,54 @@ class Job:
     progress: Progress = field(default_factory=Progress)
     bytes: int = 0
     trained: float = 0.0
+
+
+MIN_EXAMPLES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """One released text with its label; plain tokens only for reconstruction."""
+
+    text: str
+    label: str
+    plain_tokens: tuple[str, ...] = ()
+    plain_token_ids: tuple[int, ...] = ()
+
+
+def check_labels(counts: Counter[str], most: int = 1_000) -> tuple[str, ...]:
+    """The labels in the order of the adapter's outputs.
+
+    Raises:
+        NotReady: too few examples, one label only, too many, or a label seen only once;
+            says which and how to mend it.
+    """
+    total = counts.total()
+    if total < MIN_EXAMPLES:
+        raise NotReady(
+            f"the job holds {total} examples, training needs at least {MIN_EXAMPLES}",
+            fix="add examples and customise again",
+            subject="examples",
+        )
+    labels = tuple(sorted(counts))
+    if len(labels) < 2:
+        raise NotReady(
+            f"every example has the label {labels[0]!r}",
+            fix="give examples of at least 2 labels",
+            subject="label",
+        )
+    if len(labels) > most:
+        raise NotReady(
+            f"the examples have {len(labels)} labels, at most {most} are allowed",
+            fix="check that the label column holds classes, not texts",
+            subject="label",
+        )
+    once = [label for label in labels if counts[label] < 2]
+    if once:
+        shown = ", ".join(repr(label) for label in once[:5])
+        raise NotReady(
+            f"{len(once)} label(s) seen only once: {shown}",
+            fix="give at least 2 examples of each label, or drop it",
+            subject="label",
+        )
+    return labels

@@ -7,29 +7,18 @@ job states): no text, class, tenant or adapter name can become one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
-import grpc
 from prometheus_client import (
     CollectorRegistry,
     Counter,
     Gauge,
     Histogram,
     ProcessCollector,
-    start_http_server,
 )
-from prometheus_client.core import GaugeMetricFamily
-from prometheus_client.registry import Collector
 
-from sottovoce.cloud.job import State
-from sottovoce.cloud.store import Store
-from sottovoce.edge.errors import ConfigError
-from sottovoce.edge.rpc import wrapped
-
-__all__ = ["CallCounter", "JobsCollector", "Metrics", "expose"]
+__all__ = ["Metrics"]
 
 _SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 _ROWS: Final = (1, 2, 4, 8, 16, 32, 64, 128)
@@ -62,95 +51,3 @@ class Metrics:
         self.evictions = counter(
             "sottovoce_adapter_evictions", "Adapters that left memory for another."
         )
-
-
-class JobsCollector(Collector):
-    """Jobs by state, and how fast training goes, read from the store when asked."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
-    def collect(self) -> Iterator[GaugeMetricFamily]:
-        """The two figures as they are now."""
-        with self._store.read() as connection:
-            rows = connection.execute(
-                "SELECT state, COUNT(*) AS jobs, "
-                "SUM(COALESCE(json_extract(progress, '$.examples_per_second'), 0)) AS speed "
-                "FROM jobs WHERE NOT deleted GROUP BY state"
-            ).fetchall()
-        found = {row["state"]: row for row in rows}
-        jobs = GaugeMetricFamily("sottovoce_jobs", "Training jobs, by state.", labels=["state"])
-        for state in State:
-            jobs.add_metric([state.lower()], found[state]["jobs"] if state in found else 0)
-        yield jobs
-        running = found.get(State.RUNNING)
-        yield GaugeMetricFamily(
-            "sottovoce_training_examples_per_second",
-            "Of the jobs that run now.",
-            value=running["speed"] if running else 0,
-        )
-
-
-class CallCounter(grpc.ServerInterceptor):
-    """Counts the calls of every method this server has; goes outside the error interceptor."""
-
-    def __init__(self, metrics: Metrics) -> None:
-        self._calls = metrics.calls
-
-    def intercept_service(
-        self,
-        continuation: Callable[[grpc.HandlerCallDetails], grpc.RpcMethodHandler[Any, Any] | None],
-        handler_call_details: grpc.HandlerCallDetails,
-    ) -> grpc.RpcMethodHandler[Any, Any] | None:
-        handler = continuation(handler_call_details)
-        if handler is None:  # no such method: its name is the caller's invention
-            return None
-        name = handler_call_details.method.rpartition("/")[2]
-
-        def unary(method: Callable[[Any, grpc.ServicerContext], Any]) -> Callable[..., Any]:
-            def call(request: Any, context: grpc.ServicerContext) -> Any:
-                with self._counted(name, context):
-                    return method(request, context)
-
-            return call
-
-        def stream(
-            method: Callable[[Any, grpc.ServicerContext], Iterator[Any]],
-        ) -> Callable[..., Any]:
-            def call(request: Any, context: grpc.ServicerContext) -> Iterator[Any]:
-                with self._counted(name, context):
-                    yield from method(request, context)
-
-            return call
-
-        return wrapped(handler, unary, stream)
-
-    @contextmanager
-    def _counted(self, method: str, context: Any) -> Iterator[None]:
-        try:
-            yield
-        finally:
-            left = grpc.StatusCode.OK if context.is_active() else grpc.StatusCode.CANCELLED
-            self._calls.labels(method, (context.code() or left).name).inc()
-
-
-def expose(metrics: Metrics, address: str) -> Callable[[], None]:
-    """Answers ``GET /metrics`` on ``address`` (HOST:PORT); what it returns stops that.
-
-    Raises:
-        ConfigError: the address is none, or taken.
-    """
-    host, _, port = address.rpartition(":")
-    try:
-        server, thread = start_http_server(int(port), host.strip("[]"), metrics.registry)
-    except (OSError, ValueError, OverflowError) as error:
-        raise ConfigError(
-            f"cannot serve metrics on {address}", fix="choose a free HOST:PORT with --metrics"
-        ) from error
-
-    def stop() -> None:
-        server.shutdown()
-        server.server_close()
-        thread.join()
-
-    return stop

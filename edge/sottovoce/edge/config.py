@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from sottovoce.edge.errors import ConfigError
+from sottovoce.core.errors import ConfigError
 
 __all__ = [
     "AgentConfig",

@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 
 from sottovoce.cloud import building
-from sottovoce.edge.bundle import Bundle, sha256
-from sottovoce.edge.errors import InvalidInput, NotFound, NotReady
-from sottovoce.edge.privatizer import Privatizer
-from sottovoce.edge.release import Setting
-from sottovoce.edge.tagger import UPOS, OnnxTagger
+from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.bundle.manifest import sha256
+from sottovoce.core.errors import InvalidInput, NotFound, NotReady
+from sottovoce.core.privacy.privatizer import Privatizer
+from sottovoce.core.privacy.release import Setting
+from sottovoce.core.text.tagger import UPOS, OnnxTagger
 
 
 def test_the_device_can_use_it(small_build: Bundle) -> None:

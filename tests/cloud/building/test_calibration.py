@@ -11,16 +11,17 @@ import pytest
 from numpy.typing import NDArray
 
 from bench.data import DATA
-from bench.trial import Language, tails
-from sottovoce.cloud.attack import perturb
+from bench.space.evaluation import Language, tails
 from sottovoce.cloud.building import calibration
+from sottovoce.cloud.building.attack import perturb
 from sottovoce.cloud.building.calibration import Survival, Text
-from sottovoce.cloud.frequencies import FrequencyTable
-from sottovoce.cloud.running_text import counts_by_tag, draw, released_in, weights_by_class
-from sottovoce.edge import noise
-from sottovoce.edge.bundle import Bundle, Level
-from sottovoce.edge.errors import InvalidInput
-from sottovoce.edge.noise import Floats2d
+from sottovoce.cloud.corpus.frequencies import FrequencyTable
+from sottovoce.cloud.corpus.running_text import counts_by_tag, draw, released_in, weights_by_class
+from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.bundle.levels import Level
+from sottovoce.core.errors import InvalidInput
+from sottovoce.core.privacy import noise
+from sottovoce.core.privacy.noise import Floats2d
 
 R = 6
 Calibrated = tuple[dict[str, Level], tuple[Level, ...]]

@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from sottovoce.cloud import backbone, language
 from sottovoce.cloud.building import classes, vocabulary
 from sottovoce.cloud.building.vocabulary import Vocabulary
-from sottovoce.cloud.frequencies import FrequencyTable
-from sottovoce.edge.tagger import UPOS, OnnxTagger
+from sottovoce.cloud.corpus import language
+from sottovoce.cloud.corpus.frequencies import FrequencyTable
+from sottovoce.cloud.models import backbone
+from sottovoce.core.text.tagger import UPOS, OnnxTagger
 
 
 @pytest.fixture(scope="module")

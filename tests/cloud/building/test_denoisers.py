@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from sottovoce.cloud.building import denoisers, token_calibration
-from sottovoce.edge.bundle import Bundle
-from sottovoce.edge.denoiser import Denoiser
+from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.privacy.denoiser import Denoiser
 
 
 @pytest.fixture

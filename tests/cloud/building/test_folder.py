@@ -10,7 +10,7 @@ import pytest
 
 from sottovoce.cloud.building import folder
 from sottovoce.cloud.building.folder import replacing
-from sottovoce.edge.errors import InvalidInput, NotReady
+from sottovoce.core.errors import InvalidInput, NotReady
 
 
 def _make(out: Path, content: str) -> None:

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from sottovoce.cloud.attack import perturb
 from sottovoce.cloud.building import indexes
-from sottovoce.edge.bundle import Bundle, WordClass
-from sottovoce.edge.noise import Floats2d
-from sottovoce.edge.search import ExactIndex, HnswIndex
-from sottovoce.edge.vectors import unit_rows
+from sottovoce.cloud.building.attack import perturb
+from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.bundle.manifest import WordClass
+from sottovoce.core.privacy.noise import Floats2d
+from sottovoce.core.privacy.search import ExactIndex, HnswIndex
+from sottovoce.core.privacy.vectors import unit_rows
 
 LEVEL = "t2t.v1/x"
 

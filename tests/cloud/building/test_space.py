@@ -5,8 +5,8 @@ import pytest
 import scipy.linalg
 
 from sottovoce.cloud.building import space
-from sottovoce.edge.bundle import Bundle
-from sottovoce.edge.errors import InvalidInput
+from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.errors import InvalidInput
 
 
 def test_neighbours_are_those_of_the_largest_cosine() -> None:

@@ -5,9 +5,9 @@ import pytest
 
 from sottovoce.cloud.building import token_calibration
 from sottovoce.cloud.building.token_calibration import LEVELS, calibrate, success
-from sottovoce.cloud.posterior import PosteriorMean
-from sottovoce.edge import noise
-from sottovoce.edge.noise import Floats2d
+from sottovoce.cloud.models.posterior import PosteriorMean
+from sottovoce.core.privacy import noise
+from sottovoce.core.privacy.noise import Floats2d
 
 
 @pytest.fixture(scope="module")

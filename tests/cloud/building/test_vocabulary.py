@@ -5,14 +5,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sottovoce.cloud import backbone
 from sottovoce.cloud.building import vocabulary
 from sottovoce.cloud.building.vocabulary import Vocabulary
-from sottovoce.cloud.frequencies import FrequencyTable
-from sottovoce.edge.errors import InvalidInput
-from sottovoce.edge.identifiers import has_number
-from sottovoce.edge.tagger import UPOS
-from sottovoce.edge.words import Kind, split
+from sottovoce.cloud.corpus.frequencies import FrequencyTable
+from sottovoce.cloud.models import backbone
+from sottovoce.core.errors import InvalidInput
+from sottovoce.core.text.identifiers import has_number
+from sottovoce.core.text.tagger import UPOS
+from sottovoce.core.text.words import Kind, split
 from tests.cloud.conftest import TEXT
 
 

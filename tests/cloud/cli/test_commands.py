@@ -9,15 +9,14 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from sottovoce.cloud import server
 from sottovoce.cloud.cli import COMMANDS, main
 from sottovoce.cloud.config import Limits, Settings
 from sottovoce.cloud.job import Progress, TrainingOptions
-from sottovoce.cloud.jobs import Jobs
-from sottovoce.cloud.store import Store
-from sottovoce.cloud.tenants import Tenants
-
-from ..cloud_kit import RELEASE, credentials
+from sottovoce.cloud.jobs.jobs import Jobs
+from sottovoce.cloud.server import server
+from sottovoce.cloud.state.database import Store
+from sottovoce.cloud.state.tenants import Tenants
+from tests.support.cloud import RELEASE, credentials
 
 
 def run(*arguments: object) -> tuple[int, str, str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sottovoce.cloud.denoiser import corpus
-from sottovoce.edge.errors import InvalidInput
+from sottovoce.core.errors import InvalidInput
 
 DATA = Path(__file__).parents[4] / "shared" / "data"
 

@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from sottovoce.cloud import backbone as backbones
 from sottovoce.cloud.denoiser import data
 from sottovoce.cloud.denoiser.data import Passages
-from sottovoce.cloud.encoding import Encoder
-from sottovoce.cloud.posterior import PosteriorMean
-
-from ..cloud_kit import WORDS, tiny_bert
+from sottovoce.cloud.models import backbone as backbones
+from sottovoce.cloud.models.encoder import Encoder
+from sottovoce.cloud.models.posterior import PosteriorMean
+from tests.support.cloud import WORDS, tiny_bert
 
 
 @pytest.fixture(scope="module")

@@ -7,14 +7,13 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from sottovoce.cloud import backbone as backbones
 from sottovoce.cloud.cli import main
 from sottovoce.cloud.denoiser import pipeline
-from sottovoce.edge.bundle import Bundle
-from sottovoce.edge.denoiser import Denoiser
-from sottovoce.edge.errors import BundleMismatch, NotReady
-
-from ..cloud_kit import WORDS, tiny_bert, tiny_bundle
+from sottovoce.cloud.models import backbone as backbones
+from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.errors import BundleMismatch, NotReady
+from sottovoce.core.privacy.denoiser import Denoiser
+from tests.support.cloud import WORDS, tiny_bert, tiny_bundle
 
 
 @pytest.fixture(scope="module")

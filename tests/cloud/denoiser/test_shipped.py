@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 import torch
 
-from sottovoce.cloud import backbone as backbones
 from sottovoce.cloud.denoiser import data
-from sottovoce.cloud.encoding import Encoder
-from sottovoce.cloud.posterior import PosteriorMean
-from sottovoce.edge import noise
-from sottovoce.edge.bundle import Bundle
-from sottovoce.edge.denoiser import Denoiser
-from sottovoce.edge.vectors import unit_rows
+from sottovoce.cloud.models import backbone as backbones
+from sottovoce.cloud.models.encoder import Encoder
+from sottovoce.cloud.models.posterior import PosteriorMean
+from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.privacy import noise
+from sottovoce.core.privacy.denoiser import Denoiser
+from sottovoce.core.privacy.vectors import unit_rows
 
 DATA = Path(__file__).parents[4] / "shared" / "data"
 pytestmark = pytest.mark.skipif(not DATA.is_dir(), reason="no held-out text in ../shared/data")

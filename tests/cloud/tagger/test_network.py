@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from sottovoce.cloud.tagger.network import Network, Size
-from sottovoce.edge.tagger import UPOS
+from sottovoce.core.text.tagger import UPOS
 
 SIZE = Size(rows=(32,) * 8, feature_width=8, width=16, depth=2)
 

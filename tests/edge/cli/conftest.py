@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from sottovoce.edge.bundle import Bundle, StoredFile, sha256
+from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.bundle.manifest import StoredFile, sha256
 from sottovoce.edge.cli import main
 from sottovoce.edge.config import Config, load
-
-from ..agent_kit import configured
-from ..small_cloud import SmallCloud, small_cloud
+from tests.support.agent import configured
+from tests.support.fake_cloud import SmallCloud, small_cloud
 
 SHIPPED_TAGGER = Path(__file__).parents[3] / "models" / "tagger"
 

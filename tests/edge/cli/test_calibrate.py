@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from sottovoce.edge.bundle import Bundle, Level
+from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.bundle.levels import Level
+from tests.support.agent import running
+from tests.support.fake_cloud import small_cloud
 
-from ..agent_kit import running
-from ..small_cloud import small_cloud
 from .conftest import Device
 
 CURVE = (

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
+from sottovoce.core.errors import InvalidInput, NotReady, Unavailable
 from sottovoce.edge.cli.client import Remote, backend, is_running, remote
-from sottovoce.edge.errors import InvalidInput, NotReady, Unavailable
 from sottovoce.v1 import edge_agent_pb2 as agent
+from tests.support.agent import running
 
-from ..agent_kit import running
 from .conftest import Device
 
 REQUEST = agent.PrivatizeRequest(text="the lake")

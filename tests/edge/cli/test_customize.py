@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from sottovoce.core.errors import InvalidInput
 from sottovoce.edge.cli.customize import _sentence, read_table
-from sottovoce.edge.errors import InvalidInput
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import training_pb2 as training
+from tests.support.agent import running
+from tests.support.fake_cloud import SmallCloud
+from tests.support.waiting import until
 
-from ..agent_kit import running, until
-from ..small_cloud import SmallCloud
 from .conftest import Device
 
 ROWS = ["the river in the garden\twet", "the stone in the garden\tdry"] * 10

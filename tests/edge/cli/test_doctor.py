@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..agent_kit import running
-from ..small_cloud import SmallCloud
+from tests.support.agent import running
+from tests.support.fake_cloud import SmallCloud
+
 from .conftest import Device
 
 

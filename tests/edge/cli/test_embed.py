@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from sottovoce.edge import embed
+from sottovoce.edge.tasks import embed
+from tests.support.agent import running
+from tests.support.fake_cloud import SmallCloud
+from tests.support.plain_denoiser import PlainDenoiser
 
-from ..agent_kit import running
-from ..embed_kit import PlainDenoiser
-from ..small_cloud import SmallCloud
 from .conftest import Device
 
 TEXT = "the river in winter"

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from sottovoce.core.errors import InvalidInput
+from sottovoce.core.text.checks import LARGEST_TEXT
 from sottovoce.edge.cli.lines import read_lines
-from sottovoce.edge.errors import InvalidInput
-from sottovoce.edge.textio import LARGEST_TEXT
 
 
 def test_only_the_line_feed_is_taken_off(tmp_path: Path) -> None:

@@ -12,7 +12,9 @@ from typing import IO
 
 import pytest
 
-from ..agent_kit import running, until
+from tests.support.agent import running
+from tests.support.waiting import until
+
 from .conftest import Device
 
 TEXT = "Anna was in the garden by the lake, AX-99231"

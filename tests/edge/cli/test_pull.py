@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
-from sottovoce.edge.bundle import Bundle
+from sottovoce.core.bundle.folder import Bundle
+from tests.support.fake_cloud import SmallCloud
 
-from ..small_cloud import SmallCloud
 from .conftest import Device
 
 

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from ..small_cloud import SmallCloud
+from tests.support.fake_cloud import SmallCloud
+
 from .conftest import Device
 
 

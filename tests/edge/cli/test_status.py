@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from sottovoce.edge.bundle import Bundle
+from sottovoce.core.bundle.folder import Bundle
+from tests.support.agent import running
 
-from ..agent_kit import running
 from .conftest import Device
 
 

@@ -19,25 +19,26 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from sottovoce.cloud import backbone as backbones
-from sottovoce.cloud import frequencies
 from sottovoce.cloud.building import calibration, denoisers, indexes, space
 from sottovoce.cloud.building import classes as word_classes
 from sottovoce.cloud.building import vocabulary as vocabularies
 from sottovoce.cloud.building.folder import replacing
 from sottovoce.cloud.building.vocabulary import Vocabulary
-from sottovoce.cloud.language import Language
-from sottovoce.cloud.noise_aware import CLASS_COUNTS
-from sottovoce.cloud.running_text import common, weights_by_class
-from sottovoce.cloud.token_frequencies import token_log_prior
-from sottovoce.edge.bundle import ANY, MANIFEST, Backbone, Level, Manifest, StoredFile, WordClass
-from sottovoce.edge.bundle import sha256 as file_hash
-from sottovoce.edge.errors import InvalidInput, NotReady
-from sottovoce.edge.mechanisms import PCT2T, T2T
-from sottovoce.edge.noise import Floats2d
-from sottovoce.edge.pieces import VOCABULARY, without_vocabulary
-from sottovoce.edge.spacy_tagger import SpacyTagger
-from sottovoce.edge.tagger import UPOS, OnnxTagger, Tagger
+from sottovoce.cloud.corpus import frequencies
+from sottovoce.cloud.corpus.language import Language
+from sottovoce.cloud.corpus.running_text import common, weights_by_class
+from sottovoce.cloud.corpus.token_frequencies import token_log_prior
+from sottovoce.cloud.models import backbone as backbones
+from sottovoce.cloud.models.noise_aware import CLASS_COUNTS
+from sottovoce.core.bundle.levels import Level
+from sottovoce.core.bundle.manifest import ANY, MANIFEST, Backbone, Manifest, StoredFile, WordClass
+from sottovoce.core.bundle.manifest import sha256 as file_hash
+from sottovoce.core.bundle.tokenizer import VOCABULARY, without_vocabulary
+from sottovoce.core.errors import InvalidInput, NotReady
+from sottovoce.core.privacy.mechanisms import PCT2T, T2T
+from sottovoce.core.privacy.noise import Floats2d
+from sottovoce.core.text.spacy_tagger import SpacyTagger
+from sottovoce.core.text.tagger import UPOS, OnnxTagger, Tagger
 
 __all__ = ["POLICIES", "build"]
 
@@ -85,7 +86,7 @@ def build(
 
     Args:
         out: folder of the bundle.
-        backbone: name or path, see `sottovoce.cloud.backbone`.
+        backbone: name or path, see `sottovoce.cloud.models.backbone`.
         models: folder with ``tagger`` and ``frequencies``, as shipped in the repository.
         spacy: a spaCy pipeline that tags in place of ``models``' tagger. The bundle then brings no
             tagger; devices are set to the same pipeline.

@@ -19,13 +19,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from sottovoce.cloud.attack import Suspects, best_slope, perturb
-from sottovoce.cloud.running_text import draw, released_in
-from sottovoce.edge import noise
-from sottovoce.edge.bundle import Level
-from sottovoce.edge.errors import InvalidInput
-from sottovoce.edge.noise import Floats2d
-from sottovoce.edge.search import ExactIndex
+from sottovoce.cloud.building.attack import Suspects, best_slope, perturb
+from sottovoce.cloud.corpus.running_text import draw, released_in
+from sottovoce.core.bundle.levels import Level
+from sottovoce.core.errors import InvalidInput
+from sottovoce.core.privacy import noise
+from sottovoce.core.privacy.noise import Floats2d
+from sottovoce.core.privacy.search import ExactIndex
 
 __all__ = ["LEVELS", "REPLACED_ON_CURVE", "Run", "Survival", "Text", "calibrate", "cell_lengths"]
 

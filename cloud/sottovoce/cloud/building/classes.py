@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.cloud.building.vocabulary import Vocabulary
-from sottovoce.edge.bundle import ANY, class_name
-from sottovoce.edge.tagger import UPOS, Tagger
+from sottovoce.core.bundle.manifest import ANY, class_name
+from sottovoce.core.text.tagger import UPOS, Tagger
 
 __all__ = ["CLASS_TAGS", "classes", "from_counts"]
 
@@ -23,7 +23,7 @@ CLASS_TAGS: Final = tuple(tag for tag in UPOS if tag != "PUNCT")
 """Punctuation is never released as a word."""
 
 Carriers = Sequence[Sequence[str | None]]
-"""Neutral surroundings for a word nobody has met, see `sottovoce.cloud.language`."""
+"""Neutral surroundings for a word nobody has met, see `sottovoce.cloud.corpus.language`."""
 
 _SHARE: Final = 0.05
 _TIMES: Final = 2

@@ -14,9 +14,10 @@ from pathlib import Path
 import numpy as np
 
 from sottovoce.cloud.building import token_calibration
-from sottovoce.edge.bundle import Backbone, EmbedLevel
-from sottovoce.edge.denoiser import DESCRIPTION, FILES, misfit
-from sottovoce.edge.vectors import unit_rows
+from sottovoce.core.bundle.levels import EmbedLevel
+from sottovoce.core.bundle.manifest import Backbone
+from sottovoce.core.privacy.denoiser import DESCRIPTION, FILES, misfit
+from sottovoce.core.privacy.vectors import unit_rows
 
 __all__ = ["add"]
 

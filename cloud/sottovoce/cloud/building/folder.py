@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from sottovoce.edge.errors import InvalidInput, NotReady
+from sottovoce.core.errors import InvalidInput, NotReady
 
 __all__ = ["replacing"]
 

@@ -4,8 +4,8 @@ Why it is here: a graph that misses the nearest word costs utility without any g
 how often it does depends on the noise; and whether it saves time depends on the size of the class,
 on how many words a document brings at once, and on the machine. So both searches answer the same
 noisy queries here, through the very code of the device, and a class gets a graph only where that
-finds what it should at every level and is clearly faster. (``bench.search``: strong noise makes a
-graph so laborious that none did, on x86 in 16 dimensions, up to 400,000 words.)
+finds what it should at every level and is clearly faster. (``bench.speed.search``: strong noise
+makes a graph so laborious that none did, on x86 in 16 dimensions, up to 400,000 words.)
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ import hnswlib
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.cloud.attack import perturb
-from sottovoce.cloud.running_text import UNSEEN, draw
-from sottovoce.edge.bundle import WordClass
-from sottovoce.edge.noise import Floats2d
-from sottovoce.edge.search import ExactIndex, HnswIndex, Index
+from sottovoce.cloud.building.attack import perturb
+from sottovoce.cloud.corpus.running_text import UNSEEN, draw
+from sottovoce.core.bundle.manifest import WordClass
+from sottovoce.core.privacy.noise import Floats2d
+from sottovoce.core.privacy.search import ExactIndex, HnswIndex, Index
 
 __all__ = [
     "BATCHES",

@@ -21,10 +21,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.cloud.running_text import UNSEEN
-from sottovoce.edge.errors import InvalidInput
-from sottovoce.edge.noise import Floats2d
-from sottovoce.edge.vectors import unit_rows
+from sottovoce.cloud.corpus.running_text import UNSEEN
+from sottovoce.core.errors import InvalidInput
+from sottovoce.core.privacy.noise import Floats2d
+from sottovoce.core.privacy.vectors import unit_rows
 
 __all__ = [
     "DIMENSIONS",

@@ -15,11 +15,11 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.cloud.posterior import PosteriorMean
-from sottovoce.cloud.running_text import draw
-from sottovoce.edge import noise
-from sottovoce.edge.bundle import EmbedLevel
-from sottovoce.edge.noise import Floats2d
+from sottovoce.cloud.corpus.running_text import draw
+from sottovoce.cloud.models.posterior import PosteriorMean
+from sottovoce.core.bundle.levels import EmbedLevel
+from sottovoce.core.privacy import noise
+from sottovoce.core.privacy.noise import Floats2d
 
 __all__ = ["LEVELS", "calibrate", "success"]
 
@@ -39,7 +39,7 @@ def calibrate(
 
     Args:
         space: Floats2d (tokens, r).
-        log_prior: Floats1d (tokens,), see `sottovoce.cloud.token_frequencies`.
+        log_prior: Floats1d (tokens,), see `sottovoce.cloud.corpus.token_frequencies`.
         seed: of the simulation; the same gives the same levels.
     """
     sample = _sample(log_prior, _DRAWS, seed)

@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.cloud.frequencies import FrequencyTable
-from sottovoce.cloud.running_text import counts_by_tag
-from sottovoce.edge.errors import InvalidInput
-from sottovoce.edge.words import Kind, split
+from sottovoce.cloud.corpus.frequencies import FrequencyTable
+from sottovoce.cloud.corpus.running_text import counts_by_tag
+from sottovoce.core.errors import InvalidInput
+from sottovoce.core.text.words import Kind, split
 
 __all__ = ["Vocabulary", "make", "normal_form", "whole_words"]
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import click
 
-from sottovoce.edge.cli.group import LazyGroup
+from sottovoce.core.system.lazy_group import LazyGroup
 
 __all__ = ["COMMANDS", "main"]
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from sottovoce.cloud.cli.options import folder, watch_stages
-from sottovoce.edge.bundle import bundle_id
-from sottovoce.edge.cli.common import Command, json_option, print_json
+from sottovoce.core.bundle.manifest import bundle_id
+from sottovoce.core.system.console import Command, json_option, print_json
 
 if TYPE_CHECKING:
     from sottovoce.cloud.building.indexes import Choice

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from sottovoce.cloud.cli.options import folder, watch_stages
-from sottovoce.edge.cli.common import Command, json_option, print_json
+from sottovoce.core.system.console import Command, json_option, print_json
 
 
 @click.command("count-words", cls=Command)
@@ -42,10 +42,10 @@ def command(data: Path, tagger: Path, spacy: str, language: str, out: Path, as_j
     The text is that of the shipped table, if --data holds it, or else every
     treebank (*.conllu) and text (*.txt, a paragraph a line) there, gzip or not.
     """
-    from sottovoce.cloud.frequencies import count_words
-    from sottovoce.cloud.language import load
-    from sottovoce.edge.spacy_tagger import SpacyTagger
-    from sottovoce.edge.tagger import OnnxTagger
+    from sottovoce.cloud.corpus.frequencies import count_words
+    from sottovoce.cloud.corpus.language import load
+    from sottovoce.core.text.spacy_tagger import SpacyTagger
+    from sottovoce.core.text.tagger import OnnxTagger
 
     described = load(language)
     chosen = SpacyTagger(spacy) if spacy else OnnxTagger.load(tagger)

@@ -8,10 +8,10 @@ from pathlib import Path
 import click
 
 from sottovoce.cloud.cli.options import state_option
-from sottovoce.cloud.store import Store
-from sottovoce.cloud.tenants import Tenants
-from sottovoce.edge.cli.common import Command, json_option, print_json
-from sottovoce.edge.errors import InvalidInput
+from sottovoce.cloud.state.database import Store
+from sottovoce.cloud.state.tenants import Tenants
+from sottovoce.core.errors import InvalidInput
+from sottovoce.core.system.console import Command, json_option, print_json
 
 
 @click.command("enroll", cls=Command)

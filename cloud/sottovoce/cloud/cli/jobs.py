@@ -14,9 +14,9 @@ from rich.table import Table
 
 from sottovoce.cloud.cli.options import state_option
 from sottovoce.cloud.job import Job, State
-from sottovoce.cloud.jobs import Jobs
-from sottovoce.cloud.store import Store
-from sottovoce.edge.cli.common import Command, json_option, print_json
+from sottovoce.cloud.jobs.jobs import Jobs
+from sottovoce.cloud.state.database import Store
+from sottovoce.core.system.console import Command, json_option, print_json
 
 
 @contextmanager
@@ -131,7 +131,7 @@ def cancel(job_id: str, state: Path, as_json: bool) -> None:
 @json_option
 def delete(job_id: str, state: Path, as_json: bool) -> None:
     """Delete a job, its examples, its checkpoint and its adapter."""
-    from sottovoce.cloud.worker import discard
+    from sottovoce.cloud.jobs.disposal import discard
 
     with _jobs(state) as jobs:
         job = jobs.get(job_id)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from sottovoce.edge.cli.common import progress_bar
+from sottovoce.core.system.console import progress_bar
 
 __all__ = ["folder", "state_option", "watch_stages"]
 

@@ -12,10 +12,10 @@ import click
 
 from sottovoce.cloud.cli.options import folder, state_option
 from sottovoce.cloud.config import DEFAULT_LISTEN, Limits, Settings
-from sottovoce.edge.cli.common import Command, json_option, print_json
+from sottovoce.core.system.console import Command, json_option, print_json
 
 if TYPE_CHECKING:
-    from sottovoce.cloud.server import Server
+    from sottovoce.cloud.server.server import Server
 
 _file = click.Path(dir_okay=False, exists=True, path_type=Path)
 _threads = click.IntRange(min=1)
@@ -151,7 +151,7 @@ def command(
         ),
     )
     # Imported late: half the options can be wrong without waiting for torch.
-    from sottovoce.cloud import server
+    from sottovoce.cloud.server import server
 
     logging.basicConfig(level=logging.INFO, format="%(message)s")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from sottovoce.cloud.cli.options import folder, watch_stages
-from sottovoce.edge.cli.common import Command, json_option, print_json
+from sottovoce.core.system.console import Command, json_option, print_json
 
 
 @click.command("train-denoiser", cls=Command)
@@ -63,7 +63,7 @@ def command(
     """
     from sottovoce.cloud.denoiser.pipeline import train_denoiser
     from sottovoce.cloud.denoiser.training import Recipe
-    from sottovoce.edge.bundle import Bundle
+    from sottovoce.core.bundle.folder import Bundle
 
     recipe = Recipe()
     if epochs:

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from sottovoce.cloud.cli.options import folder, watch_stages
-from sottovoce.edge.cli.common import Command, json_option, print_json
+from sottovoce.core.system.console import Command, json_option, print_json
 
 
 @click.command("train-tagger", cls=Command)
@@ -23,7 +23,7 @@ from sottovoce.edge.cli.common import Command, json_option, print_json
 @json_option
 def command(data: Path, out: Path, as_json: bool) -> None:
     """Train the part-of-speech tagger that ships in every bundle."""
-    from sottovoce.cloud.tagger_training import train_tagger
+    from sottovoce.cloud.tagger.training import train_tagger
 
     with watch_stages(enabled=not as_json) as show:
         measured = train_tagger(data, out, progress=show)

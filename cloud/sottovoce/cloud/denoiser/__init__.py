@@ -1,1 +1,1 @@
-"""Trains the denoiser that devices run, see `sottovoce.edge.denoiser`."""
+"""Trains the denoiser that devices run, see `sottovoce.core.privacy.denoiser`."""

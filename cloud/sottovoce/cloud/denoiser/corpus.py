@@ -17,7 +17,7 @@ from typing import Final
 
 import numpy as np
 
-from sottovoce.edge.errors import InvalidInput
+from sottovoce.core.errors import InvalidInput
 
 __all__ = ["USABLE", "passages", "read"]
 

@@ -21,11 +21,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sottovoce.cloud.encoding import Encoder
-from sottovoce.cloud.posterior import PosteriorMean
-from sottovoce.edge import noise
-from sottovoce.edge.denoiser import space_sketch
-from sottovoce.edge.noise import Floats2d
+from sottovoce.cloud.models.encoder import Encoder
+from sottovoce.cloud.models.posterior import PosteriorMean
+from sottovoce.core.privacy import noise
+from sottovoce.core.privacy.denoiser import space_sketch
+from sottovoce.core.privacy.noise import Floats2d
 
 __all__ = [
     "Answers",

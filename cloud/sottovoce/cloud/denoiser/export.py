@@ -27,7 +27,7 @@ from torch import Tensor, nn
 
 from sottovoce.cloud.denoiser.network import Network
 from sottovoce.cloud.denoiser.training import Model
-from sottovoce.edge.denoiser import DESCRIPTION, FORMAT, NETWORK, TABLE
+from sottovoce.core.privacy.denoiser import DESCRIPTION, FORMAT, NETWORK, TABLE
 
 __all__ = ["quantized", "rounded", "to_onnx", "write"]
 
@@ -55,7 +55,7 @@ def write(model: Model, folder: Path, facts: Mapping[str, Any]) -> None:
     Args:
         model: trained.
         folder: made where it is missing.
-        facts: for the description; see `sottovoce.edge.denoiser` for what it must say.
+        facts: for the description; see `sottovoce.core.privacy.denoiser` for what it must say.
     """
     folder.mkdir(parents=True, exist_ok=True)
     table = rounded(model.table.weight)

@@ -16,17 +16,18 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from sottovoce.cloud import backbone as backbones
 from sottovoce.cloud.building import token_calibration
 from sottovoce.cloud.denoiser import corpus, data, export, training
 from sottovoce.cloud.denoiser.data import Answers, Passages, Progress
 from sottovoce.cloud.denoiser.training import Model, Recipe
-from sottovoce.cloud.encoding import Encoder
-from sottovoce.cloud.posterior import PosteriorMean
-from sottovoce.edge.bundle import Bundle, EmbedLevel
-from sottovoce.edge.denoiser import Denoiser, vocabulary_hash
-from sottovoce.edge.errors import BundleMismatch, InvalidInput, NotReady
-from sottovoce.edge.vectors import unit_rows
+from sottovoce.cloud.models import backbone as backbones
+from sottovoce.cloud.models.encoder import Encoder
+from sottovoce.cloud.models.posterior import PosteriorMean
+from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.bundle.levels import EmbedLevel
+from sottovoce.core.errors import BundleMismatch, InvalidInput, NotReady
+from sottovoce.core.privacy.denoiser import Denoiser, vocabulary_hash
+from sottovoce.core.privacy.vectors import unit_rows
 
 __all__ = ["BEYOND", "CERTIFIED", "Measured", "train_denoiser"]
 

@@ -11,7 +11,7 @@ from typing import Final
 import torch
 from torch import Tensor, nn
 
-from sottovoce.edge.tagger import FEATURES, HASHES, UPOS
+from sottovoce.core.text.tagger import FEATURES, HASHES, UPOS
 
 _NORM: Final = FEATURES.index("norm")
 

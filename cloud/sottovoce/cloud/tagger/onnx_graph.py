@@ -14,7 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 from torch import Tensor, nn
 
 from sottovoce.cloud.tagger.network import Network
-from sottovoce.edge.tagger import HASHES, UPOS
+from sottovoce.core.text.tagger import HASHES, UPOS
 
 _OPSET = 18
 _IR = 9  # what onnxruntime 1.20 reads

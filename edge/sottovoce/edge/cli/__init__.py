@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from sottovoce.edge.cli.group import LazyGroup
+from sottovoce.core.system.lazy_group import LazyGroup
 
 __all__ = ["COMMANDS", "main"]
 

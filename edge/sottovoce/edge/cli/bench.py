@@ -13,23 +13,17 @@ from typing import Any
 
 import click
 
-from sottovoce.edge import benchmark
-from sottovoce.edge.bundle import Bundle
+from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.errors import Unavailable
+from sottovoce.core.privacy.privatizer import Privatizer
+from sottovoce.core.privacy.release import Setting
+from sottovoce.core.system.console import Command, json_option, print_json, progress_bar
 from sottovoce.edge.cli.client import Remote
-from sottovoce.edge.cli.common import (
-    Command,
-    json_option,
-    load_config,
-    print_json,
-    privacy_options,
-    progress_bar,
-)
+from sottovoce.edge.cli.common import load_config, privacy_options
 from sottovoce.edge.config import Config
-from sottovoce.edge.engine import open_tagger
-from sottovoce.edge.errors import Unavailable
-from sottovoce.edge.privatizer import Privatizer
-from sottovoce.edge.release import Setting
-from sottovoce.edge.releases import resolve
+from sottovoce.edge.measure import latency as benchmark
+from sottovoce.edge.tasks.engine import open_tagger
+from sottovoce.edge.tasks.privatize import resolve
 from sottovoce.v1 import edge_agent_pb2 as agent
 
 __all__ = ["command"]

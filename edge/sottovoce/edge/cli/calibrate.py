@@ -11,15 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sottovoce.edge import targets
-from sottovoce.edge.bundle import Bundle, Level
-from sottovoce.edge.cli.common import Command, json_option, load_config, print_json, progress_bar
+from sottovoce.core.bundle import levels as targets
+from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.bundle.levels import Level
+from sottovoce.core.errors import InvalidInput, NotFound
+from sottovoce.core.system.console import Command, json_option, print_json, progress_bar
+from sottovoce.core.system.files import atomic, private_folder
+from sottovoce.edge.cli.common import load_config
 from sottovoce.edge.config import Config
-from sottovoce.edge.errors import InvalidInput, NotFound
-from sottovoce.edge.files import atomic, private_folder
 
 if TYPE_CHECKING:
-    from sottovoce.edge.utility import Utility
+    from sottovoce.edge.measure.utility import Utility
 
 __all__ = ["command"]
 
@@ -153,9 +155,9 @@ def command(
 
 def _utility(config: Config, bundle: Bundle, mechanism: str, labelled: Path) -> Utility:
     """What the labelled texts teach at each level; as remembered, or estimated now."""
-    from sottovoce.edge import utility as utilities
     from sottovoce.edge.cli.customize import read_table
-    from sottovoce.edge.engine import Engine
+    from sottovoce.edge.measure import utility as utilities
+    from sottovoce.edge.tasks.engine import Engine
 
     examples = read_table(labelled)
     engine = Engine.configured(config.bundle, config.privacy, config.tagger)
@@ -207,10 +209,10 @@ def _released(config: Config, text: str, level: str, mechanism: str) -> dict[str
 
 def _example(config: Config, level: str, mechanism: str) -> dict[str, Any]:
     """Public words before and after. They are nobody's text, so nothing is charged."""
-    from sottovoce.edge import plain_tokens
-    from sottovoce.edge.engine import Engine
-    from sottovoce.edge.noise import SecureRandom
-    from sottovoce.edge.release import Setting
+    from sottovoce.core.privacy import plain_tokens
+    from sottovoce.core.privacy.noise import SecureRandom
+    from sottovoce.core.privacy.release import Setting
+    from sottovoce.edge.tasks.engine import Engine
 
     engine = Engine.configured(config.bundle, config.privacy, config.tagger)
     opened, policy = engine.current(), config.privacy.policy

@@ -12,16 +12,16 @@ from typing import Any, Protocol, Self
 
 import grpc
 
-from sottovoce.edge.address import (
+from sottovoce.core.errors import NotReady
+from sottovoce.core.wire.address import (
     LARGEST_ANSWER,
     answers,
     is_loopback,
     socket_path,
     split_address,
 )
+from sottovoce.core.wire.status import from_rpc_error
 from sottovoce.edge.config import Config
-from sottovoce.edge.errors import NotReady
-from sottovoce.edge.rpc import from_rpc_error
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import edge_agent_pb2_grpc
 
@@ -149,7 +149,7 @@ def backend(config: Config) -> AbstractContextManager[Backend]:
 
 @contextmanager
 def _in_process(config: Config) -> Iterator[Backend]:
-    from sottovoce.edge.agent import Parts  # onnxruntime and all: only where needed
+    from sottovoce.edge.tasks.agent import Parts  # onnxruntime and all: only where needed
 
     with closing(Parts(config)) as parts:
         yield parts

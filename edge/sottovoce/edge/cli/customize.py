@@ -9,19 +9,13 @@ from pathlib import Path
 import click
 from rich.progress import Progress
 
-from sottovoce.edge import training_settings
+from sottovoce.core.errors import InvalidInput, NotReady
+from sottovoce.core.system.console import Command, json_option, print_json, progress_bar
+from sottovoce.core.wire import training_settings
 from sottovoce.edge.cli import views
 from sottovoce.edge.cli.client import Remote, remote
-from sottovoce.edge.cli.common import (
-    Command,
-    json_option,
-    load_config,
-    print_json,
-    privacy_options,
-    progress_bar,
-)
+from sottovoce.edge.cli.common import load_config, privacy_options
 from sottovoce.edge.cli.lines import read_lines
-from sottovoce.edge.errors import InvalidInput, NotReady
 from sottovoce.v1 import edge_agent_pb2 as agent
 
 __all__ = ["command", "read_table"]

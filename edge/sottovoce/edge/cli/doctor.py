@@ -10,17 +10,19 @@ from typing import Any
 import click
 import numpy as np
 
-from sottovoce.edge.bundle import Bundle, bundle_id
+from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.bundle.manifest import bundle_id
+from sottovoce.core.errors import BundleMismatch, NotReady, SottovoceError
+from sottovoce.core.privacy.noise import SecureRandom
+from sottovoce.core.system.console import Command, json_option, print_json
+from sottovoce.core.system.files import open_to_others
 from sottovoce.edge.cli.client import is_running
-from sottovoce.edge.cli.common import Command, json_option, load_config, print_json
-from sottovoce.edge.cloud import Cloud
+from sottovoce.edge.cli.common import load_config
+from sottovoce.edge.client.cloud import Cloud
 from sottovoce.edge.config import Config
-from sottovoce.edge.engine import open_tagger
-from sottovoce.edge.errors import BundleMismatch, NotReady, SottovoceError
-from sottovoce.edge.files import open_to_others
-from sottovoce.edge.ledger import Ledger
-from sottovoce.edge.noise import SecureRandom
-from sottovoce.edge.store import Store
+from sottovoce.edge.state.database import Store
+from sottovoce.edge.state.ledger import Ledger
+from sottovoce.edge.tasks.engine import open_tagger
 
 __all__ = ["command"]
 

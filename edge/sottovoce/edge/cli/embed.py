@@ -10,12 +10,13 @@ from typing import BinaryIO
 import click
 import numpy as np
 
+from sottovoce.core.errors import InvalidInput, SottovoceError
+from sottovoce.core.system.console import Command, json_option, print_json
+from sottovoce.core.system.files import atomic
 from sottovoce.edge.cli import views
 from sottovoce.edge.cli.client import Backend, backend
-from sottovoce.edge.cli.common import Command, json_option, load_config, numbered, print_json
+from sottovoce.edge.cli.common import load_config, numbered
 from sottovoce.edge.cli.lines import Line, read_lines
-from sottovoce.edge.errors import InvalidInput, SottovoceError
-from sottovoce.edge.files import atomic
 from sottovoce.v1 import edge_agent_pb2 as agent
 
 __all__ = ["command"]

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from sottovoce.edge.cli.common import numbered, progress_bar
-from sottovoce.edge.errors import InvalidInput
-from sottovoce.edge.textio import LARGEST_TEXT, decode
+from sottovoce.core.errors import InvalidInput
+from sottovoce.core.system.console import progress_bar
+from sottovoce.core.text.checks import LARGEST_TEXT, decode
+from sottovoce.edge.cli.common import numbered
 
 __all__ = ["Line", "read_lines"]
 

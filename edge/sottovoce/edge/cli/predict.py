@@ -7,18 +7,12 @@ from pathlib import Path
 
 import click
 
+from sottovoce.core.errors import InvalidInput, SottovoceError
+from sottovoce.core.system.console import Command, json_option, print_json
 from sottovoce.edge.cli import views
 from sottovoce.edge.cli.client import backend
-from sottovoce.edge.cli.common import (
-    Command,
-    json_option,
-    load_config,
-    numbered,
-    print_json,
-    privacy_options,
-)
+from sottovoce.edge.cli.common import load_config, numbered, privacy_options
 from sottovoce.edge.cli.lines import Line, read_lines
-from sottovoce.edge.errors import InvalidInput, SottovoceError
 from sottovoce.v1 import edge_agent_pb2 as agent
 
 __all__ = ["command"]

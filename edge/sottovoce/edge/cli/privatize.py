@@ -9,12 +9,13 @@ from pathlib import Path
 
 import click
 
+from sottovoce.core.errors import SottovoceError
+from sottovoce.core.system.console import Command, json_option
+from sottovoce.core.system.files import atomic
 from sottovoce.edge.cli import views
 from sottovoce.edge.cli.client import Backend, backend
-from sottovoce.edge.cli.common import Command, json_option, load_config, numbered, privacy_options
+from sottovoce.edge.cli.common import load_config, numbered, privacy_options
 from sottovoce.edge.cli.lines import Line, read_lines
-from sottovoce.edge.errors import SottovoceError
-from sottovoce.edge.files import atomic
 from sottovoce.v1 import edge_agent_pb2 as agent
 
 __all__ = ["command"]

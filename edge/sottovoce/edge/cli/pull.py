@@ -8,9 +8,10 @@ from pathlib import Path
 
 import click
 
-from sottovoce.edge.cli.common import Command, json_option, load_config, print_json, progress_bar
-from sottovoce.edge.cloud import Cloud
-from sottovoce.edge.pull import pull
+from sottovoce.core.system.console import Command, json_option, print_json, progress_bar
+from sottovoce.edge.cli.common import load_config
+from sottovoce.edge.client.cloud import Cloud
+from sottovoce.edge.client.pull import pull
 
 __all__ = ["command"]
 

@@ -7,8 +7,9 @@ import logging
 
 import click
 
-from sottovoce.edge import daemon
-from sottovoce.edge.cli.common import Command, json_option, load_config, print_json
+from sottovoce.core.system.console import Command, json_option, print_json
+from sottovoce.edge.cli.common import load_config
+from sottovoce.edge.daemon import server
 
 __all__ = ["command"]
 
@@ -34,4 +35,4 @@ def command(ctx: click.Context, listen: str | None, as_json: bool) -> None:
         if as_json:
             print_json({"serving": address})
 
-    daemon.serve(config, ready=ready)
+    server.serve(config, ready=ready)

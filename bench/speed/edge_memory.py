@@ -1,0 +1,251 @@
+"""What does the daemon hold in memory, and how soon is it ready?
+
+A real `sotto serve` process over the bundle, measured from outside by /proc: its peak (VmHWM) after
+texts of 10 to 50,000 words, for one daemon that does nothing else and for one that has embedded
+texts before, which loads the denoiser; the time from the start of the process to health SERVING;
+and, from a process of its own, what each part adds.
+
+    python -m bench.speed.edge_memory
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any, Final
+
+import grpc
+from matplotlib.figure import Figure
+from rich.console import Console
+from rich.table import Table
+
+from bench.live.testbed import Agent
+from bench.speed.texts import document
+from sottovoce.core.bundle.folder import Bundle
+from sottovoce.edge.measure.latency import resident, wait_until_settled
+from sottovoce.v1 import edge_agent_pb2 as agent
+from sottovoce.v1 import edge_agent_pb2_grpc
+
+SIZES: Final = (10, 100, 1_000, 10_000, 50_000)
+PARTS: Final = (
+    ("python", ""),
+    ("numpy", "import numpy"),
+    ("onnxruntime", "import onnxruntime"),
+    ("grpc", "import grpc, google.protobuf.message, grpc_health.v1.health"),
+    ("the agent's code", "import sottovoce.edge.cli.serve"),
+    (
+        "pages given back",
+        "from sottovoce.core.system import memory; memory.bound_heap(); memory.give_back()",
+    ),
+    (
+        "tagger",
+        "from pathlib import Path; from sottovoce.core.bundle.folder import Bundle;"
+        " from sottovoce.core.text.tagger import OnnxTagger;"
+        " bundle = Bundle.open(Path(FOLDER)); tagger = OnnxTagger.load(bundle.tagger_folder);"
+        " tagger.tag(['a'] * 64); memory.give_back()",
+    ),
+    (
+        "tokenizer and words",
+        "from sottovoce.core.privacy.privatizer import Privatizer;"
+        " privatizer = Privatizer(bundle, tagger); memory.give_back()",
+    ),
+    (
+        "denoiser",
+        "from sottovoce.core.privacy.denoiser import Denoiser;"
+        " denoiser = Denoiser.load(bundle.denoiser_folder, bundle); denoiser.local([2000]);"
+        " memory.give_back()",
+    ),
+)  # fmt: skip
+_STEP: Final = """
+import json, sys
+def resident():
+    with open("/proc/self/status") as status:
+        found = dict(line.split(":", 1) for line in status)
+    return {name: int(found[key].split()[0]) / 1024
+            for name, key in (("private", "RssAnon"), ("files", "RssFile"))}
+FOLDER, names = sys.argv[1], json.loads(sys.argv[2])
+for name, code in names:
+    exec(code)
+    print(json.dumps({"part": name, **resident()}))
+"""
+_MAPPING: Final = re.compile(r"[0-9a-f]+-[0-9a-f]+ \S{4} \S+ \S+ \d+\s*(.*)")
+
+Figures = dict[str, Any]
+
+
+def started(folder: Path, bundle: Path) -> tuple[Agent, float]:
+    """A running daemon over ``bundle``, and the seconds from its start to SERVING."""
+    bundles = folder / "bundles"
+    bundles.mkdir(parents=True)
+    (bundles / "current").symlink_to(bundle.resolve())
+    daemon = Agent.at(folder)
+    daemon.env["SOTTO_BUNDLE_PATH"] = str(bundles)
+    begin = time.perf_counter()
+    daemon.start()
+    return daemon, time.perf_counter() - begin
+
+
+def startup(bundle: Path, repeats: int) -> list[float]:
+    """Seconds to SERVING, ``repeats`` times."""
+    found = []
+    for _ in range(repeats):
+        with tempfile.TemporaryDirectory() as folder:
+            daemon, seconds = started(Path(folder), bundle)
+            daemon.stop()
+            found.append(seconds)
+    return found
+
+
+def serving(bundle: Path, *, embed: bool) -> Figures:
+    """Peak memory of one daemon, step by step.
+
+    Args:
+        bundle: to serve.
+        embed: also embed a text of the most tokens there may be, on the device, before all else.
+    """
+    steps: list[Figures] = []
+    with tempfile.TemporaryDirectory() as folder:
+        daemon, _ = started(Path(folder), bundle)
+        assert daemon.process is not None
+        pid = daemon.process.pid
+        try:
+            wait_until_settled(pid)
+            steps.append(step("warm", pid))
+            options = [("grpc.max_receive_message_length", 64 << 20)]
+            with grpc.insecure_channel(daemon.address, options=options) as channel:
+                stub = edge_agent_pb2_grpc.EdgeAgentStub(channel)  # type: ignore[no-untyped-call]
+                if embed:
+                    for size, name in ((10, "denoiser loaded"), (400, "longest embedded")):
+                        stub.Embed(agent.EmbedRequest(text=document(size), local=True))
+                        steps.append(step(name, pid))
+                for size in SIZES:
+                    stub.Privatize(agent.PrivatizeRequest(text=document(size)))
+                    steps.append(step(f"{size:,} words", pid))
+            return {"steps": steps, "mappings": mappings(pid)}
+        finally:
+            daemon.stop()
+
+
+def step(name: str, pid: int) -> Figures:
+    """Where a process stands."""
+    return {"after": name, **resident(pid)}
+
+
+def mappings(pid: int) -> dict[str, float]:
+    """Resident MB by mapped file; "private" is heap and the like."""
+    found: Counter[str] = Counter()
+    name = ""
+    for line in Path(f"/proc/{pid}/smaps").read_text(encoding="utf-8").splitlines():
+        if match := _MAPPING.fullmatch(line):
+            path = match[1]
+            name = Path(path).name if path.startswith("/") else "private"
+        elif line.startswith("Rss:"):
+            found[name] += int(line.split()[1])
+    return {name: round(kib / 1024, 1) for name, kib in found.most_common(16)}
+
+
+def by_part(bundle: Path) -> list[Figures]:
+    """What importing and opening each part adds, in a process of its own."""
+    parts = PARTS if Bundle.open(bundle).manifest.embed else PARTS[:-1]
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
+    printed = subprocess.run(
+        [sys.executable, "-c", _STEP, str(bundle), json.dumps(parts)],
+        check=True, capture_output=True, text=True, env=environment,
+    ).stdout  # fmt: skip
+    rows = [json.loads(line) for line in printed.splitlines()]
+    before = 0.0
+    for row in rows:
+        now = row["private"] + row["files"]
+        row.update(adds=round(now - before, 1))
+        row.update({key: round(row[key], 1) for key in ("private", "files")})
+        before = now
+    return rows
+
+
+def show(figures: Figures, console: Console) -> None:
+    """The tables."""
+    for name, found in figures["daemons"].items():
+        table = Table(title=f"sotto serve, {name}, MB")
+        for heading in ("after", "peak", "resident", "private", "mapped files"):
+            table.add_column(heading, justify="right")
+        for row in found["steps"]:
+            values = (row[key] for key in ("peak", "now", "private", "files"))
+            table.add_row(row["after"], *(f"{value:.1f}" for value in values))
+        console.print(table)
+    parts = Table(title="one part after the other, in a process of its own, MB")
+    for heading in ("part", "adds", "private", "mapped files"):
+        parts.add_column(heading, justify="right")
+    for row in figures["parts"]:
+        values = (row[key] for key in ("adds", "private", "files"))
+        parts.add_row(row["part"], *(f"{value:.1f}" for value in values))
+    console.print(parts)
+    growth = ", ".join(f"{mb:+.1f} MB ({name})" for name, mb in figures["growth_mb"].items())
+    console.print(
+        f"peak {figures['peak_mb']:.1f} MB; from 10 to 50,000 words {growth};"
+        f" ready in {figures['ready_s']:.2f} s"
+    )
+
+
+def plot(figures: Figures, path: Path) -> None:
+    """Peak by step, and what is resident at the end."""
+    figure = Figure(figsize=(10, 4.2), layout="constrained")
+    steps, files = figure.subplots(1, 2)
+    found = list(figures["daemons"].values())[-1]
+    names = [row["after"] for row in found["steps"]]
+    steps.bar(names, [row["peak"] for row in found["steps"]], color="lightgray", label="peak")
+    private = [row["private"] for row in found["steps"]]
+    steps.bar(names, private, label="private")
+    steps.bar(names, [row["files"] for row in found["steps"]], bottom=private, label="files")
+    steps.set_ylabel("MB")
+    steps.tick_params(axis="x", rotation=45)
+    steps.legend(loc="lower right")
+    mapped = found["mappings"]
+    files.barh(list(mapped)[::-1], list(mapped.values())[::-1])
+    files.set_xlabel("MB resident at the end")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=120)
+
+
+def main() -> None:
+    """Prints the tables and the JSON; writes the picture."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--bundle", type=Path, default=Path("build/bundle"))
+    parser.add_argument("--repeats", type=int, default=7, help="of the start")
+    parser.add_argument("--out", type=Path, default=Path("build/bench"), help="for the picture")
+    arguments = parser.parse_args()
+    with Console(stderr=True).status("starting daemons"):
+        ready = startup(arguments.bundle, arguments.repeats)
+        daemons = {"text alone": serving(arguments.bundle, embed=False)}
+        if Bundle.open(arguments.bundle).manifest.embed:
+            daemons["text after embeddings"] = serving(arguments.bundle, embed=True)
+        parts = by_part(arguments.bundle)
+    peaks = {
+        name: {row["after"]: row["peak"] for row in found["steps"]}
+        for name, found in daemons.items()
+    }
+    figures = {
+        "bundle": Bundle.open(arguments.bundle).id,
+        "peak_mb": max(max(peak.values()) for peak in peaks.values()),
+        "growth_mb": {
+            name: round(peak["50,000 words"] - peak["10 words"], 1) for name, peak in peaks.items()
+        },
+        "ready_s": round(statistics.median(ready), 3),
+        "daemons": daemons,
+        "parts": parts,
+    }
+    show(figures, Console(width=110))
+    plot(figures, arguments.out / "edge_memory.png")
+    print(json.dumps(figures))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,287 @@
+"""How many requests a second do many adapters answer on one machine, and how long does each take?
+
+Three ways to serve 1, 8, 32 and 64 LoRA adapters of rank 8 on the default backbone, on the same
+cores, with the same texts (SST-2's held-out sentences) and as many requests in flight:
+
+    shared      one forward pass for rows of all adapters: `sotto-cloud serve`
+    switching   PEFT's `set_adapter` and one request at a time
+    processes   a process with a model of its own for every adapter, as many as memory allows
+    unpacked    shared, multiplied by the kernels PyTorch takes by itself, as switching is
+
+Rounds of all sides follow each other in one run; figures are medians over rounds, and a gain is the
+median of the rounds' own ratios. Then tenants beside each other: equal ones, a light one beside a
+flood, and through the real server over sockets.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import gzip
+import itertools
+import json
+import platform
+import statistics
+import tempfile
+from collections.abc import Sequence
+from contextlib import suppress
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+from matplotlib.figure import Figure
+from rich.console import Console
+from rich.table import Table
+
+from bench.data import DATA
+from bench.speed.serving_sides import (
+    Processes,
+    Run,
+    Shared,
+    Side,
+    Switching,
+    drive,
+    make_adapters,
+    on_cores,
+    percentile,
+)
+from bench.speed.serving_wire import over_sockets
+from bench.speed.texts import MESSAGES
+from sottovoce.cloud.models.precision import fast_bfloat16
+from sottovoce.core.errors import Unavailable
+
+Figures = dict[str, Any]
+
+COUNTS = (1, 8, 32, 64)
+IN_FLIGHT = 64
+TOLERANCE = 1e-4
+SIDES = ("shared", "switching", "processes", "unpacked")
+
+
+def sentences(data: Path) -> tuple[str, list[str]]:
+    """Where texts are from, and the texts: SST-2's held-out ones, else the example's messages."""
+    file = data / "sst2" / "dev.tsv.gz"
+    if not file.exists():
+        rows = MESSAGES.read_text(encoding="utf-8").splitlines()[1:]
+        return MESSAGES.name, [row.split("\t")[0] for row in rows]
+    with gzip.open(file, "rt", encoding="utf-8") as opened:
+        return "sst2 dev", [row["text"] for row in csv.DictReader(opened, delimiter="\t")]
+
+
+def load(texts: Sequence[str], streams: int, requests: int, start: int = 0) -> list[list[str]]:
+    """``requests`` texts in all, dealt to the streams."""
+    turn = list(itertools.islice(itertools.cycle(texts), start, start + requests))
+    return [turn[stream::streams] for stream in range(streams)]
+
+
+def summary(runs: Sequence[Run]) -> Figures:
+    """Medians over rounds: requests a second, milliseconds."""
+    figures: Figures = {"requests_per_second": statistics.median(run.rate for run in runs)}
+    for share in (0.5, 0.95, 0.99):
+        figures[f"p{round(100 * share)}_ms"] = statistics.median(
+            percentile(list(itertools.chain(*run.latencies)), share) for run in runs
+        )
+    return figures
+
+
+def compare(
+    folders: Sequence[Path], texts: Sequence[str], options: argparse.Namespace, precision: str
+) -> Figures:
+    """All sides with these adapters; processes only where there are at most as many."""
+    count = len(folders)
+    sides: dict[str, Side] = {}
+    shared = sides["shared"] = Shared(folders, precision)
+    switching = sides["switching"] = Switching(folders, precision)
+    if precision == "float32" and not torch.cuda.is_available():
+        sides["unpacked"] = Shared(folders, precision, packed=False)
+    processes = None
+    if count <= options.processes:
+        processes = sides["processes"] = Processes(folders, precision, options.threads)
+    if precision == "float32":
+        check_alike(shared, switching, texts)
+    window = max(1, IN_FLIGHT // count)
+    runs: dict[str, list[Run]] = {name: [] for name in sides}
+    for side in sides.values():
+        drive(side.submit, load(texts, count, max(count, 16)), window)  # warm
+    for number in range(options.rounds):
+        streams = load(texts, count, options.requests, number * options.requests)
+        for name, side in sides.items():
+            runs[name].append(drive(side.submit, streams, window))
+    figures: Figures = {"adapters": count, "precision": precision, "in_flight": window * count}
+    figures |= {name: summary(found) for name, found in runs.items()}
+    figures["switching"]["by_merging_ms"] = switching.merging_ms()
+    if processes is not None:
+        figures["processes"]["private_bytes_each"] = statistics.median(processes.bytes)
+    for other in SIDES[1:]:
+        if other in runs:
+            pairs = zip(runs["shared"], runs[other], strict=True)
+            figures[f"times_{other}"] = statistics.median(a.rate / b.rate for a, b in pairs)
+    for side in sides.values():
+        side.close()
+    return figures
+
+
+def check_alike(shared: Shared, switching: Switching, texts: Sequence[str]) -> None:
+    """The sides do the same work, or there is nothing to compare."""
+    count = len(switching.heads)
+    asked = [(number % count, text) for number, text in enumerate(texts[:24])]
+    waiting = [shared.submit(*request) for request in asked]
+    for request, answer in zip(asked, waiting, strict=True):
+        scores = dict(answer.result())
+        expected = switching.answer(*request).softmax(-1).tolist()
+        found = [scores["negative"], scores["positive"]]
+        if max(abs(a - b) for a, b in zip(found, expected, strict=True)) > TOLERANCE:
+            raise SystemExit("the shared batch and the single adapter do not agree")
+
+
+def tenants(folders: Sequence[Path], texts: Sequence[str], each: int, precision: str) -> Figures:
+    """Tenants of equal load, every one with an adapter: how unequal are their latencies?"""
+    shared = Shared(folders, precision)
+    count = len(folders)
+    run = drive(shared.submit, load(texts, count, each * count), 2)
+    shared.close()
+    p99 = sorted(percentile(own, 0.99) for own in run.latencies)
+    return {
+        "tenants": count,
+        "requests_each": each,
+        "precision": precision,
+        "requests_per_second": run.rate,
+        "p99_ms_least": p99[0],
+        "p99_ms_median": statistics.median(p99),
+        "p99_ms_most": p99[-1],
+        "most_to_least": p99[-1] / p99[0],
+    }
+
+
+def flood(folders: Sequence[Path], texts: Sequence[str], requests: int, precision: str) -> Figures:
+    """A tenant with one request in flight, alone and beside one with 200."""
+    shared = Shared(folders[:2], precision)
+
+    def light() -> Run:
+        return drive(shared.submit, [texts[:requests]], 1)
+
+    light()
+    alone = light()
+    stop = False
+
+    def keep_full(answer: Any = None) -> None:
+        with suppress(Unavailable):  # the last ones find it closed
+            if not stop:
+                shared.submit(1, next(endless)).add_done_callback(keep_full)
+
+    endless = itertools.cycle(texts)
+    for _ in range(200):
+        keep_full()
+    beside = light().latencies[0]
+    stop = True
+    shared.close()
+    own = alone.latencies[0]
+    return {
+        "precision": precision,
+        "flood_in_flight": 200,
+        **{f"light_alone_p{p}_ms": percentile(own, p / 100) for p in (50, 99)},
+        **{f"light_beside_p{p}_ms": percentile(beside, p / 100) for p in (50, 99)},
+    }
+
+
+def show(figures: Figures, console: Console) -> None:
+    """The tables."""
+    table = Table(title=f"LoRA adapters on {figures['cores']} core(s), medians of rounds")
+    for heading in ("adapters", "numbers", "side", "requests/s", "p50 ms", "p95 ms", "p99 ms"):
+        table.add_column(heading, justify="right")
+    table.add_column("shared is", justify="right")
+    for row in figures["compared"]:
+        for side in SIDES:
+            if side not in row:
+                continue
+            found = row[side]
+            gain = f"{row[f'times_{side}']:.1f} x" if f"times_{side}" in row else ""
+            cells = [found["requests_per_second"], *(found[f"p{p}_ms"] for p in (50, 95, 99))]
+            table.add_row(
+                str(row["adapters"]), row["precision"], side, *(f"{c:,.1f}" for c in cells), gain
+            )
+    console.print(table)
+    for name in ("tenants", "flood", "sockets"):
+        if figures[name]:
+            console.print(name, {k: _rounded(v) for k, v in figures[name].items()})
+
+
+def _rounded(value: Any) -> Any:
+    return round(value, 2) if isinstance(value, float) else value
+
+
+def plot(figures: Figures, path: Path) -> None:
+    """Left: requests a second by adapters. Right: latency."""
+    figure = Figure(figsize=(10, 4.2), layout="constrained")
+    rates, times = figure.subplots(1, 2)
+    for precision in dict.fromkeys(row["precision"] for row in figures["compared"]):
+        for side, mark in zip(SIDES, ("o-", "s--", "^:", "."), strict=True):
+            rows = [
+                row for row in figures["compared"] if row["precision"] == precision and side in row
+            ]
+            if not rows:
+                continue
+            counts = [row["adapters"] for row in rows]
+            label = f"{side}, {precision}"
+            rates.plot(counts, [r[side]["requests_per_second"] for r in rows], mark, label=label)
+            times.plot(counts, [r[side]["p99_ms"] for r in rows], mark, label=label)
+    for axes, name in ((rates, "requests a second"), (times, "p99, milliseconds")):
+        axes.set(xscale="log", yscale="log", xlabel="adapters", ylabel=name)
+        axes.set_xticks(COUNTS, [str(count) for count in COUNTS])
+        axes.grid(alpha=0.3)
+    figure.legend(*rates.get_legend_handles_labels(), loc="outside lower center", ncols=4)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=120)
+
+
+def main() -> None:
+    """Prints the tables and the JSON; writes the picture."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--quick", action="store_true", help="fewer requests and rounds")
+    parser.add_argument("--threads", type=int, default=1, help="and cores, for each side")
+    parser.add_argument("--rounds", type=int, help="default 5, quick 3")
+    parser.add_argument("--requests", type=int, help="of a round; default 512, quick 128")
+    parser.add_argument("--processes", type=int, help="most to start; default 32, quick 8")
+    parser.add_argument("--counts", type=int, nargs="+", default=COUNTS, help="of adapters")
+    parser.add_argument("--data", type=Path, default=DATA, help="folder with sst2/dev.tsv.gz")
+    parser.add_argument("--bundle", type=Path, default=Path("build/bundle"), help="for the server")
+    parser.add_argument("--out", type=Path, default=Path("build/bench"), help="for the picture")
+    options = parser.parse_args()
+    quick = (3, 128, 8) if options.quick else (5, 512, 32)
+    for name, value in zip(("rounds", "requests", "processes"), quick, strict=True):
+        setattr(options, name, getattr(options, name) or value)
+    torch.set_num_threads(options.threads)
+    steps = Console(stderr=True)
+    source, texts = sentences(options.data)
+    precisions = ["float32"]
+    if torch.cuda.is_available() or fast_bfloat16():
+        precisions.append("bfloat16")
+    figures: Figures = {
+        "texts": source,
+        "cores": options.threads,
+        "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
+        "machine": platform.machine(),
+        "versions": {name: version(name) for name in ("torch", "transformers", "peft")},
+        "compared": [],
+    }
+    with tempfile.TemporaryDirectory() as root, on_cores(options.threads):
+        folders = make_adapters(Path(root), max(*options.counts, 32))
+        for count, precision in itertools.product(options.counts, precisions):
+            steps.print(f"{count} adapters, {precision}")
+            figures["compared"].append(compare(folders[:count], texts, options, precision))
+        steps.print("tenants")
+        each = 24 if options.quick else 200
+        figures["tenants"] = tenants(folders[:32], texts, each, precisions[-1])
+        figures["flood"] = flood(folders, texts, 5 * each, precisions[-1])
+        steps.print("sockets")
+        figures["sockets"] = over_sockets(options, folders[:8], texts, 3 * each)
+    show(figures, Console(width=120))
+    plot(figures, options.out / "serving.png")
+    print(json.dumps(figures))
+
+
+if __name__ == "__main__":
+    main()

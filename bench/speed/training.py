@@ -1,0 +1,297 @@
+"""How fast does training go, with reconstruction and without, beside plain transformers and peft?
+
+One step (forward, backward, clipping, AdamW) over the same batches of released SST-2 phrases, LoRA
+of rank 8 in the attention of the default backbone:
+
+    ours    `sottovoce.cloud.training.trainer.step`
+    peft    a plain loop: AutoModelForSequenceClassification, get_peft_model, loss.backward(), its
+            model in training mode; for reconstruction a head on the last hidden states
+
+each with texts alone and with plain tokens in front, in bfloat16 where the processor has
+instructions for it (peft: ``from_pretrained(dtype=bfloat16)``) and in float32. All of them take
+turns on every batch. A side's time is the sum over batches of the median of its processor time (on
+a GPU: of the wall clock), so other work on the machine hardly touches the ratios. As a job has
+plain tokens before every k-th batch only, its time is one part with and k - 1 without.
+
+    python -m bench.speed.training --quick
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import torch
+from matplotlib.figure import Figure
+from peft import LoraConfig, TaskType, get_peft_model
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+from torch import Tensor, nn
+from torch.nn import functional as F  # noqa: N812 - its customary name
+from transformers import AutoModelForSequenceClassification
+
+from bench import data
+from bench.utility import tasks
+from sottovoce.cloud.job import Example, TrainingOptions
+from sottovoce.cloud.models import backbone as backbones
+from sottovoce.cloud.models.batches import Batch
+from sottovoce.cloud.models.classifier import TextClassifier, targets
+from sottovoce.cloud.models.methods import Lora
+from sottovoce.cloud.models.precision import fast_bfloat16, lighten
+from sottovoce.cloud.training.dataset import Dataset
+from sottovoce.cloud.training.schedule import batches
+from sottovoce.cloud.training.trainer import Recipe, step
+from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.privacy import plain_tokens
+from sottovoce.core.privacy.release import Setting
+
+RATE: Final = 1e-3
+
+PAPERS: Final = 40
+"""Plain tokens before every example in RAPT v2, section V-A."""
+
+PLAIN: Final = (10, PAPERS)
+"""Plain tokens an example: what a device sends if nothing else is asked, and the paper's."""
+
+Step = Callable[[Batch, Tensor], object]
+Figures = dict[str, Any]
+
+
+def ours(light: bool, vocabulary: int, device: torch.device) -> Step:
+    """The trainer's own step."""
+    loaded = backbones.load()
+    model = TextClassifier(loaded, Lora(), 2, vocabulary=vocabulary).to(device).eval()
+    if light and device.type == "cpu":
+        lighten(model.encoder)
+    optimizer = torch.optim.AdamW(model.trained().values(), lr=RATE)
+    return lambda batch, labels: step(model, optimizer, batch, labels, weight=0.1)
+
+
+def peft(light: bool, vocabulary: int, device: torch.device) -> Step:
+    """What anybody writes with the two libraries."""
+    on_cpu = device.type == "cpu"
+    model: Any = AutoModelForSequenceClassification.from_pretrained(
+        backbones.resolve("default"),
+        num_labels=2,
+        dtype=torch.bfloat16 if light and on_cpu else torch.float32,
+    )
+    lora = Lora()
+    config = LoraConfig(
+        task_type=TaskType.SEQ_CLS,
+        r=lora.rank,
+        lora_alpha=lora.alpha,
+        target_modules=targets(model, False),
+    )
+    model = get_peft_model(model, config).to(device).train()
+    width = Recipe().reconstruction_width
+    head = nn.Sequential(
+        nn.Linear(model.config.hidden_size, width, bias=False),
+        nn.Linear(width, vocabulary, bias=False),
+    ).to(device)
+    trained = [*(p for p in model.parameters() if p.requires_grad), *head.parameters()]
+    optimizer = torch.optim.AdamW(trained, lr=RATE)
+
+    def run(batch: Batch, labels: Tensor) -> None:
+        plain = batch.plain >= 0
+        wanted = bool(plain.any())
+        with torch.autocast(device.type, torch.bfloat16, enabled=light and not on_cpu):
+            found = model(
+                input_ids=batch.ids,
+                attention_mask=batch.attention,
+                labels=labels,
+                output_hidden_states=wanted,
+            )
+            loss = found.loss
+            if wanted:
+                named = head(found.hidden_states[-1][plain].float())
+                loss = loss + 0.1 * F.cross_entropy(named, batch.plain[plain])
+        optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(trained, 1.0)
+        optimizer.step()
+
+    return run
+
+
+def examples(bundle: Bundle, folder: Path, count: int, plain: int) -> list[Example]:
+    """Phrases as a device releases them, with plain tokens of their own."""
+    device = tasks.Device(bundle)
+    task = tasks.load("sst2", folder, count)
+    released = device.release(task.train.texts, Setting(), 0).texts
+    words = plain_tokens.vocabulary(bundle, Setting().policy)
+    random = np.random.default_rng(0)
+    made = []
+    for (text,), label in zip(released, task.train.labels, strict=True):
+        ids = words.draw(plain, random)
+        made.append(Example(text, label, tuple(bundle.words[i] for i in ids), tuple(ids)))
+    return made
+
+
+def measure(
+    sets: dict[int, Dataset], size: int, count: int, repeats: int, console: Console
+) -> Figures:
+    """Seconds for ``count`` batches by precision, side and plain tokens (0 for none)."""
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    first = next(iter(sets.values()))
+    everything = range(len(first.alone))
+    chosen = batches(everything, [len(row.ids) for row in first.alone], size, 0, 0)[:count]
+    vocabulary = max(len(each.vocabulary) for each in sets.values())
+    precisions = ["float32"]
+    if device.type == "cuda" or fast_bfloat16():
+        precisions.insert(0, "bfloat16")
+    made = {
+        (precision, name): make(precision == "bfloat16", vocabulary, device)
+        for precision in precisions
+        for name, make in (("ours", ours), ("peft", peft))
+    }
+    forms = [(0, first), *sets.items()]
+    times: dict[tuple[str, str, int, int], list[float]] = {}
+    for turn in track(range(repeats + 1), "taking turns", console=console):
+        for place, some in enumerate(chosen):
+            labels = first.targets[some].to(device)
+            for plain, each in forms:
+                batch = each.batch(some, plain=plain > 0).to(device)
+                for side, run in made.items():
+                    taken = seconds(run, batch, labels)
+                    if turn:  # the first one warms up
+                        times.setdefault((*side, plain, place), []).append(taken)
+    found: Figures = {}
+    for (precision, name, plain, _), turns in times.items():
+        by_plain = found.setdefault(precision, {}).setdefault(name, {})
+        by_plain[plain] = by_plain.get(plain, 0.0) + statistics.median(turns)
+    return found
+
+
+def seconds(run: Step, batch: Batch, labels: Tensor) -> float:
+    """Of one step: processor time, or the wall clock around a GPU's work."""
+    if not batch.ids.is_cuda:
+        start = time.process_time()
+        run(batch, labels)
+        return time.process_time() - start
+    torch.cuda.synchronize()
+    start = time.perf_counter()
+    run(batch, labels)
+    torch.cuda.synchronize()
+    return time.perf_counter() - start
+
+
+def rows(times: Figures, every: dict[int, int], examples: int) -> list[Figures]:
+    """One row a form of training."""
+    forms = [("ours", 0, 1)]
+    forms += [("ours", plain, every[plain]) for plain in PLAIN]
+    forms += [("ours", PAPERS, 1), ("peft", 0, 1), ("peft", PAPERS, 1)]
+    made = []
+    for name, plain, k in forms:
+        row: Figures = {"side": name, "plain_tokens": plain, "every": k}
+        for precision, sides in times.items():
+            taken = (sides[name][plain] + (k - 1) * sides[name][0]) / k
+            without = sides[name][0]
+            theirs = (sides["peft"][PAPERS] if plain else sides["peft"][0]) / taken
+            row[precision] = {
+                "examples_per_second": round(examples / taken, 1),
+                "of_without": round(without / taken, 3),
+                "times_peft": round(theirs, 2),
+            }
+        made.append(row)
+    return made
+
+
+def show(figures: Figures, console: Console) -> None:
+    """Prints the table."""
+    table = Table(title="training LoRA, examples a second of one thread's time")
+    for heading in ("", "plain tokens", "before batches"):
+        table.add_column(heading)
+    for precision in figures["seconds"]:
+        for heading in (precision, "of without", "times peft"):
+            table.add_column(heading, justify="right")
+    for row in figures["forms"]:
+        one_of = {0: "-", 1: "all"}.get(row["every"] if row["plain_tokens"] else 0)
+        cells = [row["side"], str(row["plain_tokens"] or "-"), one_of or f"1 of {row['every']}"]
+        for precision in figures["seconds"]:
+            found = row[precision]
+            cells += [f"{found['examples_per_second']:,.0f}", f"{found['of_without']:.2f}"]
+            cells.append(f"{found['times_peft']:.2f} x")
+        table.add_row(*cells)
+    console.print(table)
+
+
+def plot(figures: Figures, path: Path) -> None:
+    """Examples a second of each form, in each precision."""
+    figure = Figure(figsize=(9, 4), layout="constrained")
+    axes = figure.subplots()
+    precisions = list(figures["seconds"])
+    names = [
+        f"{row['side']}\n"
+        + (
+            f"{row['plain_tokens']} / {row['every']}"
+            if row["every"] > 1
+            else f"{row['plain_tokens'] or 'none'}"
+        )
+        for row in figures["forms"]
+    ]
+    places = np.arange(len(names))
+    width = 0.8 / len(precisions)
+    for number, precision in enumerate(precisions):
+        speeds = [row[precision]["examples_per_second"] for row in figures["forms"]]
+        axes.bar(
+            places + (number - (len(precisions) - 1) / 2) * width, speeds, width, label=precision
+        )
+    axes.set_xticks(places, names)
+    axes.set(ylabel="examples a second", xlabel="plain tokens (/ one of so many batches)")
+    axes.legend()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=120)
+
+
+def main() -> None:
+    """Prints the table and the JSON; writes the picture."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="8 batches, 4 turns: 2 minutes")
+    parser.add_argument("--batches", type=int, default=40)
+    parser.add_argument("--turns", type=int, default=9, help="of each side on every batch")
+    parser.add_argument("--bundle", type=Path, default=Path("build/bundle"))
+    parser.add_argument("--data", type=Path, default=data.DATA, help="folder of data sets")
+    parser.add_argument("--batch-size", type=int, default=Recipe().batch_size)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--out", type=Path, default=Path("build/bench"), help="for the picture")
+    arguments = parser.parse_args()
+    data.require(parser, arguments.data, *tasks.files(["sst2"]))
+    torch.set_num_threads(arguments.threads)
+    torch.manual_seed(0)
+    count, repeats = (8, 4) if arguments.quick else (arguments.batches, arguments.turns)
+    bundle = Bundle.open(arguments.bundle)
+    tokenizer = backbones.load().tokenizer
+    recipe = Recipe()
+    sets = {}
+    for plain in PLAIN:
+        options = TrainingOptions(reconstruction=True, plain_tokens=plain)
+        released = examples(bundle, arguments.data, 2_000, plain)
+        sets[plain] = Dataset.of(released, options, tokenizer)
+    every = {plain: recipe.every(each) for plain, each in sets.items()}
+    size = arguments.batch_size
+    times = measure(sets, size, count, repeats, Console(stderr=True))
+    figures = {
+        "batch_size": size,
+        "batches": count,
+        "repeats": repeats,
+        "threads": arguments.threads,
+        "every": every,
+        "seconds": times,
+        "forms": rows(times, every, size * count),
+        "versions": {name: version(name) for name in ("torch", "transformers", "peft")},
+    }
+    show(figures, Console(width=130))
+    plot(figures, arguments.out / "training.png")
+    print(json.dumps(figures))
+
+
+if __name__ == "__main__":
+    main()

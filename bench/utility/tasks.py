@@ -1,0 +1,319 @@
+"""Public tasks, whole and as a device would release them.
+
+Why it is here: every measurement of what privacy costs in accuracy must speak of the same phrases,
+the same held-out part and the same share of words replaced. RAPT v2 (table III) states levels as
+the probability that a word is replaced: of words that get noise, or PCT2T could not reach .94, and
+of words in the vocabulary, as others are always replaced, so that .05 would be out of reach. So eta
+is chosen here by that share, on the text at hand, for each mechanism on its own: all words under
+T2T, those of the policy's parts of speech under PCT2T. Texts go through the device's `Privatizer`.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import hashlib
+import json
+import math
+import os
+from collections import Counter
+from collections.abc import Sequence
+from copy import copy
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from sottovoce.core.bundle import levels
+from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.privacy import plain_tokens
+from sottovoce.core.privacy.mechanisms import PCT2T
+from sottovoce.core.privacy.privatizer import Privatizer
+from sottovoce.core.privacy.release import PUNCTUATION, Setting
+from sottovoce.core.privacy.vectors import Vectors
+from sottovoce.core.text.tagger import OnnxTagger, Tagger, Tags
+
+__all__ = [
+    "CACHE",
+    "PAPERS",
+    "REPLACED",
+    "TASKS",
+    "Device",
+    "Parts",
+    "Released",
+    "Split",
+    "Task",
+    "files",
+    "join",
+    "load",
+]
+
+REPLACED: Final = (0.85, 0.45, 0.14)
+"""Replacement probabilities at which tables are made: eta 75, 125 and 150 of RAPT v2, table III."""
+
+PAPERS: Final = "papers"
+"""A policy of its own: noun, verb, pronoun, preposition (RAPT v2, table I). Ours covers more."""
+
+CACHE: Final = Path("build/bench/cache")
+"""Below the working folder, ignored by git: releases of data that may not be committed."""
+
+Parts = tuple[str, ...]
+"""The one or two texts of an example."""
+
+_HELD_OUT: Final = 20
+"""Seeds the split of data sets that come in one file; the same for every run."""
+_MATCHED_ON: Final = 10_000
+"""Words on which a level is matched to its share, about."""
+
+
+@dataclass(frozen=True)
+class _Source:
+    """A data set: its columns, and how many rows to set apart where it has no development file."""
+
+    columns: tuple[str, ...] = ("text",)
+    held_out: int = 0
+
+
+TASKS: Final = {
+    "sst2": _Source(),
+    "cola": _Source(),
+    "agnews": _Source(held_out=500),
+    "trec": _Source(held_out=500),
+    "mrpc": _Source(columns=("text_a", "text_b"), held_out=500),
+}
+
+
+@dataclass(frozen=True)
+class Split:
+    """Examples: as many labels as texts."""
+
+    texts: tuple[Parts, ...]
+    labels: tuple[str, ...]
+
+    def __len__(self) -> int:
+        """Examples."""
+        return len(self.texts)
+
+
+@dataclass(frozen=True)
+class Task:
+    """What to learn, and what to be judged on.
+
+    Attributes:
+        name: one of `TASKS`.
+        train: drawn at random from the data set's training part.
+        dev: the data set's development file, or rows set apart from its only file by a fixed seed.
+    """
+
+    name: str
+    train: Split
+    dev: Split
+
+    @property
+    def majority(self) -> float:
+        """Accuracy of always answering the commonest label."""
+        return max(self.dev.labels.count(label) for label in set(self.dev.labels)) / len(self.dev)
+
+
+@dataclass(frozen=True)
+class Released:
+    """What left the device, and what only the device knows of it.
+
+    Attributes:
+        texts: the released parts of each example.
+        protected: share of all words (punctuation apart) that got noise.
+        replaced: share of those in the bundle's list that came out as another word: the papers'
+            replacement probability.
+        replaced_all: the same share of all of them, unlisted words and identifiers too.
+    """
+
+    texts: tuple[Parts, ...]
+    protected: float
+    replaced: float
+    replaced_all: float
+
+
+def files(names: Sequence[str]) -> list[str]:
+    """What tasks read, relative to the data folder; for `bench.data.require`."""
+    return [
+        f"{name}/{part}.tsv.gz"
+        for name in names
+        for part in (("train",) if TASKS[name].held_out else ("train", "dev"))
+    ]
+
+
+def load(name: str, data: Path, train: int = 10_000, seed: int = 0) -> Task:
+    """A task with up to ``train`` training examples, all where it is 0.
+
+    Args:
+        name: one of `TASKS`.
+        data: the folder of data sets.
+        train: how many.
+        seed: which ones; it does not touch the held-out part.
+    """
+    source = TASKS[name]
+    rows = _read(data / name / "train.tsv.gz", source)
+    if source.held_out:
+        order = np.random.default_rng(_HELD_OUT).permutation(len(rows))
+        held = [rows[place] for place in np.sort(order[: source.held_out])]
+        rows = [rows[place] for place in np.sort(order[source.held_out :])]
+    else:
+        held = _read(data / name / "dev.tsv.gz", source)
+    if 0 < train < len(rows):
+        chosen = np.random.default_rng(seed).choice(len(rows), train, replace=False)
+        rows = [rows[place] for place in np.sort(chosen)]
+    return Task(name, _split(rows), _split(held))
+
+
+def join(texts: Sequence[Parts], tokenizer: Any) -> list[str]:
+    """One text an example; two parts stand apart as the backbone's tokenizer separates sentences.
+
+    Fast tokenizers read their own separator in a text as the token it is.
+    """
+    separator = getattr(tokenizer, "sep_token", None) or getattr(tokenizer, "eos_token", None)
+    return [(f" {separator} " if separator else "\n").join(parts) for parts in texts]
+
+
+class Device:
+    """Releases tasks as a device with ``bundle`` does; what it released before comes from disk.
+
+    Args:
+        bundle: an opened bundle. The policy `PAPERS` is known beside its own.
+        cache: where releases are kept.
+    """
+
+    def __init__(self, bundle: Bundle, cache: Path = CACHE) -> None:
+        self.bundle = copy(bundle)
+        manifest = bundle.manifest
+        policies = {**manifest.policies, PAPERS: ("NOUN", "VERB", "PRON", "ADP")}
+        self.bundle.manifest = replace(manifest, policies=policies)
+        self._cache = cache
+
+    @cached_property
+    def _privatizer(self) -> Privatizer:
+        return Privatizer(self.bundle, _Remembering(OnnxTagger.load(self.bundle.tagger_folder)))
+
+    def eta(self, setting: Setting) -> float:
+        """The privacy parameter a setting stands for."""
+        return self.bundle.manifest.level(setting.mechanism, setting.level).eta
+
+    def setting(
+        self, task: Task, share: float, mechanism: str = PCT2T.name, policy: str = "default"
+    ) -> Setting:
+        """The level at which ``share`` of the words with noise are replaced in this task's text.
+
+        The bundle's own levels hold over general text; another kind of text keeps some points more
+        or fewer. Found in hundredths, from the level of that name on, on 10,000 training words.
+        """
+        some = _some(task.train.texts)
+        curve = self.bundle.manifest.curve[mechanism]
+        low, high = (round(100 * end) for end in levels.span(curve, "replaced"))
+        tried = round(100 * share)
+        while low < high:
+            tried = min(max(tried, low), high - 1)
+            found = self.release(some, Setting(_level(tried), mechanism, policy), 0).replaced
+            missing = math.ceil(100 * (share - found))  # the share moves about as the level does
+            if found < share:
+                low, tried = tried + 1, tried + missing
+            else:
+                high, tried = tried, tried + min(missing, -1)
+        return Setting(_level(low), mechanism, policy)
+
+    def release(self, texts: Sequence[Parts], setting: Setting, seed: int) -> Released:
+        """Releases every part on its own.
+
+        Args:
+            texts: the parts of each example.
+            setting: level, mechanism and policy.
+            seed: makes the noise repeatable, which a device never does.
+        """
+        facts = [self.bundle.id, setting.level, setting.mechanism, seed, texts]
+        facts.append(self.bundle.manifest.policies[setting.policy])
+        name = hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:32]
+        file = self._cache / "releases" / f"{name}.json.gz"
+        if not file.is_file():
+            _write(file, self._release(texts, setting, seed))
+        with gzip.open(file, "rt", encoding="utf-8") as opened:
+            stored = json.load(opened)
+        released = tuple(tuple(parts) for parts in stored["texts"])
+        return Released(released, **stored["shares"])
+
+    def plain_tokens(
+        self, n: int, count: int, setting: Setting, seed: int
+    ) -> list[tuple[tuple[int, ...], tuple[str, ...]]]:
+        """Plain tokens for ``n`` examples, ``count`` each: their word ids and what is released."""
+        random = np.random.default_rng([seed, 4])
+        words = plain_tokens.vocabulary(self.bundle, setting.policy)
+        ids = words.draw(n * count, random)
+        released = self._privatizer.release_plain_tokens(ids, setting, random)
+        return [
+            (tuple(ids[at : at + count]), tuple(released[at : at + count]))
+            for at in range(0, n * count, count)
+        ]
+
+    def _release(self, texts: Sequence[Parts], setting: Setting, seed: int) -> dict[str, Any]:
+        random = np.random.default_rng([seed, 3])
+        form, listed = Vectors(self.bundle).normal_form, self.bundle.word_ids
+        words = 0
+        met: Counter[tuple[bool, bool]] = (
+            Counter()
+        )  # protected words: listed or not, replaced or not
+        released = []
+        for parts in texts:
+            found = [self._privatizer.release(part, setting, random) for part in parts]
+            released.append([each.text for each in found])
+            for part, each in zip(parts, found, strict=True):
+                for word in each.each_word():
+                    words += word.tag != PUNCTUATION
+                    if word.protected:
+                        known = listed.get(form(part[word.start : word.end])) is not None
+                        met[known, word.replaced] += 1
+        from_list, protected = met[True, True] + met[True, False], met.total()
+        shares = {
+            "protected": protected / max(1, words),
+            "replaced": met[True, True] / max(1, from_list),
+            "replaced_all": (met[True, True] + met[False, True]) / max(1, protected),
+        }
+        return {"texts": released, "shares": shares}
+
+
+class _Remembering:
+    """A tagger that tags the same words once: a text is released at many levels."""
+
+    def __init__(self, tagger: Tagger) -> None:
+        self.tagset, self.reach = tagger.tagset, tagger.reach
+        self._tag = lru_cache(maxsize=100_000)(tagger.tag)
+
+    def tag(self, words: Sequence[str]) -> Tags:
+        return self._tag(tuple(words))
+
+
+def _some(texts: Sequence[Parts]) -> Sequence[Parts]:
+    """Evenly taken ones that have about `_MATCHED_ON` words."""
+    words = sum(len(part.split()) for parts in texts for part in parts)
+    return texts[:: max(1, words // _MATCHED_ON)]
+
+
+def _level(hundredths: int) -> str:
+    return levels.name_of("replaced", hundredths / 100)
+
+
+def _read(file: Path, source: _Source) -> list[tuple[Parts, str]]:
+    with gzip.open(file, "rt", encoding="utf-8", newline="\n") as opened:
+        rows = csv.DictReader(opened, delimiter="\t", quoting=csv.QUOTE_NONE)
+        return [(tuple(row[each].strip() for each in source.columns), row["label"]) for row in rows]
+
+
+def _split(rows: Sequence[tuple[Parts, str]]) -> Split:
+    return Split(tuple(parts for parts, _ in rows), tuple(label for _, label in rows))
+
+
+def _write(file: Path, content: dict[str, Any]) -> None:
+    """In one step, so that a killed run leaves no half file."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    temporary = file.with_name(f"{file.name}.{os.getpid()}")
+    with gzip.open(temporary, "wt", encoding="utf-8", compresslevel=1) as opened:
+        json.dump(content, opened)
+    temporary.replace(file)

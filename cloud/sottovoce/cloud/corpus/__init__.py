@@ -1,0 +1,1 @@
+"""Public text: where it comes from, how it is counted."""

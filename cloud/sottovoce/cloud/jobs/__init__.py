@@ -1,0 +1,1 @@
+"""Jobs, uploads, deletion and wake-up; no torch."""

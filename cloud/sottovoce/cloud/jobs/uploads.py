@@ -1,0 +1,155 @@
+"""Examples arriving: exactly once, in order, each message one transaction.
+
+The device may be cut off at any byte and will send again what it is not sure
+of. A message is therefore stored whole or not at all, what is held already is
+passed over, and a gap is refused with the number to go on from.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sottovoce.cloud.config import Limits
+from sottovoce.cloud.job import Example, State
+from sottovoce.cloud.jobs.jobs import Jobs
+from sottovoce.cloud.state import quotas
+from sottovoce.core.errors import InvalidInput, NotReady, OutOfRange, QuotaExceeded
+
+__all__ = ["Upload", "append"]
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """One example with the id the device gave it."""
+
+    example_id: str
+    example: Example
+
+
+def append(
+    jobs: Jobs, job_id: str, tenant: str, first: int, uploads: Sequence[Upload], words: int
+) -> int:
+    """Stores ``uploads`` as sequences ``first``, ``first + 1``, ...
+
+    Args:
+        words: length of the bundle's word list, which bounds plain token ids.
+
+    Returns:
+        the sequence number expected next.
+
+    Raises:
+        OutOfRange: a gap; metadata "next_sequence" says where to go on.
+        InvalidInput: a malformed example, or one that contradicts what is held.
+        NotReady: the job is no longer uploading.
+        QuotaExceeded: more examples, or bytes of them, than a job may hold.
+    """
+    with jobs.store.write() as connection:
+        job = jobs.get(job_id, tenant)
+        held = job.next_sequence
+        fresh = uploads[max(0, held - first) :]
+        if job.state != State.UPLOADING and (fresh or job.state == State.CANCELLED):
+            raise NotReady(
+                f"the job is {job.state} and takes no more examples",
+                fix="create a new job",
+                subject="state",
+            )
+        if first > held:
+            raise OutOfRange(
+                f"the message starts at {first}, the job expects {held}",
+                fix="go on from next_sequence",
+                subject="first_sequence",
+                metadata={"next_sequence": str(held)},
+            )
+        limits = quotas.of(jobs.store, tenant, jobs.limits)
+        if held + len(fresh) > limits.examples:
+            raise _too_large(f"{limits.examples} examples", "examples")
+        size = job.bytes + sum(map(_size, fresh))
+        if size > limits.upload_bytes:
+            raise _too_large(f"{limits.upload_bytes} bytes of examples", "upload_bytes")
+        if job.state == State.UPLOADING:
+            _compare(connection, job_id, first, uploads[: len(uploads) - len(fresh)])
+        for sequence, upload in enumerate(fresh, start=held):
+            _check(upload, limits, sequence, job.training.plain_tokens, words)
+            _insert(connection, job_id, sequence, upload)
+        connection.execute(
+            "UPDATE jobs SET next_sequence = ?, bytes = ?, updated = ? WHERE id = ?",
+            (held + len(fresh), size, time.time(), job_id),
+        )
+        return held + len(fresh)
+
+
+def _size(upload: Upload) -> int:
+    example = upload.example
+    return sum(len(part.encode()) for part in (example.text, example.label, *example.plain_tokens))
+
+
+def _too_large(most: str, limit: str) -> QuotaExceeded:
+    return QuotaExceeded(
+        f"a job holds at most {most}",
+        fix="send fewer, split them over two adapters, or ask the provider for more",
+        subject=limit,
+    )
+
+
+def _compare(
+    connection: sqlite3.Connection, job_id: str, first: int, repeats: Sequence[Upload]
+) -> None:
+    for sequence, upload in enumerate(repeats, start=first):
+        row = connection.execute(
+            "SELECT example_id FROM examples WHERE job = ? AND sequence = ?", (job_id, sequence)
+        ).fetchone()
+        if row["example_id"] != upload.example_id:
+            raise InvalidInput(
+                f"sequence {sequence} was sent before with another example",
+                fix="keep the order and the ids of examples on every retry",
+                subject="example_id",
+            )
+
+
+def _insert(connection: sqlite3.Connection, job_id: str, sequence: int, upload: Upload) -> None:
+    example = upload.example
+    try:
+        connection.execute(
+            "INSERT INTO examples VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (
+                job_id,
+                sequence,
+                upload.example_id,
+                example.text,
+                example.label,
+                json.dumps(example.plain_tokens),
+                json.dumps(example.plain_token_ids),
+            ),
+        )
+    except sqlite3.IntegrityError as error:
+        raise InvalidInput(
+            f"the example at sequence {sequence} is held already at another",
+            fix="give every example its own id",
+            subject="example_id",
+        ) from error
+
+
+def _check(upload: Upload, limits: Limits, sequence: int, plain_tokens: int, words: int) -> None:
+    example = upload.example
+    plain, ids = example.plain_tokens, example.plain_token_ids
+    wrong = ""
+    if not 1 <= len(upload.example_id) <= 64:
+        wrong, fix = "example_id", "give 1 to 64 characters"
+    elif not example.text.strip():
+        wrong, fix = "released_text", "leave empty texts out"
+    elif len(example.text.encode()) > limits.text:
+        wrong, fix = "released_text", f"at most {limits.text} bytes a text"
+    elif not 1 <= len(example.label) <= limits.label_characters:
+        wrong, fix = "label", f"give 1 to {limits.label_characters} characters"
+    elif len(plain) != plain_tokens or len(ids) != plain_tokens:
+        wrong, fix = "plain_token_ids", f"the job takes {plain_tokens} plain tokens an example"
+    elif any(not 0 <= number < words for number in ids):
+        wrong, fix = "plain_token_ids", f"ids are below {words}, the bundle's number of words"
+    elif any(not 1 <= len(token) <= 256 for token in plain):
+        wrong, fix = "released_plain_tokens", "give words of 1 to 256 characters"
+    if wrong:
+        raise InvalidInput(f"example {sequence}: {wrong} is not valid", fix=fix, subject=wrong)

@@ -1,0 +1,1 @@
+"""Backbones, methods, adapters: the networks, whoever runs them."""

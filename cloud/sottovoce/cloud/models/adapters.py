@@ -1,0 +1,172 @@
+"""Adapters on disk: what a folder holds, how it gets there, how it is read back.
+
+    adapter_model.safetensors   the method's own parameters by PEFT's names; for full
+                                fine-tuning the backbone's weights by theirs
+    head.safetensors            weight (C, h) and bias (C,); not there where the words of
+                                the labels are scored with the backbone's own weights
+    adapter.json                method, labels, backbone, bundle, release settings, versions,
+                                hashes of the two others
+
+A tenant's adapter name is a symbolic link to the job that trained it, because a
+link can be swapped in one step and a folder cannot.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from sottovoce.cloud.disk import roomy
+from sottovoce.cloud.models.backbone import LoadedBackbone
+from sottovoce.cloud.models.classifier import TextClassifier
+from sottovoce.cloud.models.label_words import LabelWords
+from sottovoce.cloud.models.methods import Adapting, Lora, described, read
+from sottovoce.core.bundle.manifest import sha256
+from sottovoce.core.errors import DataLoss, SottovoceError
+
+__all__ = [
+    "FORMAT",
+    "Adapter",
+    "fingerprint",
+    "load",
+    "save",
+]
+
+FORMAT = "sottovoce.adapter.v1"
+_WEIGHTS, _HEAD, _FACTS = "adapter_model.safetensors", "head.safetensors", "adapter.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Adapter:
+    """An adapter in memory.
+
+    Attributes:
+        labels: in the order of the outputs.
+        method: how it was trained; says what ``tensors`` are.
+        tensors: its own parameters, by the names `TextClassifier.adapter` gives.
+        weight: of the head, Float (C, h); None where ``words`` take its place.
+        bias: Float (C,), or None.
+        words: how labels' words are scored, or None.
+        backbone_sha256: of the backbone it was trained on.
+        origin: bundle, release and training settings.
+    """
+
+    labels: tuple[str, ...]
+    method: Adapting
+    tensors: dict[str, Tensor]
+    weight: Tensor | None
+    bias: Tensor | None
+    words: LabelWords | None
+    backbone_sha256: str
+    origin: dict[str, Any]
+
+
+def fingerprint(labels: Sequence[str], *facts: Any) -> str:
+    """Names a run, so that a checkpoint is never taken up by another one."""
+    return hashlib.sha256(repr((tuple(labels), *facts)).encode()).hexdigest()
+
+
+def save(
+    folder: Path,
+    model: TextClassifier,
+    labels: Sequence[str],
+    backbone: LoadedBackbone,
+    origin: dict[str, Any],
+    words: LabelWords | None = None,
+) -> None:
+    """Writes the adapter to ``folder``, replacing one that is there: its own parameters and its
+    head, nothing else of the backbone and nothing of the reconstruction head.
+
+    Raises:
+        SottovoceError: PEFT gave other matrices than those that were trained.
+        Unavailable: the disk is full.
+    """
+    tensors = model.adapter()
+    trained = [n for n in model.trained() if n.partition(".")[0] in ("encoder", "virtual")]
+    # PEFT has been seen to give {} for models it does not recognise.
+    if len(tensors) != len(trained) or (
+        isinstance(model.method, Lora) and not all("lora_" in name for name in tensors)
+    ):
+        raise SottovoceError("the adapter could not be taken out of the model")
+    facts = {
+        "format": FORMAT,
+        **described(model.method),
+        "labels": list(labels),
+        "label_words": words.described() if words else None,
+        "backbone": {"name": backbone.name, "sha256": backbone.sha256},
+        "origin": origin,
+        "versions": {name: version(name) for name in ("sottovoce-cloud", "torch", "peft")},
+    }
+    with roomy():
+        _place(folder, model, tensors, facts)
+
+
+def _place(
+    folder: Path, model: TextClassifier, tensors: dict[str, Tensor], facts: dict[str, Any]
+) -> None:
+    temporary = folder.with_name(f".{folder.name}.{os.getpid()}")
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir(parents=True)
+    _write(temporary / _WEIGHTS, tensors)
+    if facts["label_words"] is None:
+        _write(temporary / _HEAD, {"weight": model.head.weight, "bias": model.head.bias})
+    facts["sha256"] = {file.name: sha256(file) for file in sorted(temporary.iterdir())}
+    (temporary / _FACTS).write_text(json.dumps(facts, indent=1, sort_keys=True) + "\n")
+    for file in temporary.iterdir():
+        with file.open("rb") as written:
+            os.fsync(written.fileno())
+    shutil.rmtree(folder, ignore_errors=True)
+    temporary.replace(folder)
+
+
+def _write(file: Path, tensors: dict[str, Tensor]) -> None:
+    save_file({n: t.detach().float().cpu().contiguous() for n, t in tensors.items()}, file)
+
+
+def load(folder: Path) -> Adapter:
+    """Reads an adapter.
+
+    Raises:
+        DataLoss: a file is missing or damaged.
+    """
+    try:
+        facts = json.loads((folder / _FACTS).read_bytes())
+        # An adapter of an earlier version says no hashes.
+        if any(sha256(folder / name) != kept for name, kept in facts.get("sha256", {}).items()):
+            raise ValueError("altered")
+        words = facts.get("label_words")
+        head = load_file(folder / _HEAD) if words is None else {}
+        return Adapter(
+            labels=tuple(facts["labels"]),
+            method=read(facts),
+            tensors=load_file(folder / _WEIGHTS),
+            weight=head["weight"] if words is None else None,
+            bias=head["bias"] if words is None else None,
+            words=LabelWords.read(words) if words is not None else None,
+            backbone_sha256=facts["backbone"]["sha256"],
+            origin=dict(facts["origin"]),
+        )
+    except (
+        OSError,
+        SafetensorError,
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+    ) as error:
+        raise DataLoss(
+            "the adapter's files are damaged",
+            fix="customise again under the same name",
+            subject="adapter",
+        ) from error

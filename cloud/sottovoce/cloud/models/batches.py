@@ -1,0 +1,136 @@
+"""Examples as a job holds them, checked, split and turned into token ids.
+
+Kept apart from the training loop so that the loop sees integers only, and so
+that a job that cannot train is refused before any model is loaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sottovoce.cloud.job import Example
+from sottovoce.cloud.models.noise_aware import WordPlaces
+
+__all__ = [
+    "MAX_TOKENS",
+    "SUBTOKENS",
+    "Batch",
+    "Encoded",
+    "collate",
+    "encode",
+]
+MAX_TOKENS = 256  # longer released texts are cut; cost grows with the square
+SUBTOKENS = 2  # room for each plain token in front
+IGNORE = -100
+NO_WORD = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """One sequence of n sub-tokens.
+
+    ``text`` marks the sub-tokens of the released text (not plain tokens, not
+    special ones); ``plain`` holds (position, word id) of every plain token;
+    ``words`` is for the noise-aware input, see `WordPlaces`, empty without.
+    """
+
+    ids: tuple[int, ...]
+    text: tuple[bool, ...]
+    plain: tuple[tuple[int, int], ...] = ()
+    words: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """B sequences padded to length n.
+
+    ids Int (B, n), attention Int (B, n), text Float (B, n), plain Int (B, n):
+    the reconstruction target at a plain token's first sub-token, -100 elsewhere;
+    words Int (B, n): the listed word a sub-token belongs to, -1 for none.
+    """
+
+    ids: Tensor
+    attention: Tensor
+    text: Tensor
+    plain: Tensor
+    words: Tensor
+
+    def to(self, device: torch.device) -> Self:
+        """The same batch on another device."""
+        return type(self)(*(getattr(self, f.name).to(device) for f in fields(self)))
+
+
+def encode(
+    tokenizer: Any,
+    texts: Sequence[str],
+    plain: Sequence[Example] | None = None,
+    cue: tuple[int, ...] = (),
+    places: WordPlaces | None = None,
+) -> list[Encoded]:
+    """Sub-tokens of each text, with its plain tokens in front where given.
+
+    Args:
+        tokenizer: a fast tokenizer (character offsets are needed).
+        texts: released texts.
+        plain: for each text the example whose plain tokens go in front
+            (RAPT v2, section III-B2).
+        cue: token ids to put after each text. Where there are any, the last of them stands
+            for the text: it alone is marked in `Encoded.text`.
+        places: finds the listed words, for the noise-aware input.
+    """
+    fronts = [" ".join(e.plain_tokens) + " " if e.plain_tokens else "" for e in plain or ()]
+    fronts = fronts or [""] * len(texts)
+    room = max((len(e.plain_tokens) for e in plain or ()), default=0)
+    whole = [front + text for front, text in zip(fronts, texts, strict=True)]
+    found = tokenizer(
+        whole,
+        truncation=True,
+        max_length=MAX_TOKENS + SUBTOKENS * room,
+        return_offsets_mapping=True,
+    )
+    words = places(whole, found["offset_mapping"]) if places else [()] * len(whole)
+    encoded = []
+    for row, (front, offsets) in enumerate(zip(fronts, found["offset_mapping"], strict=True)):
+        start = len(front)
+        # Special tokens have the empty offset (0, 0).
+        text = tuple(e > start and e > s for s, e in offsets)
+        positions = []
+        at = 0
+        for word, number in (
+            zip(plain[row].plain_tokens, plain[row].plain_token_ids, strict=True) if plain else ()
+        ):
+            position = found.char_to_token(row, at)
+            if position is not None:
+                positions.append((position, number))
+            at += len(word) + 1
+        if cue:
+            text = (*(False for _ in (*text, *cue[1:])), True)
+        ids = (*found["input_ids"][row], *cue)
+        encoded.append(Encoded(ids, text, tuple(positions), words[row]))
+    return encoded
+
+
+def collate(rows: Sequence[Encoded], pad: int, vocabulary: dict[int, int] | None = None) -> Batch:
+    """Pads sequences to one batch; ``vocabulary`` maps word ids to targets."""
+    width = max(len(row.ids) for row in rows)
+    ids = np.full((len(rows), width), pad, dtype=np.int64)
+    attention = np.zeros((len(rows), width), dtype=np.int64)
+    text = np.zeros((len(rows), width), dtype=np.float32)
+    plain = np.full((len(rows), width), IGNORE, dtype=np.int64)
+    words = np.full((len(rows), width), NO_WORD, dtype=np.int64)
+    for i, row in enumerate(rows):
+        n = len(row.ids)
+        ids[i, :n] = row.ids
+        attention[i, :n] = 1
+        # A text of nothing the tokenizer knows still needs a mean to pool.
+        text[i, :n] = row.text if any(row.text) else 1.0
+        words[i, : len(row.words)] = row.words
+        for position, number in row.plain if vocabulary else ():
+            plain[i, position] = vocabulary[number]  # type: ignore[index]
+    return Batch(*(torch.from_numpy(a) for a in (ids, attention, text, plain, words)))

@@ -1,0 +1,1 @@
+"""The wire's services, admission, and the server process."""

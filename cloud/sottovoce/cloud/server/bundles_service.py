@@ -1,0 +1,72 @@
+"""Hands out bundles: public files, in chunks, from any offset."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import grpc
+
+from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.bundle.manifest import MANIFEST
+from sottovoce.core.errors import NotFound, OutOfRange
+from sottovoce.v1 import bundles_pb2 as wire
+from sottovoce.v1 import bundles_pb2_grpc
+
+__all__ = ["CHUNK", "BundlesService", "find"]
+
+CHUNK = 256 * 1024
+
+
+def find(bundles: Mapping[str, Bundle], bundle_id: str) -> Bundle:
+    """A bundle by id; empty for the first, the default.
+
+    Raises:
+        NotFound: this cloud does not serve it.
+    """
+    if not bundle_id:
+        return next(iter(bundles.values()))
+    if bundle_id not in bundles:
+        raise NotFound(
+            "this cloud does not serve that bundle",
+            fix="fetch the current one with `sotto pull HOST:PORT`",
+            subject="bundle_id",
+        )
+    return bundles[bundle_id]
+
+
+class BundlesService(bundles_pb2_grpc.BundlesServicer):
+    """Serves the bundles it is given, the first one by default."""
+
+    def __init__(self, bundles: Mapping[str, Bundle]) -> None:
+        self._bundles = bundles
+
+    def GetManifest(  # noqa: N802 - the wire's name
+        self, request: wire.GetManifestRequest, context: grpc.ServicerContext
+    ) -> wire.GetManifestResponse:
+        """The manifest's exact bytes."""
+        bundle = find(self._bundles, request.bundle_id)
+        data = (bundle.folder / MANIFEST).read_bytes()
+        return wire.GetManifestResponse(bundle_id=bundle.id, manifest=data)
+
+    def FetchFile(  # noqa: N802
+        self, request: wire.FetchFileRequest, context: grpc.ServicerContext
+    ) -> Iterator[wire.FetchFileResponse]:
+        """One file from an offset on."""
+        bundle = find(self._bundles, request.bundle_id)
+        # Only names in the manifest are ever opened: no path reaches outside.
+        stored = bundle.manifest.files.get(request.path)
+        if stored is None:
+            raise NotFound(
+                "the bundle has no such file", fix="use a path of the manifest", subject="path"
+            )
+        if request.offset > stored.bytes:
+            raise OutOfRange(
+                f"offset {request.offset} lies past the end at {stored.bytes}",
+                fix="delete the partial file and start at 0",
+                subject="offset",
+                metadata={"bytes": str(stored.bytes)},
+            )
+        with (bundle.folder / request.path).open("rb") as file:
+            file.seek(request.offset)
+            while chunk := file.read(CHUNK):
+                yield wire.FetchFileResponse(chunk=chunk)

@@ -1,0 +1,174 @@
+"""Predictions and embeddings over the wire: one at a time, or a stream in its order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
+from contextlib import closing
+from functools import partial
+
+import grpc
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.cloud.config import Limits, check_name
+from sottovoce.cloud.server.admission import Admission
+from sottovoce.cloud.serving.embedder import Embeddings, Query
+from sottovoce.cloud.serving.predictor import Predictor, Scores
+from sottovoce.cloud.state.adapters import locate
+from sottovoce.cloud.state.database import Store
+from sottovoce.cloud.state.tenants import Tenants
+from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.errors import BundleMismatch, DataLoss, InvalidInput
+from sottovoce.core.privacy.token_embedding import TokenEmbedding, unpack
+from sottovoce.core.wire.ordered import ordered
+from sottovoce.v1 import inference_pb2 as wire
+from sottovoce.v1 import inference_pb2_grpc
+
+__all__ = ["CALLS", "CALLS_PER_TENANT", "WINDOW", "InferenceService"]
+
+WINDOW = 64  # requests of one stream in flight; more wait on the wire
+CALLS, CALLS_PER_TENANT = 128, 32  # open at once; each holds a thread
+
+LONGEST_ID = 128
+LONGEST_REST = 2_048
+
+
+class InferenceService(inference_pb2_grpc.InferenceServicer):
+    """Answers tenants: from their own adapters, and embeddings from the backbone they share."""
+
+    def __init__(
+        self,
+        store: Store,
+        tenants: Tenants,
+        bundles: Mapping[str, Bundle],
+        predictor: Predictor,
+        embeddings: Embeddings,
+        limits: Limits,
+    ) -> None:
+        self._state = store.state
+        self._tenants = tenants
+        self._bundles = bundles
+        self._predictor = predictor
+        self._embeddings = embeddings
+        self._limits = limits
+        self._admission = Admission(calls=CALLS, per_tenant=CALLS_PER_TENANT)
+
+    def _submit(self, tenant: str, request: wire.InferencePredictRequest) -> Future[Scores]:
+        check_name(request.adapter, "adapter")
+        text = request.released_text
+        if not text.strip() or len(text.encode()) > self._limits.text:
+            raise InvalidInput(
+                "released_text is empty or too long",
+                fix=f"give 1 to {self._limits.text} bytes",
+                subject="released_text",
+            )
+        folder = locate(self._state, tenant, request.adapter)
+        submit = partial(
+            self._predictor.submit, text=text, tenant=tenant, bundle_id=request.bundle_id
+        )
+        try:
+            return submit(folder)
+        except DataLoss:
+            # Damaged, or deleted or trained anew since it was located?
+            now = locate(self._state, tenant, request.adapter)
+            if now == folder:
+                raise
+            return submit(now)
+
+    def Predict(  # noqa: N802 - the wire's names
+        self, request: wire.InferencePredictRequest, context: grpc.ServicerContext
+    ) -> wire.InferencePredictResponse:
+        """All labels with their probabilities."""
+        tenant = self._tenants.authenticate(context.invocation_metadata())
+        with self._admission.admitted(tenant):
+            return _response(self._submit(tenant, request).result())
+
+    def PredictStream(  # noqa: N802
+        self,
+        request_iterator: Iterator[wire.InferencePredictStreamRequest],
+        context: grpc.ServicerContext,
+    ) -> Iterator[wire.InferencePredictStreamResponse]:
+        """Answers in the order of the requests; what has arrived is batched."""
+        tenant = self._tenants.authenticate(context.invocation_metadata())
+
+        def begin(message: wire.InferencePredictStreamRequest) -> Callable[[], Scores]:
+            # All that is not the text is short: a window of messages is held in memory.
+            if message.ByteSize() - len(message.request.released_text.encode()) > LONGEST_REST:
+                raise InvalidInput(
+                    "request_id is too long",
+                    fix=f"choose one of at most {LONGEST_ID} characters",
+                    subject="request_id",
+                )
+            return self._submit(tenant, message.request).result
+
+        answered = ordered(
+            request_iterator,
+            begin,
+            window=WINDOW,
+            active=context.is_active,
+        )
+        with self._admission.admitted(tenant), closing(answered):
+            for message, scores in answered:
+                yield wire.InferencePredictStreamResponse(
+                    request_id=message.request_id, response=_response(scores)
+                )
+
+    def Encode(  # noqa: N802
+        self, request: wire.EncodeRequest, context: grpc.ServicerContext
+    ) -> wire.EncodeResponse:
+        """The sentence embedding of noisy token vectors."""
+        tenant = self._tenants.authenticate(context.invocation_metadata())
+        with self._admission.admitted(tenant):
+            answer = self._embeddings.submit(self._query(request), tenant=tenant)
+            return _encoded(request, answer.result())
+
+    def EncodeStream(  # noqa: N802
+        self,
+        request_iterator: Iterator[wire.EncodeStreamRequest],
+        context: grpc.ServicerContext,
+    ) -> Iterator[wire.EncodeStreamResponse]:
+        """The same for a stream, in its order."""
+        tenant = self._tenants.authenticate(context.invocation_metadata())
+
+        def begin(message: wire.EncodeStreamRequest) -> Callable[[], NDArray[np.float32]]:
+            return self._embeddings.submit(self._query(message.request), tenant=tenant).result
+
+        answered = ordered(request_iterator, begin, window=WINDOW, active=context.is_active)
+        with self._admission.admitted(tenant), closing(answered):
+            for message, embedding in answered:
+                yield wire.EncodeStreamResponse(response=_encoded(message.request, embedding))
+
+    def _query(self, request: wire.EncodeRequest) -> Query:
+        """The request as numbers, or what is wrong with it. Nothing in it is trusted."""
+        if not request.request_id or len(request.request_id) > LONGEST_ID:
+            raise InvalidInput(
+                "request_id is empty or too long",
+                fix=f"choose a random one of 1 to {LONGEST_ID} characters",
+                subject="request_id",
+            )
+        if request.mechanism != TokenEmbedding.name:
+            raise InvalidInput(
+                "unknown mechanism", fix=f"use {TokenEmbedding.name}", subject="mechanism"
+            )
+        bundle = self._bundles.get(request.bundle_id)
+        if bundle is None:
+            raise BundleMismatch(
+                "the vectors lie in the privacy space of a bundle this cloud does not serve",
+                fix="run `sotto pull`",
+                subject="bundle_id",
+            )
+        mechanism = TokenEmbedding(request.eta)
+        r = bundle.manifest.dimensions
+        noisy = unpack(request.vectors, request.tokens, r, mechanism)
+        return Query(bundle.id, noisy, mechanism.eta)
+
+
+def _response(scores: Scores) -> wire.InferencePredictResponse:
+    return wire.InferencePredictResponse(
+        scores=[wire.ClassScore(label=label, probability=p) for label, p in scores]
+    )
+
+
+def _encoded(request: wire.EncodeRequest, embedding: NDArray[np.float32]) -> wire.EncodeResponse:
+    return wire.EncodeResponse(request_id=request.request_id, embedding=embedding)

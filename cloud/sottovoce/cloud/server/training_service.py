@@ -1,0 +1,244 @@
+"""Customisation jobs over the wire. Every call names its tenant."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
+
+import grpc
+
+from sottovoce.cloud.job import FINAL, Example, Job, Method, Release, TrainingOptions
+from sottovoce.cloud.jobs.disposal import discard
+from sottovoce.cloud.jobs.jobs import Jobs
+from sottovoce.cloud.jobs.uploads import Upload, append
+from sottovoce.cloud.models import methods, noise_aware
+from sottovoce.cloud.models.backbone import LoadedBackbone
+from sottovoce.cloud.server.admission import Admission
+from sottovoce.cloud.state.tenants import Tenants
+from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.errors import BundleMismatch, InvalidInput
+from sottovoce.core.wire import training_settings
+from sottovoce.core.wire.training_settings import METHODS
+from sottovoce.v1 import training_pb2 as wire
+from sottovoce.v1 import training_pb2_grpc
+
+__all__ = ["UPLOADS", "WATCHES", "TrainingService", "job_message"]
+
+POLL_SECONDS = 0.3
+UPLOADS, UPLOADS_PER_TENANT = 64, 16
+WATCHES, WATCHES_PER_TENANT = 128, 32
+"""Calls open at once; each holds a thread for as long as the caller likes."""
+
+_METHODS = {number: Method(name) for name, number in METHODS.items()}
+_ALIKE = [option.name for option in fields(TrainingOptions) if option.name != "method"]
+"""What `TrainingOptions` and the wire's TrainingSettings call by the same name."""
+
+
+def job_message(job: Job) -> wire.Job:
+    """A job as the wire shows it."""
+    training, release, progress = job.training, job.release, job.progress
+    message = wire.Job(
+        id=job.id,
+        adapter=job.adapter,
+        state=f"JOB_STATE_{job.state}",
+        training=wire.TrainingSettings(
+            method=METHODS[training.method],
+            **{name: getattr(training, name) for name in _ALIKE},
+        ),
+        release=wire.ReleaseSettings(
+            mechanism=release.mechanism,
+            eta=release.eta,
+            level=release.level,
+            bundle_id=release.bundle_id,
+            policy=release.policy,
+        ),
+        next_sequence=job.next_sequence,
+        progress=wire.JobProgress(
+            epoch=progress.epoch,
+            epochs=progress.epochs,
+            step=progress.step,
+            steps=progress.steps,
+            loss=progress.loss,
+            reconstruction_loss=progress.reconstruction_loss,
+            held_out_accuracy=progress.held_out_accuracy,
+            examples_per_second=progress.examples_per_second,
+            seconds_left=progress.seconds_left,
+        ),
+        labels=job.labels,
+        message=job.message,
+    )
+    message.create_time.FromMicroseconds(round(job.created * 1e6))
+    message.update_time.FromMicroseconds(round(job.updated * 1e6))
+    return message
+
+
+def _options(settings: wire.TrainingSettings) -> TrainingOptions:
+    """What the tenant chose.
+
+    Raises:
+        InvalidInput: settings that contradict one another.
+    """
+    training_settings.check(settings)
+    method = _METHODS[settings.method or wire.METHOD_LORA]
+    return TrainingOptions(method, **{name: getattr(settings, name) for name in _ALIKE})
+
+
+def _uploads(message: wire.UploadExamplesRequest) -> list[Upload]:
+    return [
+        Upload(
+            example.example_id,
+            Example(
+                example.released_text,
+                example.label,
+                tuple(example.released_plain_tokens),
+                tuple(example.plain_token_ids),
+            ),
+        )
+        for example in message.examples
+    ]
+
+
+class TrainingService(training_pb2_grpc.TrainingServicer):
+    """Jobs of the tenants who call."""
+
+    def __init__(
+        self,
+        jobs: Jobs,
+        tenants: Tenants,
+        bundles: Mapping[str, Bundle],
+        backbone: LoadedBackbone,
+    ) -> None:
+        self._jobs = jobs
+        self._tenants = tenants
+        self._bundles = bundles
+        self._backbone = backbone
+        self._uploads = Admission(calls=UPLOADS, per_tenant=UPLOADS_PER_TENANT)
+        self._watches = Admission(calls=WATCHES, per_tenant=WATCHES_PER_TENANT)
+
+    def _tenant(self, context: grpc.ServicerContext) -> str:
+        return self._tenants.authenticate(context.invocation_metadata())
+
+    def _bundle(self, bundle_id: str) -> Bundle:
+        bundle = self._bundles.get(bundle_id)
+        if bundle is None:
+            raise BundleMismatch(
+                "the examples were released with a bundle this cloud does not serve",
+                fix="fetch the current one with `sotto pull HOST:PORT` and customise again",
+                subject="bundle_id",
+            )
+        return bundle
+
+    def CreateJob(  # noqa: N802 - the wire's names
+        self, request: wire.CreateJobRequest, context: grpc.ServicerContext
+    ) -> wire.CreateJobResponse:
+        """A new job, or the one this request id made.
+
+        Raises:
+            InvalidInput: see `_options`, `methods.check` and `Jobs.create`.
+            NotReady: a method this cloud cannot run, or a bundle without the word counts that
+                the noise-aware input needs.
+            BundleMismatch: released with a bundle that is not served here.
+            QuotaExceeded: too many unfinished jobs.
+        """
+        tenant = self._tenant(context)
+        options, release = _options(request.training), request.release
+        methods.check(options, self._backbone)
+        bundle = self._bundle(release.bundle_id)
+        if options.noise_aware:  # else the job would fail once all is uploaded
+            noise_aware.class_counts(bundle)
+            if release.policy not in bundle.manifest.policies:
+                raise InvalidInput(
+                    "unknown policy",
+                    fix=f"use one of: {', '.join(sorted(bundle.manifest.policies))}",
+                    subject="release.policy",
+                )
+        if release.mechanism not in bundle.manifest.calibration:
+            raise InvalidInput(
+                "unknown mechanism; there is none for clear text",
+                fix=f"use one of: {', '.join(sorted(bundle.manifest.calibration))}",
+                subject="release.mechanism",
+            )
+        job = self._jobs.create(
+            tenant,
+            request.request_id,
+            request.adapter,
+            options,
+            Release(
+                release.mechanism, release.eta, release.level, release.bundle_id, release.policy
+            ),
+        )
+        return wire.CreateJobResponse(job=job_message(job))
+
+    def UploadExamples(  # noqa: N802
+        self,
+        request_iterator: Iterator[wire.UploadExamplesRequest],
+        context: grpc.ServicerContext,
+    ) -> wire.UploadExamplesResponse:
+        """Appends message by message, each committed before the next is read."""
+        tenant = self._tenant(context)
+        held = 0
+        with self._uploads.admitted(tenant):
+            for message in request_iterator:
+                job = self._jobs.get(message.job_id, tenant)
+                words = self._bundle(job.release.bundle_id).manifest.words
+                first, uploads = message.first_sequence, _uploads(message)
+                held = append(self._jobs, job.id, tenant, first, uploads, words)
+        return wire.UploadExamplesResponse(next_sequence=held)
+
+    def StartJob(  # noqa: N802
+        self, request: wire.StartJobRequest, context: grpc.ServicerContext
+    ) -> wire.StartJobResponse:
+        """Queues the job."""
+        job = self._jobs.start(request.job_id, self._tenant(context), request.total_examples)
+        return wire.StartJobResponse(job=job_message(job))
+
+    def GetJob(  # noqa: N802
+        self, request: wire.GetJobRequest, context: grpc.ServicerContext
+    ) -> wire.GetJobResponse:
+        """The job as it stands."""
+        job = self._jobs.get(request.job_id, self._tenant(context))
+        return wire.GetJobResponse(job=job_message(job))
+
+    def WatchJob(  # noqa: N802
+        self, request: wire.WatchJobRequest, context: grpc.ServicerContext
+    ) -> Iterator[wire.WatchJobResponse]:
+        """The job at once and on every change, until it ends or the caller goes."""
+        tenant = self._tenant(context)
+        shown: Job | None = None
+        with self._watches.admitted(tenant):
+            while context.is_active():
+                job = self._jobs.get(request.job_id, tenant)
+                if job != shown:
+                    yield wire.WatchJobResponse(job=job_message(job))
+                    shown = job
+                if job.state in FINAL:
+                    return
+                # The worker is another process: SQLite tells of changes only if asked.
+                time.sleep(POLL_SECONDS)
+
+    def CancelJob(  # noqa: N802
+        self, request: wire.CancelJobRequest, context: grpc.ServicerContext
+    ) -> wire.CancelJobResponse:
+        """Cancels; a running job ends within a step."""
+        job = self._jobs.cancel(request.job_id, self._tenant(context))
+        return wire.CancelJobResponse(job=job_message(job))
+
+    def ListJobs(  # noqa: N802
+        self, request: wire.ListJobsRequest, context: grpc.ServicerContext
+    ) -> wire.ListJobsResponse:
+        """The tenant's jobs, newest first."""
+        found, token = self._jobs.page(
+            self._tenant(context), page_size=request.page_size, page_token=request.page_token
+        )
+        return wire.ListJobsResponse(jobs=map(job_message, found), next_page_token=token)
+
+    def DeleteJob(  # noqa: N802
+        self, request: wire.DeleteJobRequest, context: grpc.ServicerContext
+    ) -> wire.DeleteJobResponse:
+        """Deletes the job and its traces."""
+        tenant = self._tenant(context)
+        job = self._jobs.get(request.job_id, tenant)
+        if self._jobs.delete(job.id, tenant):
+            discard(self._jobs, job)
+        return wire.DeleteJobResponse()

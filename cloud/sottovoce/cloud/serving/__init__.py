@@ -1,0 +1,1 @@
+"""One copy of the backbone that answers every tenant."""

@@ -1,0 +1,189 @@
+"""Adapters in memory, as many as a budget of bytes allows; the least recently used leave.
+
+Why it is here: a provider has more adapters than memory. They are read when first asked for, on the
+thread of the call that asks, so that the model goes on answering others meanwhile; one that a
+request waits for stays until that is answered, so the budget holds whatever is asked.
+
+An adapter is known by its folder and the identity of the file in it: one that was trained anew or
+deleted is never answered from memory.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Final, Generic, Protocol, TypeVar
+
+from sottovoce.cloud.metrics import Metrics
+from sottovoce.core.errors import DataLoss, NotReady, Overloaded
+
+__all__ = ["BUDGET", "Residency"]
+
+BUDGET: Final = 1 << 30
+PATIENCE: Final = 10.0
+"""Seconds to wait for others' requests to be answered where memory is full of what they need."""
+SWEEP: Final = 1.0
+"""Seconds between looks for adapters that were deleted, while anything is asked."""
+
+
+class Sized(Protocol):
+    """What can be kept."""
+
+    @property
+    def bytes(self) -> int: ...
+
+
+T = TypeVar("T", bound=Sized)
+Identity = tuple[int, int, int]
+
+
+@dataclass(slots=True)
+class _Held(Generic[T]):
+    identity: Identity
+    users: int
+    bytes: int = 0
+    value: T | None = None  # None while it is being read
+    stale: bool = False  # leaves with its last user
+
+
+class Residency(Generic[T]):
+    """What is in memory; safe to share between threads.
+
+    Args:
+        load: reads an adapter's folder.
+        budget: bytes.
+        patience: seconds `acquire` waits for room.
+        metrics: what is counted.
+    """
+
+    def __init__(
+        self,
+        load: Callable[[Path], T],
+        *,
+        budget: int = BUDGET,
+        patience: float = PATIENCE,
+        metrics: Metrics | None = None,
+    ) -> None:
+        self._load = load
+        self._budget, self._patience = budget, patience
+        self._metrics = metrics or Metrics()
+        self._held: OrderedDict[Path, _Held[T]] = OrderedDict()
+        self._bytes = 0
+        self._swept = time.monotonic()
+        self._changed = threading.Condition()
+        self._metrics.adapters.set_function(lambda: len(self._held))
+        self._metrics.adapter_bytes.set_function(lambda: self._bytes)
+
+    def acquire(self, folder: Path) -> tuple[T, Callable[[], None]]:
+        """The adapter in ``folder``, and what to call once when it is no longer needed.
+
+        Raises:
+            DataLoss: no adapter is there, or it is damaged. NotReady: it is larger than the budget.
+            Overloaded: memory is full of adapters that requests wait for. And what ``load`` raises.
+        """
+        identity = _identity(folder)
+        with self._changed:
+            self._forget_deleted()
+            while True:
+                held = self._held.get(folder)
+                if held is None or held.identity != identity:
+                    break
+                if held.value is not None:
+                    held.users += 1
+                    self._held.move_to_end(folder)
+                    return held.value, partial(self._release, held)
+                self._changed.wait()  # another call is reading it
+            if held is not None:
+                self._drop(folder)
+            held = self._held[folder] = _Held(identity, users=1)
+        try:
+            self._make_room(held, _size(folder))
+            value = self._load(folder)
+            self._make_room(held, value.bytes)  # a noise table is in none of its files
+        except BaseException:
+            with self._changed:
+                if self._held.get(folder) is held:
+                    self._drop(folder)
+            self._release(held)
+            raise
+        with self._changed:
+            held.value = value
+            self._changed.notify_all()
+        self._metrics.loads.inc()
+        return value, partial(self._release, held)
+
+    def _release(self, held: _Held[T]) -> None:
+        with self._changed:
+            held.users -= 1
+            if held.stale and not held.users:
+                self._bytes -= held.bytes
+            self._changed.notify_all()
+
+    def _make_room(self, held: _Held[T], size: int) -> None:
+        if size > self._budget:
+            raise NotReady(
+                "the adapter is larger than the memory this cloud keeps for adapters",
+                fix="ask the provider to raise `sotto-cloud serve --adapter-memory`",
+                subject="adapter",
+            )
+        with self._changed:
+            if not self._changed.wait_for(lambda: self._evict(size - held.bytes), self._patience):
+                raise Overloaded(
+                    "the cloud's memory is full of adapters that are in use",
+                    fix="send the same message again later",
+                    subject="adapter",
+                )
+            self._bytes += size - held.bytes
+            held.bytes = size
+            self._changed.notify_all()  # it may take less than its files
+
+    def _evict(self, size: int) -> bool:
+        """Whether there is room for ``size`` more, once what may leave has left."""
+        for folder in [f for f, held in self._held.items() if not held.users]:
+            if self._bytes + size <= self._budget:
+                break
+            self._drop(folder)
+            self._metrics.evictions.inc()
+        return self._bytes + size <= self._budget
+
+    def _forget_deleted(self) -> None:
+        now = time.monotonic()
+        if now - self._swept > SWEEP:
+            self._swept = now
+            for folder in [f for f in self._held if not f.exists()]:
+                self._drop(folder)
+
+    def _drop(self, folder: Path) -> None:
+        held = self._held.pop(folder)
+        held.stale = True
+        if not held.users:
+            self._bytes -= held.bytes
+
+
+def _identity(folder: Path) -> Identity:
+    try:
+        found = (folder / "adapter.json").stat()
+    except OSError as error:
+        raise _damaged() from error
+    return found.st_ino, found.st_mtime_ns, found.st_size
+
+
+def _size(folder: Path) -> int:
+    """What an adapter will take, by its files."""
+    try:
+        return sum(file.stat().st_size for file in folder.glob("*.safetensors"))
+    except OSError as error:
+        raise _damaged() from error
+
+
+def _damaged() -> DataLoss:
+    return DataLoss(
+        "the adapter's files are damaged",
+        fix="customise again under the same name",
+        subject="adapter",
+    )

@@ -1,0 +1,117 @@
+"""Sentence embeddings of noisy queries, many at a time.
+
+Why it is here: the cloud's half of Split-and-Denoise as a service. Noisy vectors become posterior
+means over the public token frequencies, those go through the backbone, and both steps take the
+queries of all tenants together. Nothing is kept of a query once it is answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from sottovoce.cloud.models.backbone import LoadedBackbone, input_embeddings
+from sottovoce.cloud.models.encoder import Encoder
+from sottovoce.cloud.models.posterior import PosteriorMean
+from sottovoce.cloud.serving.batcher import passes
+from sottovoce.cloud.serving.predictor import Predictor
+from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.errors import InvalidInput, NotReady
+from sottovoce.core.privacy.noise import Floats2d
+from sottovoce.core.privacy.vectors import unit_rows
+
+__all__ = ["PRIOR", "Embeddings", "Query"]
+
+PRIOR = "token_prior.npy"
+"""File of a bundle: Floats1d (tokens,), log shares of running text."""
+
+Floats1d = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """Noisy vectors as received: Floats2d (tokens, r) of the bundle's privacy space, and eta."""
+
+    bundle_id: str
+    noisy: Floats2d
+    eta: float
+
+
+class Embeddings:
+    """Encodes queries over the backbone that ``predictor`` serves, on its thread.
+
+    Args:
+        loaded: the backbone.
+        bundles: by id; a query names one.
+        predictor: owns the model.
+    """
+
+    def __init__(
+        self, loaded: LoadedBackbone, bundles: Mapping[str, Bundle], predictor: Predictor
+    ) -> None:
+        self._loaded = loaded
+        self._bundles = bundles
+        self._predictor = predictor
+        self._encoder = Encoder(loaded, predictor.device)
+        self._posteriors: dict[str, PosteriorMean] = {}
+
+    def submit(self, query: Query, *, tenant: str = "") -> Future[Floats1d]:
+        """Queues one query of ``tenant``; the answer is Floats1d (width,), of length 1.
+
+        Raises:
+            InvalidInput: more tokens than the backbone takes.
+            Overloaded: too many wait already. The answer raises NotReady if the bundle has no token
+            frequencies.
+        """
+        longest = self._encoder.max_tokens
+        if len(query.noisy) > longest:
+            raise InvalidInput(
+                f"this backbone takes {longest} tokens",
+                fix="send a text in parts",
+                subject="tokens",
+            )
+        cost = len(query.noisy)
+        return self._predictor.batcher.submit(self._answer, query, tenant=tenant, cost=cost)
+
+    def _answer(self, queries: Sequence[Query]) -> Iterator[tuple[int, Floats1d | Exception]]:
+        inputs: dict[int, torch.Tensor] = {}
+        groups: dict[tuple[str, float], list[int]] = {}
+        for place, query in enumerate(queries):
+            groups.setdefault((query.bundle_id, query.eta), []).append(place)
+        for (bundle_id, eta), places in groups.items():
+            try:
+                posterior = self._posterior(bundle_id)
+                means = posterior(np.concatenate([queries[p].noisy for p in places]), eta)
+            except Exception as error:
+                yield from ((place, error) for place in places)
+                continue
+            rows = torch.split(means, [len(queries[p].noisy) for p in places])
+            inputs |= zip(places, rows, strict=True)
+        known = list(inputs)
+        shapes = [(0, 0, len(inputs[place])) for place in known]
+        for together in passes(shapes, self._predictor.tokens, self._predictor.overhead):
+            chunk = [known[i] for i in together]
+            found = self._encoder.encode([inputs[place] for place in chunk]).numpy()
+            yield from zip(chunk, found, strict=True)
+
+    def _posterior(self, bundle_id: str) -> PosteriorMean:
+        if bundle_id not in self._posteriors:
+            bundle = self._bundles[bundle_id]
+            if PRIOR not in bundle.manifest.files:
+                raise NotReady(
+                    "the bundle has no token frequencies",
+                    fix="build it again with `sotto-cloud build-bundle`",
+                    subject="bundle",
+                )
+            self._posteriors[bundle_id] = PosteriorMean(
+                unit_rows(bundle.tokens),
+                input_embeddings(self._loaded),
+                np.load(bundle.folder / PRIOR, allow_pickle=False),
+                self._predictor.device,
+            )
+        return self._posteriors[bundle_id]

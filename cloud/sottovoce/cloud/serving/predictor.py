@@ -1,0 +1,313 @@
+"""Answers for many tenants out of one model in memory.
+
+Why it is here: one copy of the backbone serves every adapter. What has arrived is answered in
+shared forward passes whatever it was trained with: LoRA's updates, prompts and prefixes are chosen
+row by row, the heads are applied row by row. A fully fine-tuned model has weights of its own; its
+rows go through the same code with those in the backbone's place.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.func import functional_call
+from torch.nn import functional as F  # noqa: N812 - its customary name
+
+from sottovoce.cloud.metrics import Metrics
+from sottovoce.cloud.models import adapters, virtual_tokens
+from sottovoce.cloud.models.backbone import LoadedBackbone
+from sottovoce.cloud.models.batches import Batch, Encoded, collate, encode
+from sottovoce.cloud.models.classifier import encoder_of, pool
+from sottovoce.cloud.models.methods import Full, Lora, Prefix, Prompt
+from sottovoce.cloud.models.noise_aware import WordPlaces
+from sottovoce.cloud.models.onednn import pack
+from sottovoce.cloud.models.precision import lighten
+from sottovoce.cloud.serving.adapter_cache import BUDGET, Residency
+from sottovoce.cloud.serving.batcher import BATCH, Batcher, passes
+from sottovoce.cloud.serving.lora_rows import LoraRows, misfit
+from sottovoce.cloud.serving.noise_tables import NoiseReader, NoiseReaders
+from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.errors import BundleMismatch
+
+__all__ = ["Predictor", "Scores"]
+
+CPU_TOKENS, GPU_TOKENS = 512, 16_384
+"""Of one forward pass, padding included. On a CPU more only leaves the cache (docs/serving.md)."""
+
+CPU_OVERHEAD, GPU_OVERHEAD = 32, 2_048
+"""What starting a pass costs, in tokens; a GPU has hardly begun with a few hundred."""
+
+Scores = list[tuple[str, float]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Served:
+    """An adapter as it is run.
+
+    ``lora``, ``prompt`` and ``prefix`` are Float (rank or tokens, width), ``full`` a backbone's
+    weights by name; at most one of the four is there. The head, Float (C, h) and (C,), stays on the
+    CPU in float32. ``model`` is 0 for the backbone, and for every full one a number of its own.
+    ``noise`` is for adapters trained on the noise-aware input.
+    """
+
+    labels: tuple[str, ...]
+    bundle_id: str
+    weight: Tensor
+    bias: Tensor | None
+    cue: tuple[int, ...] = ()
+    lora: Tensor | None = None
+    prompt: Tensor | None = None
+    prefix: Tensor | None = None
+    full: dict[str, Tensor] | None = None
+    model: int = 0
+    noise: NoiseReader | None = None
+
+    @property
+    def bytes(self) -> int:
+        """Memory its tensors take; its noise table's too, though others may share it."""
+        own = [self.weight, self.bias, self.lora, self.prompt, self.prefix]
+        own.append(self.noise.table.shifts if self.noise else None)
+        held = [*own, *(self.full or {}).values()]
+        return sum(t.numel() * t.element_size() for t in held if t is not None)
+
+    def shape(self, row: Encoded) -> tuple[int, int, int]:
+        """Of a row, for `passes`."""
+        front = 0 if self.prompt is None else len(self.prompt)
+        return self.model, front, len(row.ids)
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    adapter: _Served
+    text: str
+
+
+class Predictor:
+    """Predictions over one backbone; ``close`` ends its thread.
+
+    Args:
+        backbone: a freshly loaded model; it is hooked and cast, so it is spent.
+        bundles: by id; noise-aware adapters need theirs.
+        noise_tables: folder the trainer keeps noise tables in.
+        batch: texts answered at once, at most.
+        memory: bytes for adapters.
+        dtype: of the model's numbers; None for bfloat16 on a GPU and float32 elsewhere.
+        packed: let float32 layers be multiplied by whatever is faster, see `pack`.
+        metrics: what is counted.
+
+    Attributes:
+        batcher: whose thread owns the model; other work on it is submitted there.
+        device: where the model is.
+        tokens: of one forward pass, at most.
+        overhead: of one forward pass, in tokens; both for `passes`.
+    """
+
+    def __init__(
+        self,
+        backbone: LoadedBackbone,
+        *,
+        bundles: Mapping[str, Bundle] | None = None,
+        noise_tables: Path | None = None,
+        batch: int = BATCH,
+        memory: int = BUDGET,
+        dtype: torch.dtype | None = None,
+        packed: bool = True,
+        metrics: Metrics | None = None,
+    ) -> None:
+        gpu = torch.cuda.is_available()
+        metrics = metrics or Metrics()
+        self.device = torch.device("cuda" if gpu else "cpu")
+        self.tokens = GPU_TOKENS if gpu else CPU_TOKENS
+        self.overhead = GPU_OVERHEAD if gpu else CPU_OVERHEAD
+        self._dtype = dtype or (torch.bfloat16 if gpu else torch.float32)
+        self._backbone = backbone
+        self._encoder = encoder_of(backbone.model).to(self.device).requires_grad_(False)
+        if self._dtype == torch.bfloat16:
+            lighten(self._encoder)
+        elif packed:
+            pack(self._encoder)
+        self._weights = {n: tuple(p.shape) for n, p in self._encoder.named_parameters()}
+        table = self._encoder.get_input_embeddings().weight
+        self._table = next(n for n, p in self._encoder.named_parameters() if p is table)
+        self._readers = NoiseReaders(backbone, bundles or {}, noise_tables, self.device)
+        self._numbers = itertools.count(1)
+        self._lora = LoraRows(self._encoder)
+        self._adapters = Residency(self._load, budget=memory, metrics=metrics)
+        self.batcher = Batcher(batch=batch, tokens=2 * self.tokens, metrics=metrics)
+
+    def submit(
+        self, folder: Path, text: str, *, tenant: str = "", bundle_id: str | None = None
+    ) -> Future[Scores]:
+        """Queues one text for the adapter in ``folder``, which is read here if it must be.
+
+        Args:
+            folder: as `state.adapters.locate` gives it.
+            text: released text.
+            tenant: who asks; tenants are served in turns.
+            bundle_id: of the bundle the text was privatised with, if that is to be checked.
+
+        Returns:
+            All labels, most probable first.
+
+        Raises:
+            Overloaded: too much is waiting already. DataLoss: damaged files. BundleMismatch: an
+            adapter of another backbone or bundle. NotReady: it does not fit into memory.
+        """
+        adapter, release = self._adapters.acquire(folder)
+        try:
+            if bundle_id is not None and bundle_id != adapter.bundle_id:
+                raise BundleMismatch(
+                    f"the adapter was trained on bundle {adapter.bundle_id}, not on the text's",
+                    fix="customise again with the bundle the device holds now",
+                    subject="bundle_id",
+                )
+            cost = 2 + len(text) // 4  # about its tokens, which are counted later and together
+            answer = self.batcher.submit(
+                self._answer, _Request(adapter, text), tenant=tenant, cost=cost
+            )
+        except BaseException:
+            release()
+            raise
+        answer.add_done_callback(lambda _: release())
+        return answer
+
+    def close(self) -> None:
+        """Answers what is queued, then ends."""
+        self.batcher.close()
+
+    def _answer(self, requests: Sequence[_Request]) -> Iterator[tuple[int, Scores | Exception]]:
+        for place, found in self._logits(requests):
+            if isinstance(found, Exception):
+                yield place, found
+                continue
+            labels = requests[place].adapter.labels
+            scores = zip(labels, found.softmax(-1).tolist(), strict=True)
+            yield place, sorted(scores, key=lambda score: -score[1])
+
+    def _logits(self, requests: Sequence[_Request]) -> Iterator[tuple[int, Tensor | Exception]]:
+        """Of every request Float (C,), from as few passes as their lengths allow."""
+        rows = self._encoded(requests)
+        shapes = [r.adapter.shape(row) for r, row in zip(requests, rows, strict=True)]
+        for places in passes(shapes, self.tokens, self.overhead):
+            served = [requests[place].adapter for place in places]
+            these = [rows[place] for place in places]
+            try:
+                pooled = list(self._forward(served, these))
+            except Exception:  # one row's doing, which must not be the others' loss
+                pooled = [self._alone(*pair) for pair in zip(served, these, strict=True)]
+            for place, adapter, row in zip(places, served, pooled, strict=True):
+                ok = isinstance(row, Tensor)
+                yield place, F.linear(row, adapter.weight, adapter.bias) if ok else row
+
+    def _alone(self, served: _Served, row: Encoded) -> Tensor | Exception:
+        try:
+            return self._forward([served], [row])[0]
+        except Exception as error:
+            return error
+
+    def _encoded(self, requests: Sequence[_Request]) -> list[Encoded]:
+        alike: dict[tuple[tuple[int, ...], WordPlaces | None], list[int]] = {}
+        for place, request in enumerate(requests):
+            noise = request.adapter.noise
+            alike.setdefault((request.adapter.cue, noise.places if noise else None), []).append(
+                place
+            )
+        found: dict[int, Encoded] = {}
+        for (cue, words), places in alike.items():
+            texts = [requests[place].text for place in places]
+            rows = encode(self._backbone.tokenizer, texts, cue=cue, places=words)
+            found |= zip(places, rows, strict=True)
+        return [found[place] for place in range(len(requests))]
+
+    @torch.inference_mode()
+    def _forward(self, served: Sequence[_Served], rows: Sequence[Encoded]) -> Tensor:
+        """Float (B, h) on the CPU: the texts' mean states, all of one model."""
+        batch = collate(rows, self._backbone.tokenizer.pad_token_id or 0).to(self.device)
+        with self._lora.applied([adapter.lora for adapter in served]):
+            states = virtual_tokens.run(
+                self._model(served[0]),
+                self._inputs(served, batch),
+                batch.attention,
+                prompts=[adapter.prompt for adapter in served],
+                prefixes=[adapter.prefix for adapter in served],
+            )  # (B, n, h)
+        return pool(states.float(), batch.text).cpu()
+
+    def _inputs(self, served: Sequence[_Served], batch: Batch) -> Tensor:
+        """Token ids, Int (B, n), or where a row is read noise-aware embeddings, Float (B, n, h)."""
+        rows: dict[NoiseReader, list[int]] = {}
+        for row, adapter in enumerate(served):
+            if adapter.noise is not None:
+                rows.setdefault(adapter.noise, []).append(row)
+        if not rows:
+            return batch.ids
+        table = (served[0].full or {}).get(self._table)
+        if table is None:
+            table = self._encoder.get_input_embeddings().weight
+        embeddings = F.embedding(batch.ids, table)
+        for reader, places in rows.items():
+            embeddings[places] = reader.table.mix(embeddings[places], batch.words[places])
+        return embeddings
+
+    def _model(self, served: _Served) -> Callable[..., Any]:
+        if served.full is None:
+            return self._encoder  # type: ignore[no-any-return]
+        weights = served.full
+        return lambda **inputs: functional_call(self._encoder, weights, (), inputs)
+
+    def _load(self, folder: Path) -> _Served:
+        adapter = adapters.load(folder)
+        if adapter.backbone_sha256 != self._backbone.sha256:
+            raise BundleMismatch(
+                "the adapter was trained on another backbone than this server runs",
+                fix="customise again, or start the server with the adapter's --backbone",
+                subject="adapter",
+            )
+        if adapter.words is not None:
+            weight, cue = adapter.words.weight(self._backbone), adapter.words.cue
+        else:
+            assert adapter.weight is not None
+            weight, cue = adapter.weight, ()
+        served = _Served(
+            labels=adapter.labels,
+            bundle_id=str(adapter.origin.get("bundle_id", "")),
+            weight=weight,
+            bias=adapter.bias,
+            cue=cue,
+            noise=self._readers.of(adapter),
+            **self._parameters(adapter),
+        )
+        if weight.shape != (len(adapter.labels), self._backbone.hidden_size):
+            raise misfit()
+        return served
+
+    def _parameters(self, adapter: adapters.Adapter) -> dict[str, Any]:
+        """The method's own tensors where `_Served` has them, checked against the backbone: what
+        does not fit must fail here, not in a pass with other tenants' rows."""
+        match adapter.method:
+            case Lora():
+                packed = self._lora.pack(adapter.method, adapter.tensors)
+                return {"lora": self._placed(packed)}
+            case Full():
+                if {n: tuple(t.shape) for n, t in adapter.tensors.items()} != self._weights:
+                    raise misfit()
+                full = {name: self._placed(t) for name, t in adapter.tensors.items()}
+                return {"full": full, "model": next(self._numbers)}
+            case Prompt(tokens):
+                name, width = "prompt", self._backbone.hidden_size
+            case Prefix(tokens):
+                name, width = "prefix", virtual_tokens.prefix_width(self._encoder.config)
+        virtual = adapter.tensors.get("prompt_embeddings")
+        if virtual is None or virtual.shape != (tokens, width):
+            raise misfit()
+        return {name: self._placed(virtual)}
+
+    def _placed(self, tensor: Tensor) -> Tensor:
+        return tensor.to(self.device, self._dtype)

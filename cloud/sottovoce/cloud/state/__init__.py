@@ -1,0 +1,1 @@
+"""The database, tenants, quotas, names of adapters; no torch."""

@@ -1,0 +1,1 @@
+"""Worker, trainer, schedule, checkpoint."""

@@ -1,0 +1,1 @@
+"""What device and provider share; never torch."""

@@ -1,0 +1,1 @@
+"""The bundle: what the builder writes and devices read."""

@@ -1,0 +1,180 @@
+"""The bundle: a folder of public data that the builder writes and devices read.
+
+``manifest.json`` names every other file with its size and SHA-256, so the
+manifest's own hash identifies the whole; that hash is the bundle's id. Large
+arrays are memory-mapped and shared between processes. The cloud's builder uses
+this same module to write, so the two sides cannot disagree about the format.
+"""
+
+from __future__ import annotations
+
+import mmap
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.core.bundle.manifest import MANIFEST, Manifest, bundle_id, sha256
+from sottovoce.core.bundle.row_file import RowFile
+from sottovoce.core.bundle.word_list import WordIds, WordList
+from sottovoce.core.errors import BundleMismatch, DataLoss, NotReady
+
+if TYPE_CHECKING:
+    from sottovoce.core.bundle.tokenizer import Pieces
+
+__all__ = [
+    "Bundle",
+]
+
+
+class Bundle:
+    """An opened bundle. Arrays are read-only maps:
+
+    ``tokens`` Floats2d (tokens, r), the projected token embeddings; ``members``
+    Ints1d, word ids class after class; ``rows`` Floats2d (members, r), the unit
+    row of each of them, so that a class is searched where it lies in the file
+    and no process holds a copy. The first two classes are all free words and
+    all clitics, and clitics come last among the words; hence ``space``,
+    Floats2d (words, r), the row of each word, is where ``rows`` begins.
+    """
+
+    def __init__(self, folder: Path, manifest: Manifest, identity: str) -> None:
+        self.folder = folder
+        self.manifest = manifest
+        self.id = identity
+        r = manifest.dimensions
+        self.rows: NDArray[np.float32] = self._map("rows.npy", (None, r))
+        self.members: NDArray[np.int32] = self._map("members.npy", (len(self.rows),))
+        self.tokens: NDArray[np.float32] = self._map("tokens.npy", (None, r))
+        self.space: NDArray[np.float32] = self.rows[: manifest.words]
+        if not np.array_equal(self.members[: manifest.words], np.arange(manifest.words)):
+            raise DataLoss(
+                "the bundle's classes do not begin with all words in order",
+                fix="build it again, or pull it from a cloud of the same version",
+            )
+
+    @classmethod
+    def open(cls, folder: Path, *, verify: bool = False, backbone: str | None = None) -> Bundle:
+        """Opens the bundle in ``folder``.
+
+        Sizes are always checked, hashes with ``verify``. ``backbone`` is the
+        name the owner's configuration insists on, if any.
+
+        Raises:
+            NotReady: no bundle there.
+            DataLoss: a file is missing, truncated or altered.
+            BundleMismatch: another format or backbone.
+        """
+        try:
+            data = (folder / MANIFEST).read_bytes()
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise NotReady(
+                f"no bundle at {folder}", fix="run `sotto pull HOST:PORT`", subject="bundle"
+            ) from error
+        manifest = Manifest.from_json(data)
+        if backbone and manifest.backbone.name != backbone:
+            raise BundleMismatch(
+                f"the bundle is for backbone {manifest.backbone.name!r}, not {backbone!r}",
+                fix="pull the right bundle, or change bundle.backbone in the configuration",
+                subject="bundle",
+            )
+        for path, stored in manifest.files.items():
+            file = folder / path
+            if not file.is_file() or file.stat().st_size != stored.bytes:
+                raise DataLoss(
+                    f"bundle file {path} is missing or truncated",
+                    fix="fetch it again with `sotto pull`",
+                    subject=path,
+                )
+            if verify and sha256(file) != stored.sha256:
+                raise DataLoss(
+                    f"bundle file {path} was altered",
+                    fix="fetch it again with `sotto pull`",
+                    subject=path,
+                )
+        return cls(folder, manifest, bundle_id(data))
+
+    def _map(self, path: str, shape: tuple[int | None, ...]) -> NDArray[Any]:
+        try:
+            array: NDArray[Any] = np.load(self.folder / path, mmap_mode="r", allow_pickle=False)
+        except (ValueError, OSError) as error:
+            raise DataLoss(
+                f"bundle file {path} is not an array", fix="fetch it again with `sotto pull`"
+            ) from error
+        if array.ndim != len(shape) or any(
+            want is not None and want != have for want, have in zip(shape, array.shape, strict=True)
+        ):
+            raise DataLoss(
+                f"bundle file {path} has the wrong shape", fix="fetch it again with `sotto pull`"
+            )
+        return array
+
+    def warm(self) -> None:
+        """Maps every page of the rows, so that the first texts need no more time than others."""
+        self.rows[:: max(1, mmap.PAGESIZE // self.rows.strides[0]), 0].sum()
+
+    @cached_property
+    def token_rows(self) -> RowFile:
+        """``tokens``, for those who need a few rows of it."""
+        return RowFile(self.folder / "tokens.npy")
+
+    @cached_property
+    def words(self) -> WordList:
+        """The word list; a word's id is its place."""
+        try:
+            words = WordList(self.folder / "words.txt")
+        except (OSError, ValueError) as error:
+            raise DataLoss(
+                "words.txt is unreadable", fix="fetch it again with `sotto pull`"
+            ) from error
+        if len(words) != self.manifest.words:
+            raise DataLoss("words.txt has the wrong length", fix="fetch it again with `sotto pull`")
+        return words
+
+    @cached_property
+    def word_ids(self) -> WordIds:
+        """Word to id."""
+        try:
+            return WordIds(self.words)
+        except UnicodeDecodeError as error:
+            raise DataLoss(
+                "words.txt is not UTF-8", fix="fetch it again with `sotto pull`"
+            ) from error
+
+    def class_members(self, name: str) -> NDArray[np.int32]:
+        """Ids of the words in a class, ascending."""
+        word_class = self.manifest.classes[name]
+        return self.members[word_class.offset : word_class.offset + word_class.words]
+
+    def class_rows(self, name: str) -> NDArray[np.float32]:
+        """Rows of the words in a class, in the order of `class_members`: Floats2d (n, r)."""
+        word_class = self.manifest.classes[name]
+        return self.rows[word_class.offset : word_class.offset + word_class.words]
+
+    @property
+    def tokenizer_file(self) -> Path:
+        """The backbone's tokenizer, as the `tokenizers` library reads it."""
+        return self.folder / "tokenizer.json"
+
+    @cached_property
+    def tokenizer(self) -> Pieces:
+        """That tokenizer, opened once.
+
+        Raises:
+            DataLoss: it cannot be read.
+        """
+        from sottovoce.core.bundle.tokenizer import open_pieces  # most commands never cut a word
+
+        return open_pieces(self.tokenizer_file)
+
+    @property
+    def tagger_folder(self) -> Path:
+        """Folder with ``tagger.onnx`` and ``tagger.json``."""
+        return self.folder / "tagger"
+
+    @property
+    def denoiser_folder(self) -> Path:
+        """Folder with the denoiser, see `core.privacy.denoiser`; some bundles have none."""
+        return self.folder / "denoisers"

@@ -1,0 +1,204 @@
+"""Levels, named and between: ``attack:0.3`` is the lightest at which three in ten are guessed.
+
+Why it is here: an owner knows how many of their words may be guessed, not which eta that takes.
+Such a level is a name that the bundle's own curve turns into an eta. So nothing has to be stored,
+whatever takes a level takes it, and on another bundle it is another eta for the same promise. The
+curve was measured on a sample; a target is met with that sample's error taken off it.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import lru_cache
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sottovoce.core.errors import InvalidInput
+
+__all__ = [
+    "ATTACKED",
+    "MEASURES",
+    "EmbedLevel",
+    "Level",
+    "between",
+    "by_eta",
+    "is_target",
+    "name_of",
+    "span",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """One calibrated protection level of a mechanism.
+
+    Shares are of protected in-vocabulary words on running text: ``replaced``
+    overall, ``replaced_rare`` outside the 5,000 commonest, ``replaced_names`` of
+    proper nouns. ``map_attack`` is the success of the maximum-a-posteriori
+    attacker who sees the noisy vector (an upper bound for one who sees the
+    released word, ``map_attack_word``). What was not measured has the worst value.
+    """
+
+    eta: float
+    replaced: float
+    replaced_rare: float
+    map_attack: float
+    map_attack_rare: float
+    map_attack_word: float
+    map_attack_word_rare: float = 1.0
+    replaced_names: float = 0.0
+    map_attack_names: float = 1.0
+    map_attack_word_names: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class EmbedLevel:
+    """One calibrated level of `token-embedding.v1`.
+
+    ``map_attack`` is the share of the tokens of running text that the maximum-a-posteriori attacker
+    on a noisy vector recovers.
+    """
+
+    eta: float
+    map_attack: float
+
+
+def by_eta(levels: Mapping[str, Any]) -> dict[str, EmbedLevel]:
+    """Levels as the manifest's JSON has them, strongest first."""
+    found = {name: EmbedLevel(**level) for name, level in levels.items()}
+    return dict(sorted(found.items(), key=lambda item: item[1].eta))
+
+
+MEASURES: Final = ("attack", "replaced")
+
+ATTACKED: Final = 3_000
+"""Words the builder attacks at a point of a curve."""
+
+_DEVIATIONS: Final = 1.65
+"""Standard errors taken off a target: the share is beyond it in one of twenty curves."""
+
+_REPLACED_ERROR: Final = 0.002
+"""The builder knows the share replaced in closed form for some 40,000 words; two of its errors."""
+
+_NAME: Final = re.compile(rf"({'|'.join(MEASURES)}):(0\.\d?[1-9])")
+
+
+def is_target(name: str) -> bool:
+    """Whether ``name`` is a level of this kind.
+
+    Shares are in hundredths and written in one way only: a document released at two levels is two
+    releases, so there must not be any number of levels.
+
+    >>> is_target("attack:0.3"), is_target("attack:0.30"), is_target("strong")
+    (True, False, False)
+    """
+    return _NAME.fullmatch(name) is not None
+
+
+def name_of(measure: str, share: float) -> str:
+    """The level that keeps to ``share``, in hundredths towards more noise.
+
+    Raises:
+        InvalidInput: not a share.
+
+    >>> name_of("attack", 0.308), name_of("replaced", 0.701)
+    ('attack:0.3', 'replaced:0.71')
+    """
+    if 0 < share < 1:
+        fine = share * 100
+        hundredths = math.floor(fine + 1e-9) if measure == "attack" else math.ceil(fine - 1e-9)
+        if 0 < hundredths < 100:
+            return f"{measure}:{hundredths / 100:g}"
+    raise InvalidInput(
+        "a target is a share of words", fix="give a number from 0.01 to 0.99", subject="target"
+    )
+
+
+@lru_cache(maxsize=128)
+def between(curve: tuple[Level, ...], name: str) -> Level:
+    """The largest eta that keeps to the level ``name``, and what is to be expected there.
+
+    "attack" bounds ``map_attack`` from above, "replaced" bounds ``replaced`` from below. Between
+    points of the curve the odds of these shares, and of all the others, are taken to follow a power
+    of eta, as they nearly do.
+
+    Args:
+        curve: of one mechanism, see `Manifest.curve`.
+        name: see `is_target`.
+
+    Raises:
+        InvalidInput: not such a name, or the curve does not reach it; the fix gives its range.
+    """
+    found = _NAME.fullmatch(name)
+    if found is None:
+        raise InvalidInput(
+            "not a target", fix="write it like attack:0.3 or replaced:0.7", subject="level"
+        )
+    measure, share = found[1], float(found[2])
+    low, high = span(curve, measure)
+    if not low <= share <= high:
+        raise InvalidInput(
+            "the target is outside what was measured",
+            fix=f"give a share from {low:.2f} to {high:.2f}",
+            subject="target",
+        )
+    points = sorted(curve, key=lambda point: point.eta)
+    logs = np.log([point.eta for point in points])
+    worst = _worst(points, measure)
+    wanted = share if measure == "attack" else 1 - share
+    place = float(np.interp(_log_odds(wanted), _log_odds(worst), logs))
+    others = {
+        field.name: _share(
+            np.interp(place, logs, _log_odds([getattr(p, field.name) for p in points]))
+        )
+        for field in fields(Level)
+        if field.name != "eta"
+    }
+    return Level(eta=math.exp(place), **others)
+
+
+def span(curve: Sequence[Level], measure: str) -> tuple[float, float]:
+    """The least and the greatest share, in hundredths, that a target may be.
+
+    Raises:
+        InvalidInput: the curve has no two points that differ.
+    """
+    low, high = 1, 0
+    if curve:
+        worst = _worst(sorted(curve, key=lambda point: point.eta), measure)
+        ends = sorted(worst[[0, -1]] if measure == "attack" else 1 - worst[[0, -1]])
+        low, high = max(1, math.ceil(ends[0] * 100)), min(99, math.floor(ends[1] * 100))
+    if low > high:
+        raise InvalidInput(
+            "the bundle has no curve to find a target on",
+            fix="take a named level, or pull another bundle",
+            subject="target",
+        )
+    return low / 100, high / 100
+
+
+def _worst(points: Sequence[Level], measure: str) -> NDArray[np.float64]:
+    """At each point, in order of eta, the share guessed or kept that is hardly exceeded."""
+    if measure == "attack":
+        attack = np.array([point.map_attack for point in points])
+        shares = attack + _DEVIATIONS * np.sqrt(attack * (1 - attack) / ATTACKED)
+    else:
+        shares = 1 + _REPLACED_ERROR - np.array([point.replaced for point in points])
+    # Where a lighter point did better than a stronger one, it was luck.
+    grown: NDArray[np.float64] = np.maximum.accumulate(shares)
+    return grown
+
+
+def _log_odds(shares: ArrayLike) -> NDArray[np.float64]:
+    inside = np.clip(shares, 1e-3, 1 - 1e-3)
+    odds: NDArray[np.float64] = np.log(inside / (1 - inside))
+    return odds
+
+
+def _share(log_odds: np.floating) -> float:
+    return 1 / (1 + math.exp(-float(log_odds)))

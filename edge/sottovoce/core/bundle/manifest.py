@@ -1,0 +1,195 @@
+"""What ``manifest.json`` says of a bundle; the hash of its bytes is the bundle's id.
+
+It names every other file with its size and SHA-256, so the id identifies the whole. The cloud's
+builder writes it with this module and the device reads it with the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sottovoce.core.bundle.levels import EmbedLevel, Level, between, by_eta, is_target
+from sottovoce.core.errors import BundleMismatch, DataLoss, NotFound
+
+if TYPE_CHECKING:
+    pass
+
+__all__ = [
+    "ANY",
+    "CLITIC",
+    "FORMAT",
+    "MANIFEST",
+    "Backbone",
+    "Manifest",
+    "StoredFile",
+    "WordClass",
+    "bundle_id",
+    "class_name",
+    "sha256",
+]
+
+
+FORMAT = "sottovoce.bundle.v1"
+MANIFEST = "manifest.json"
+ANY = "*"
+CLITIC = "+clitic"
+
+
+def class_name(tag: str, clitic: bool) -> str:
+    """Name of a word class: a tag (or ``ANY``), clitics apart from free words.
+
+    Clitics ("n't", "'s") hang on the word before them; exchanging them only
+    among themselves keeps spacing from telling which word was one.
+    """
+    return tag + CLITIC if clitic else tag
+
+
+@dataclass(frozen=True, slots=True)
+class Backbone:
+    """The model whose embeddings the privacy space was made from."""
+
+    name: str
+    sha256: str
+    hidden_size: int
+
+
+@dataclass(frozen=True, slots=True)
+class WordClass:
+    """A list of words that replace one another.
+
+    ``offset`` and ``words`` slice ``members.npy`` and ``rows.npy``; ``index`` is
+    a file path, or None where exact search is used; ``recall`` is recall@1 by mechanism and
+    level, "pct2t.v1/strong" (1.0 for exact search), and ``kept_difference`` the
+    share of words released as they were, minus that under exact search (0.0).
+    """
+
+    offset: int
+    words: int
+    index: str | None
+    ef: int
+    recall: dict[str, float]
+    kept_difference: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    """Size in bytes and SHA-256 of one file."""
+
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What ``manifest.json`` says. ``curve`` holds, by mechanism, calibration
+    points over a grid of eta, from which any other setting is interpolated."""
+
+    backbone: Backbone
+    language: str
+    dimensions: int
+    words: int
+    tagset: tuple[str, ...]
+    policies: dict[str, tuple[str, ...]]
+    clitics: tuple[str, ...]
+    classes: dict[str, WordClass]
+    calibration: dict[str, dict[str, Level]]
+    curve: dict[str, tuple[Level, ...]]
+    files: dict[str, StoredFile]
+    embed: Mapping[str, EmbedLevel] = field(default_factory=dict)
+    """Levels of `token-embedding.v1`; none where the bundle has no denoiser."""
+    format: str = FORMAT
+
+    def to_json(self) -> bytes:
+        """Canonical bytes: equal manifests give equal ids."""
+        return (json.dumps(asdict(self), indent=1, sort_keys=True) + "\n").encode()
+
+    @classmethod
+    def from_json(cls, data: bytes) -> Manifest:
+        """Reads and checks a manifest.
+
+        Raises:
+            DataLoss: not JSON, or fields missing or of the wrong shape.
+            BundleMismatch: another format version.
+        """
+        try:
+            raw = json.loads(data)
+            found = raw["format"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise DataLoss(
+                "the bundle's manifest is unreadable", fix="fetch it again with `sotto pull`"
+            ) from error
+        if found != FORMAT:
+            raise BundleMismatch(
+                f"the bundle has format {found!r}, this agent reads {FORMAT!r}",
+                fix="update sottovoce-edge or pull from a cloud of the same version",
+            )
+        try:
+            return cls._decode(raw)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise DataLoss(
+                "the bundle's manifest is incomplete", fix="fetch it again with `sotto pull`"
+            ) from error
+
+    @classmethod
+    def _decode(cls, raw: Mapping[str, Any]) -> Manifest:
+        for path in raw["files"]:
+            if path.startswith(("/", ".")) or ".." in Path(path).parts:
+                raise ValueError(path)  # a manifest must not reach outside its folder
+        return cls(
+            backbone=Backbone(**raw["backbone"]),
+            language=raw["language"],
+            dimensions=raw["dimensions"],
+            words=raw["words"],
+            tagset=tuple(raw["tagset"]),
+            policies={name: tuple(tags) for name, tags in raw["policies"].items()},
+            clitics=tuple(raw["clitics"]),
+            classes={name: WordClass(**c) for name, c in raw["classes"].items()},
+            calibration={
+                mechanism: {name: Level(**level) for name, level in levels.items()}
+                for mechanism, levels in raw["calibration"].items()
+            },
+            curve={
+                mechanism: tuple(Level(**point) for point in points)
+                for mechanism, points in raw["curve"].items()
+            },
+            files={path: StoredFile(**stored) for path, stored in raw["files"].items()},
+            embed=by_eta(raw.get("embed", {})),
+        )
+
+    def level(self, mechanism: str, name: str) -> Level:
+        """A calibrated level, or one between them, see `sottovoce.core.bundle.levels`.
+
+        Raises:
+            NotFound: unknown mechanism or level; the fix lists the known ones.
+            InvalidInput: a target beyond the curve.
+        """
+        levels = self.calibration.get(mechanism)
+        if levels is None:
+            known = ", ".join(sorted(self.calibration))
+            raise NotFound(
+                "unknown mechanism",
+                fix=f"this bundle is calibrated for: {known}",
+                subject="mechanism",
+            )
+        if name in levels:
+            return levels[name]
+        if is_target(name):
+            return between(self.curve.get(mechanism, ()), name)
+        known = f"{', '.join(levels)}, or a target such as attack:0.3 or replaced:0.7"
+        raise NotFound("unknown level", fix=f"use one of: {known}", subject="level")
+
+
+def bundle_id(manifest: bytes) -> str:
+    """The bundle's id: SHA-256 of the manifest's exact bytes, 16 hex digits."""
+    return hashlib.sha256(manifest).hexdigest()[:16]
+
+
+def sha256(path: Path) -> str:
+    """SHA-256 of a file, hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,1 @@
+"""Noise, mechanisms, search, release: what makes text private."""

@@ -1,0 +1,138 @@
+"""Draws the plain tokens that go in front of a training example.
+
+Why it is here: privatised token reconstruction (RAPT v2 section III-B2) asks the cloud to recover
+words it is told, so those words must be anybody's: drawn from the public list without a look at the
+user's text. Table VII there found that the training data's frequencies help a little and give away
+its subject; the frequencies here are those of public text, in the bundle, and give away nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.errors import DataLoss, NotFound, NotReady
+from sottovoce.core.privacy.noise import Random
+
+__all__ = ["DEFAULT_VOCABULARY", "Vocabulary", "candidates", "draw", "sequences", "vocabulary"]
+
+DEFAULT_VOCABULARY = 7_630
+"""Size of the reconstruction head's vocabulary in RAPT v1 (section 4.1)."""
+COUNTS = "class_counts.npy"
+"""File of a bundle: Floats1d, how often each row of ``members.npy`` was met in its class."""
+
+_UNSEEN = 0.5
+"""Occurrences credited to a word never met, so that it can be drawn as well."""
+
+
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """Words to draw from: ids Ints1d (n,), and their cumulative probabilities, Floats1d (n,),
+    ending in 1."""
+
+    ids: NDArray[np.int32]
+    cumulative: NDArray[np.float64]
+
+    def draw(self, n: int, random: Random) -> list[int]:
+        """``n`` word ids, independent of one another."""
+        places = np.searchsorted(self.cumulative, random.random((n,)), side="right")
+        # Rounding may leave the last sum a hair below 1.
+        drawn: list[int] = self.ids[np.minimum(places, len(self.ids) - 1)].tolist()
+        return drawn
+
+
+def candidates(bundle: Bundle, policy: str) -> NDArray[np.int32]:
+    """Ids, ascending, of the free words under the policy's parts of speech.
+
+    Raises:
+        NotFound: unknown policy.
+    """
+    return np.unique(np.concatenate([bundle.class_members(tag) for tag in _tags(bundle, policy)]))
+
+
+def _tags(bundle: Bundle, policy: str) -> list[str]:
+    manifest = bundle.manifest
+    if policy not in manifest.policies:
+        known = ", ".join(manifest.policies)
+        raise NotFound("unknown policy", fix=f"use one of: {known}", subject="policy")
+    return [tag for tag in manifest.policies[policy] if tag in manifest.classes]
+
+
+def vocabulary(
+    bundle: Bundle, policy: str, size: int = 0, *, by_frequency: bool = False
+) -> Vocabulary:
+    """The ``size`` commonest of `candidates`, all of them where there are fewer.
+
+    A bundle without word frequencies gives the first of its list instead: the vocabularies of
+    language models begin with what is common.
+
+    Args:
+        size: 0 takes `DEFAULT_VOCABULARY`.
+        by_frequency: draw words as often as they come in public text, not uniformly.
+
+    Raises:
+        NotFound: unknown policy.
+        NotReady: ``by_frequency``, and the bundle has no word frequencies.
+    """
+    ids = candidates(bundle, policy)
+    size = min(size or DEFAULT_VOCABULARY, len(ids))
+    met = _met(bundle, policy, ids) if by_frequency or size < len(ids) else None
+    if by_frequency and met is None:
+        raise NotReady(
+            "this bundle holds no word frequencies",
+            fix="draw plain tokens uniformly, or pull a bundle that was built with frequencies",
+            subject="plain_sampling",
+        )
+    if met is None:
+        return Vocabulary(ids[:size], np.arange(1, size + 1) / size)
+    kept = np.sort(np.argsort(-met, kind="stable")[:size])
+    weights = met[kept] if by_frequency else np.ones(size)
+    return Vocabulary(ids[kept], np.cumsum(weights / weights.sum()))
+
+
+def draw(bundle: Bundle, n: int, policy: str, random: Random) -> list[int]:
+    """``n`` word ids, independent and uniform over `candidates`.
+
+    Raises:
+        NotFound: unknown policy.
+    """
+    return vocabulary(bundle, policy, len(bundle.words)).draw(n, random)
+
+
+def sequences(words: Vocabulary, n: int, kinds: int, random: Random) -> Iterator[list[int]]:
+    """The plain tokens of one example after another, without end.
+
+    Args:
+        n: length of a sequence.
+        kinds: 0 draws a new sequence each time; k draws k of them once, and each example takes
+            one of these by chance (RAPT v2, figure 5a).
+    """
+    if not kinds:
+        while True:
+            yield words.draw(n, random)
+    drawn = [words.draw(n, random) for _ in range(kinds)]
+    while True:
+        yield drawn[min(int(random.random((1,))[0] * kinds), kinds - 1)]
+
+
+def _met(bundle: Bundle, policy: str, ids: NDArray[np.int32]) -> NDArray[np.float64] | None:
+    """How often each word was met in public text as one of the policy's parts of speech; None if
+    the bundle does not say."""
+    if COUNTS not in bundle.manifest.files:
+        return None
+    try:
+        counts = np.load(bundle.folder / COUNTS, allow_pickle=False).astype(np.float64)
+        met = np.full(len(bundle.words), _UNSEEN)
+        for tag in _tags(bundle, policy):
+            about = bundle.manifest.classes[tag]
+            # A word is in a class once, so nothing is added to the same place twice.
+            met[bundle.class_members(tag)] += counts[about.offset : about.offset + about.words]
+    except (OSError, ValueError) as error:
+        raise DataLoss(
+            f"bundle file {COUNTS} is unreadable", fix="fetch it again with `sotto pull`"
+        ) from error
+    return met[ids]

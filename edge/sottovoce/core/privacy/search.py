@@ -1,0 +1,165 @@
+"""Finds the word nearest to a noisy vector.
+
+Why it is here: this is pure post-processing, and the module is cut so that it can be nothing else.
+It receives noisy vectors and the name of a word class; the true word, its neighbours or its place
+in the graph never reach it. An approximate search is therefore as private as an exact one, and the
+builder picks, class by class, whichever measured better.
+"""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.bundle.manifest import ANY, CLITIC
+from sottovoce.core.errors import DataLoss
+from sottovoce.core.privacy.noise import Floats2d
+
+__all__ = ["ExactIndex", "HnswIndex", "Index", "Search"]
+
+_QUERIES = 32
+"""Queries compared at once in exact search: enough for the matrix product to run at full speed."""
+
+_SCORES = 1 << 15
+"""Scores held at once: 128 KiB, which stay in a processor's own cache."""
+
+
+class Index(Protocol):
+    """Nearest neighbours among the words of one class."""
+
+    def nearest(self, queries: Floats2d) -> NDArray[np.int64]:
+        """Place of the nearest word for each query.
+
+        Args:
+            queries: Floats2d (n, r).
+
+        Returns:
+            Ints1d (n,), each in 0 .. words - 1. Safe to call from several threads.
+        """
+
+
+class ExactIndex:
+    """Compares every query with every word.
+
+    RAPT v2 eq. 2. On rows of length 1 the nearest row is the one with the largest inner product.
+
+    Args:
+        rows: Floats2d (words, r), a mapped file's as they lie there: they are not copied.
+    """
+
+    def __init__(self, rows: Floats2d) -> None:
+        self._rows = np.asarray(rows)  # slices of a memmap itself cost ten times as much
+
+    def nearest(self, queries: Floats2d) -> NDArray[np.int64]:
+        scores = np.empty(_SCORES, np.float32)
+        found = np.empty(len(queries), np.int64)
+        for start in range(0, len(queries), _QUERIES):
+            chunk = slice(start, start + _QUERIES)
+            found[chunk] = self._nearest(queries[chunk], scores)
+        return found
+
+    def _nearest(self, queries: Floats2d, scores: NDArray[np.float32]) -> NDArray[np.int64]:
+        """Tile by tile: a few queries meet many words at once, many queries fewer words."""
+        step = _SCORES // len(queries)
+        if step >= len(self._rows):
+            whole = scores[: len(queries) * len(self._rows)].reshape(len(queries), -1)
+            nearest: NDArray[np.int64] = np.matmul(queries, self._rows.T, out=whole).argmax(axis=1)
+            return nearest
+        each = np.arange(len(queries))
+        found = np.zeros(len(queries), np.int64)
+        best = np.full(len(queries), -np.inf, np.float32)
+        for start in range(0, len(self._rows), step):
+            rows = self._rows[start : start + step]
+            tile = scores[: len(queries) * len(rows)].reshape(len(queries), len(rows))
+            np.matmul(queries, rows.T, out=tile)
+            place = tile.argmax(axis=1)
+            score = tile[each, place]
+            np.copyto(found, place + start, where=score > best)
+            np.maximum(best, score, out=best)
+        return found
+
+
+class HnswIndex:
+    """A graph search (hnswlib), with the effort ``ef`` the builder measured its recall at.
+
+    The library is loaded here and not above: an agent without graphs is spared its memory.
+
+    Raises:
+        DataLoss: the file does not hold ``words`` rows of dimension ``r``.
+    """
+
+    def __init__(self, file: Path, words: int, r: int, ef: int) -> None:
+        import hnswlib
+
+        self._graph = hnswlib.Index(space="l2", dim=r)
+        try:
+            self._graph.load_index(str(file), max_elements=words)
+        except RuntimeError as error:
+            raise _damaged(file) from error
+        if self._graph.get_current_count() != words:
+            raise _damaged(file)
+        self._graph.set_ef(ef)
+        self._graph.set_num_threads(1)
+
+    def nearest(self, queries: Floats2d) -> NDArray[np.int64]:
+        labels, _ = self._graph.knn_query(queries, k=1)
+        return np.asarray(labels[:, 0], np.int64)
+
+
+def _damaged(file: Path) -> DataLoss:
+    return DataLoss(
+        f"bundle file {file.name} is not the index the manifest describes",
+        fix="fetch it again with `sotto pull`",
+        subject=file.name,
+    )
+
+
+class Search:
+    """The indexes of a bundle, each opened when its class is first asked for."""
+
+    def __init__(self, bundle: Bundle) -> None:
+        self._bundle = bundle
+        self._indexes: dict[str, Index] = {}
+        self._opening = threading.Lock()
+
+    def known_class(self, name: str) -> str:
+        """``name`` if the bundle has words in it, else the class that takes its place.
+
+        Clitics fall back to all clitics, free words to all free words.
+        """
+        for candidate in (name, ANY + CLITIC if name.endswith(CLITIC) else ANY):
+            found = self._bundle.manifest.classes.get(candidate)
+            if found is not None and found.words:
+                return candidate
+        return ANY
+
+    def nearest(self, name: str, noisy: Floats2d) -> NDArray[np.int32]:
+        """Ids of the words of class ``name`` nearest to the rows of ``noisy``.
+
+        Args:
+            name: a class the bundle has, as `known_class` returns it.
+            noisy: Floats2d (n, r), vectors that carry their noise already.
+
+        Returns:
+            Ints1d (n,).
+        """
+        return self._bundle.class_members(name)[self._index(name).nearest(noisy)]
+
+    def _index(self, name: str) -> Index:
+        with self._opening:
+            if name not in self._indexes:
+                self._indexes[name] = self._open(name)
+            return self._indexes[name]
+
+    def _open(self, name: str) -> Index:
+        manifest = self._bundle.manifest
+        stored = manifest.classes[name]
+        if stored.index is None:
+            return ExactIndex(self._bundle.class_rows(name))
+        file = self._bundle.folder / stored.index
+        return HnswIndex(file, stored.words, manifest.dimensions, stored.ef)

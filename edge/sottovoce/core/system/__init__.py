@@ -1,0 +1,1 @@
+"""Files, memory, signals, the console."""

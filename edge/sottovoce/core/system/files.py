@@ -1,0 +1,96 @@
+"""Files and folders written so that a crash or a full disk leaves the old state or the new one.
+
+Why it is here: state, bundles and command output all need the same three habits (private modes,
+write aside and rename, name the fix when the disk refuses), and they should be spelled once.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from sottovoce.core.errors import ConfigError, QuotaExceeded
+
+__all__ = ["atomic", "disk", "open_to_others", "private_folder", "sync_folder"]
+
+
+@contextmanager
+def disk(path: Path) -> Iterator[None]:
+    """Turns the operating system's refusals around `path` into errors that name the fix.
+
+    Raises:
+        QuotaExceeded: the disk or the user's quota is full (subject "disk").
+        ConfigError: no permission, a read-only file system, or a file where a folder belongs.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise QuotaExceeded(
+                f"the disk is full at {path}", fix="free some space, then try again", subject="disk"
+            ) from error
+        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST):
+            raise ConfigError(
+                f"cannot write {path}: {os.strerror(error.errno)}",
+                fix="choose another place in the configuration, or mend its owner and mode",
+                subject=str(path),
+            ) from error
+        raise
+
+
+def private_folder(path: Path) -> Path:
+    """Makes `path` with mode 0700, or accepts it if nobody else can write to it.
+
+    Raises:
+        ConfigError: others may write there, or it cannot be made.
+    """
+    with disk(path):
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        mode = path.stat().st_mode
+    if mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise ConfigError(
+            f"other users can write to {path}",
+            fix="choose a folder of your own, or `chmod 700` it if it is",
+            subject=str(path),
+        )
+    return path
+
+
+def open_to_others(path: Path) -> bool:
+    """Whether anyone but the owner can read or write `path`."""
+    return bool(path.stat().st_mode & 0o077)
+
+
+def sync_folder(path: Path) -> None:
+    """Makes renames and new names in a folder survive a power cut."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def atomic(path: Path) -> Iterator[BinaryIO]:
+    """A file to write that takes the place of `path` when the block ends without an exception.
+
+    Mode 0600, because what is written may be private; after an exception `path` is as before.
+    """
+    with disk(path):
+        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent or Path())
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(name, path)
+            sync_folder(path.parent)
+        finally:
+            with suppress(FileNotFoundError):
+                os.unlink(name)

@@ -1,0 +1,1 @@
+"""Document -> words -> tags, before any noise."""

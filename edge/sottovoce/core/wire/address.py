@@ -1,0 +1,86 @@
+"""Addresses of agent and cloud: what they look like, and who can reach them.
+
+Why it is here: whether an address is a unix socket, loopback or the open network decides whether
+clear text or plaintext may pass over it; client and server must decide alike.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import socket
+from pathlib import Path
+
+from sottovoce.core.errors import ConfigError
+
+__all__ = [
+    "DEFAULT_PORT",
+    "LARGEST_ANSWER",
+    "answers",
+    "is_loopback",
+    "socket_path",
+    "split_address",
+]
+
+DEFAULT_PORT = 8471
+LARGEST_ANSWER = 64 << 20
+"""Bytes of an agent's answer: 1 MiB of text can be half a million words, each with offsets."""
+
+_LONGEST_SOCKET_PATH = 107
+
+
+def split_address(address: str) -> tuple[str, int]:
+    """Host and port of "HOST", "HOST:PORT" or "[IPv6]:PORT".
+
+    Raises:
+        ConfigError: it is none of these.
+
+    >>> split_address("cloud.example.org")
+    ('cloud.example.org', 8471)
+    """
+    host, colon, port = address.rpartition(":")
+    if not colon or address.endswith("]"):
+        host, port = address, str(DEFAULT_PORT)
+    host = host.removeprefix("[").removesuffix("]")
+    if not host or "/" in host or not port.isascii() or not port.isdigit() or int(port) > 65535:
+        raise ConfigError(
+            f"{address!r} is not an address", fix="give HOST or HOST:PORT", subject="address"
+        )
+    return host, int(port)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether packets to `host` stay on this machine."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def socket_path(listen: str) -> Path | None:
+    """The path of a "unix:PATH" address; None for any other.
+
+    Raises:
+        ConfigError: the path is too long for a socket.
+    """
+    if not listen.startswith("unix:"):
+        return None
+    path = Path(listen.removeprefix("unix:"))
+    if len(os.fsencode(path)) > _LONGEST_SOCKET_PATH:
+        raise ConfigError(
+            f"the socket path {path} is longer than {_LONGEST_SOCKET_PATH} bytes",
+            fix="set agent.listen to a shorter one",
+            subject="agent.listen",
+        )
+    return path
+
+
+def answers(path: Path) -> bool:
+    """Whether some process listens on the unix socket `path`."""
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.settimeout(2)
+        try:
+            probe.connect(str(path))
+        except (FileNotFoundError, ConnectionRefusedError, NotADirectoryError):
+            return False
+        return True

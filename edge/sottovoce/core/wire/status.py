@@ -1,0 +1,207 @@
+"""Errors on the wire: exceptions become ``google.rpc.Status`` and come back.
+
+Both servers and both clients use this module, so an error raised in the cloud
+reads the same on the device, fix included. Unexpected exceptions become INTERNAL
+without their text, because a traceback may quote what a user typed.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from typing import Any, cast
+
+import grpc
+from google.protobuf import any_pb2, duration_pb2
+from google.rpc import code_pb2, error_details_pb2, status_pb2
+from grpc_status import rpc_status
+
+from sottovoce.core import errors
+
+__all__ = [
+    "RETRY_SECONDS",
+    "ErrorInterceptor",
+    "from_rpc_error",
+    "kind_and_place",
+    "to_status",
+    "wrapped",
+]
+
+DOMAIN = "sottovoce"
+RETRY_SECONDS = 2
+
+_LONGEST = 800
+"""Bytes of a sentence on the wire. Errors travel in the trailers of HTTP/2, which peers bound at
+8 KiB, several times over and percent-encoded: a longer one would arrive as another error."""
+
+_log = logging.getLogger(__name__)
+_BY_NAME: dict[str, type[errors.SottovoceError]] = {
+    name: getattr(errors, name) for name in errors.__all__
+}
+_BY_CODE: dict[grpc.StatusCode, type[errors.SottovoceError]] = {
+    grpc.StatusCode.INVALID_ARGUMENT: errors.InvalidInput,
+    grpc.StatusCode.FAILED_PRECONDITION: errors.NotReady,
+    grpc.StatusCode.NOT_FOUND: errors.NotFound,
+    grpc.StatusCode.RESOURCE_EXHAUSTED: errors.QuotaExceeded,
+    grpc.StatusCode.UNAUTHENTICATED: errors.Unauthenticated,
+    grpc.StatusCode.DATA_LOSS: errors.DataLoss,
+    grpc.StatusCode.OUT_OF_RANGE: errors.OutOfRange,
+}
+_GONE = (
+    grpc.StatusCode.UNAVAILABLE,
+    grpc.StatusCode.DEADLINE_EXCEEDED,
+    grpc.StatusCode.CANCELLED,  # not by us: how a server with too many calls breaks one off
+)
+
+
+def to_status(error: errors.SottovoceError) -> status_pb2.Status:
+    """The error as a ``google.rpc.Status`` with details by its kind, cut to what a call's trailers
+    hold: a problem may quote labels, and a subject what the caller sent."""
+    problem, fix, subject = _cut(error.problem), _cut(error.fix), _cut(error.subject, 256)
+    details: list[Any] = [
+        error_details_pb2.ErrorInfo(
+            reason=type(error).__name__,
+            domain=DOMAIN,
+            metadata={**error.metadata, "fix": fix, "subject": subject},
+        )
+    ]
+    if isinstance(error, errors.InvalidInput):
+        violation = error_details_pb2.BadRequest.FieldViolation(field=subject, description=problem)
+        details.append(error_details_pb2.BadRequest(field_violations=[violation]))
+    elif isinstance(error, errors.NotReady):
+        unmet = error_details_pb2.PreconditionFailure.Violation(
+            type=type(error).__name__, subject=subject, description=problem
+        )
+        details.append(error_details_pb2.PreconditionFailure(violations=[unmet]))
+    elif isinstance(error, errors.NotFound):
+        details.append(error_details_pb2.ResourceInfo(resource_name=subject))
+    elif isinstance(error, errors.QuotaExceeded):
+        over = error_details_pb2.QuotaFailure.Violation(subject=subject, description=problem)
+        details.append(error_details_pb2.QuotaFailure(violations=[over]))
+    elif isinstance(error, errors.Unavailable):
+        delay = duration_pb2.Duration(seconds=RETRY_SECONDS)
+        details.append(error_details_pb2.RetryInfo(retry_delay=delay))
+    packed = []
+    for detail in details:
+        box = any_pb2.Any()
+        box.Pack(detail)
+        packed.append(box)
+    code = cast(int, getattr(code_pb2, error.code.name))
+    message = f"{problem} ({fix})" if fix else problem
+    return status_pb2.Status(code=code, message=message, details=packed)
+
+
+def _cut(text: str, most: int = _LONGEST) -> str:
+    data = text.encode()
+    return text if len(data) <= most else data[:most].decode(errors="ignore") + "..."
+
+
+def from_rpc_error(error: grpc.RpcError, *, peer: str) -> errors.SottovoceError:
+    """The error a server of ours raised, or the nearest kind for a transport's.
+
+    Args:
+        error: what a stub raised.
+        peer: who was called, for the message ("the cloud at host:port").
+    """
+    call = cast(grpc.Call, error)
+    code = call.code()
+    try:
+        status = rpc_status.from_call(call)
+    except ValueError:  # details that contradict the code: not from a server of ours
+        status = None
+    info = error_details_pb2.ErrorInfo()
+    for detail in status.details if status is not None else ():
+        if detail.Unpack(info) and info.domain == DOMAIN and info.reason in _BY_NAME:
+            metadata = dict(info.metadata)
+            fix, subject = metadata.pop("fix", ""), metadata.pop("subject", "")
+            problem = (call.details() or "").removesuffix(f" ({fix})")
+            return _BY_NAME[info.reason](problem, fix=fix, subject=subject, metadata=metadata)
+    if code in _GONE:
+        return errors.Unavailable(
+            f"{peer} does not answer", fix="check that it runs and that the address is right"
+        )
+    kind = _BY_CODE.get(code, errors.SottovoceError)
+    return kind(f"{peer} answered {code.name}: {call.details()}")
+
+
+def _abort(context: grpc.ServicerContext, error: BaseException) -> None:
+    if not isinstance(error, errors.SottovoceError):
+        _log.error("unexpected %s", kind_and_place(error))
+        error = errors.SottovoceError(f"internal error ({type(error).__name__})")
+    context.abort_with_status(rpc_status.to_status(to_status(error)))
+
+
+def kind_and_place(error: BaseException) -> str:
+    """What a log may say of an unexpected error: its message could hold user text."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    where = f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}" if trace else "?"
+    return f"{type(error).__name__} at {where}"
+
+
+def _ended(context: grpc.ServicerContext, error: Exception) -> bool:
+    """Whether there is no status left to set: the method did so itself, as ``context.abort`` does
+    before it raises, or the caller has gone, which is what reading its requests raised."""
+    gone = isinstance(error, grpc.RpcError) and not context.is_active()
+    return gone or cast(Any, context).code() is not None  # in grpcio, not yet in its type stubs
+
+
+def wrapped(
+    handler: grpc.RpcMethodHandler[Any, Any],
+    unary: Callable[[Callable[..., Any]], Callable[..., Any]],
+    stream: Callable[[Callable[..., Iterator[Any]]], Callable[..., Iterator[Any]]],
+) -> grpc.RpcMethodHandler[Any, Any]:
+    """The handler with its method wrapped by ``unary`` if it answers once, else by ``stream``."""
+    kinds: dict[tuple[bool, bool], tuple[Any, Any]] = {
+        (False, False): (grpc.unary_unary_rpc_method_handler, handler.unary_unary),
+        (False, True): (grpc.unary_stream_rpc_method_handler, handler.unary_stream),
+        (True, False): (grpc.stream_unary_rpc_method_handler, handler.stream_unary),
+        (True, True): (grpc.stream_stream_rpc_method_handler, handler.stream_stream),
+    }
+    make, method = kinds[handler.request_streaming, handler.response_streaming]
+    wrap: Callable[[Any], Any] = stream if handler.response_streaming else unary
+    return make(  # type: ignore[no-any-return]
+        wrap(method),
+        request_deserializer=handler.request_deserializer,
+        response_serializer=handler.response_serializer,
+    )
+
+
+class ErrorInterceptor(grpc.ServerInterceptor):
+    """Turns exceptions of any servicer method into status with details."""
+
+    def intercept_service(
+        self,
+        continuation: Callable[[grpc.HandlerCallDetails], grpc.RpcMethodHandler[Any, Any] | None],
+        handler_call_details: grpc.HandlerCallDetails,
+    ) -> grpc.RpcMethodHandler[Any, Any] | None:
+        handler = continuation(handler_call_details)
+        if handler is None:
+            return None
+
+        def unary(method: Callable[[Any, grpc.ServicerContext], Any]) -> Callable[..., Any]:
+            def call(request: Any, context: grpc.ServicerContext) -> Any:
+                try:
+                    return method(request, context)
+                except Exception as error:
+                    if _ended(context, error):
+                        raise
+                    return _abort(context, error)
+
+            return call
+
+        def stream(
+            method: Callable[[Any, grpc.ServicerContext], Iterator[Any]],
+        ) -> Callable[..., Any]:
+            def call(request: Any, context: grpc.ServicerContext) -> Iterator[Any]:
+                try:
+                    yield from method(request, context)
+                except Exception as error:
+                    if _ended(context, error):
+                        raise
+                    _abort(context, error)
+
+            return call
+
+        return wrapped(handler, unary, stream)

@@ -1,0 +1,133 @@
+"""Which training settings make sense together.
+
+Why it is here: a device must spend no privacy on a job that the cloud will refuse, so both sides
+ask the same rules; how much a cloud allows, and what it can run, are its own affair.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from sottovoce.core.errors import InvalidInput
+from sottovoce.v1 import edge_agent_pb2 as agent
+from sottovoce.v1 import training_pb2 as training
+
+__all__ = ["METHODS", "MOST_SEQUENCES", "check", "check_plain", "of"]
+
+METHODS: Final[Mapping[str, training.Method]] = MappingProxyType(
+    {
+        "lora": training.METHOD_LORA,
+        "qlora": training.METHOD_QLORA,
+        "prompt": training.METHOD_PROMPT_TUNING,
+        "prefix": training.METHOD_PREFIX_TUNING,
+        "full": training.METHOD_FULL_FINE_TUNING,
+    }
+)
+"""What people and files call a method."""
+
+MOST_SEQUENCES: Final = 10_000
+
+_WITH_RANK = (training.METHOD_LORA, training.METHOD_QLORA)
+_WITH_VIRTUAL_TOKENS = (training.METHOD_PROMPT_TUNING, training.METHOD_PREFIX_TUNING)
+_LARGEST_RATE = 0.1
+_LARGEST_WEIGHT = 100.0
+
+
+def of(settings: agent.CustomizationSettings, plain_tokens: int) -> training.TrainingSettings:
+    """What the cloud is asked for; ``plain_tokens`` is the number in front of each example."""
+    return training.TrainingSettings(
+        method=settings.method or training.METHOD_LORA,
+        reconstruction=settings.reconstruction,
+        plain_tokens=plain_tokens,
+        epochs=settings.epochs,
+        batch_size=settings.batch_size,
+        learning_rate=settings.learning_rate,
+        seed=settings.seed,
+        virtual_tokens=settings.virtual_tokens,
+        rank=settings.rank,
+        label_words=settings.label_words,
+        noise_aware=settings.noise_aware,
+        reconstruction_width=settings.reconstruction_width,
+        reconstruction_weight=settings.reconstruction_weight,
+    )
+
+
+def check(settings: training.TrainingSettings) -> None:
+    """Refuses settings that contradict one another.
+
+    Raises:
+        InvalidInput: ``subject`` is "training." and the field's name.
+    """
+    method = settings.method or training.METHOD_LORA
+    if method not in METHODS.values():
+        raise _refused(
+            "method",
+            "unknown training method",
+            f"use one of: {', '.join(METHODS)}; or update the cloud",
+        )
+    if settings.rank and method not in _WITH_RANK:
+        raise _refused(
+            "rank", "a rank without LoRA", "leave rank out, or take the method lora or qlora"
+        )
+    if settings.virtual_tokens and method not in _WITH_VIRTUAL_TOKENS:
+        raise _refused(
+            "virtual_tokens",
+            "virtual tokens without a prompt or a prefix",
+            "leave virtual_tokens out, or take the method prompt or prefix",
+        )
+    if settings.reconstruction and not settings.plain_tokens:
+        raise _refused(
+            "plain_tokens", "plain_tokens is out of range", "give at least 1 with reconstruction"
+        )
+    if not settings.reconstruction:
+        for name in ("plain_tokens", "reconstruction_width", "reconstruction_weight"):
+            if getattr(settings, name):
+                raise _without_reconstruction(f"training.{name}", name)
+    for name, largest in (
+        ("learning_rate", _LARGEST_RATE),
+        ("reconstruction_weight", _LARGEST_WEIGHT),
+    ):
+        value = getattr(settings, name)
+        if not (math.isfinite(value) and 0 <= value <= largest):
+            fix = f"give 0 for the default, or up to {largest:g}"
+            raise _refused(name, f"{name} is out of range", fix)
+
+
+def check_plain(settings: agent.CustomizationSettings) -> None:
+    """Refuses choices about plain tokens that cannot be met, or where there are none.
+
+    Raises:
+        InvalidInput: ``subject`` is the field's name.
+    """
+    if settings.plain_sequences > MOST_SEQUENCES:
+        raise InvalidInput(
+            "too many plain sequences",
+            fix=f"take at most {MOST_SEQUENCES}, or 0 for one of its own for every example",
+            subject="plain_sequences",
+        )
+    if settings.plain_sampling not in agent.PlainSampling.values():
+        raise InvalidInput(
+            "unknown way of drawing plain tokens",
+            fix="use PLAIN_SAMPLING_UNIFORM or PLAIN_SAMPLING_FREQUENCY",
+            subject="plain_sampling",
+        )
+    if settings.reconstruction:
+        return
+    for name in ("plain_tokens", "plain_sequences", "plain_vocabulary", "plain_sampling"):
+        if getattr(settings, name):
+            raise _without_reconstruction(name, name)
+
+
+def _refused(name: str, problem: str, fix: str) -> InvalidInput:
+    return InvalidInput(problem, fix=fix, subject=f"training.{name}")
+
+
+def _without_reconstruction(subject: str, name: str) -> InvalidInput:
+    return InvalidInput(
+        f"{name.replace('_', ' ')} without reconstruction",
+        fix=f"turn reconstruction on, or leave {name} out",
+        subject=subject,
+    )

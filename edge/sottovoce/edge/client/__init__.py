@@ -1,0 +1,1 @@
+"""The cloud as seen from here."""

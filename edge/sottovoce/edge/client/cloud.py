@@ -1,0 +1,282 @@
+"""The cloud as the device sees it: one channel, credentials, deadlines, retries, errors.
+
+Why it is here: everything that leaves the device leaves through this module, and each of its
+methods takes only types of the cloud's API, in which there is no field for clear text. TLS, except
+to loopback where no certificate authority is named.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import grpc
+
+from sottovoce.core.errors import ConfigError, NotReady, Unavailable
+from sottovoce.core.system.files import open_to_others
+from sottovoce.core.wire.address import is_loopback, split_address
+from sottovoce.core.wire.status import from_rpc_error
+from sottovoce.edge.config import CloudConfig
+from sottovoce.v1 import (
+    bundles_pb2,
+    bundles_pb2_grpc,
+    inference_pb2,
+    inference_pb2_grpc,
+    training_pb2,
+    training_pb2_grpc,
+)
+
+__all__ = ["Cloud"]
+
+LARGEST_MESSAGE = 4 << 20
+SECONDS = 30.0
+UPLOAD_SECONDS = 300.0
+
+# Only calls that may be repeated: all of these are idempotent by their ids or by their nature.
+_RETRIED = {
+    "sottovoce.v1.Bundles": ("GetManifest",),
+    "sottovoce.v1.Training": ("CreateJob", "StartJob", "GetJob", "ListJobs"),
+    "sottovoce.v1.Inference": ("Predict", "Encode"),
+}
+_BUSY = {"sottovoce.v1.Inference"}
+"""Services whose RESOURCE_EXHAUSTED passes; elsewhere it is a quota, which does not."""
+_SERVICE_CONFIG = json.dumps(
+    {
+        "methodConfig": [
+            {
+                "name": [{"service": service, "method": method} for method in methods],
+                "retryPolicy": {
+                    "maxAttempts": 4,
+                    "initialBackoff": "0.2s",
+                    "maxBackoff": "2s",
+                    "backoffMultiplier": 2,
+                    "retryableStatusCodes": ["UNAVAILABLE"]
+                    + ["RESOURCE_EXHAUSTED"] * (service in _BUSY),
+                },
+            }
+            for service, methods in _RETRIED.items()
+        ]
+    }
+)
+_Metadata = tuple[tuple[str, str], ...]
+_log = logging.getLogger(__name__)
+
+
+class _Stubs:
+    """The three services over one channel."""
+
+    def __init__(self, channel: grpc.Channel) -> None:
+        self.channel = channel
+        self.bundles = bundles_pb2_grpc.BundlesStub(channel)  # type: ignore[no-untyped-call]
+        self.training = training_pb2_grpc.TrainingStub(channel)  # type: ignore[no-untyped-call]
+        self.inference = inference_pb2_grpc.InferenceStub(channel)  # type: ignore[no-untyped-call]
+
+
+class Cloud:
+    """Calls the three services of the cloud; connects on the first call.
+
+    Every method raises `Unavailable` when the cloud does not answer in time, what the cloud itself
+    raised otherwise, and `NotReady` or `ConfigError` where the settings do not suffice.
+    """
+
+    def __init__(self, config: CloudConfig) -> None:
+        self._config = config
+        self._lock = threading.Lock()
+        self._open: _Stubs | None = None
+        self._closed = False
+        self._warned = False
+
+    @property
+    def address(self) -> str:
+        """As configured; empty if there is none."""
+        return self._config.address
+
+    def check(self) -> None:
+        """Raises what any call would raise for want of settings; calls nobody."""
+        self._stubs()
+        self._credentials()
+
+    def close(self) -> None:
+        """Ends all calls in progress, and allows no more."""
+        with self._lock:
+            self._closed = True
+            if self._open is not None:
+                self._open.channel.close()
+
+    def get_manifest(self, bundle_id: str) -> bundles_pb2.GetManifestResponse:
+        """The manifest of a bundle, or of the cloud's default one. Anonymous."""
+        request = bundles_pb2.GetManifestRequest(bundle_id=bundle_id)
+        answer: bundles_pb2.GetManifestResponse = self._unary(
+            self._stubs().bundles.GetManifest, request, ()
+        )
+        return answer
+
+    def fetch_file(self, bundle_id: str, path: str, offset: int) -> Iterator[bytes]:
+        """The bytes of a bundle's file from `offset` on. Anonymous."""
+        request = bundles_pb2.FetchFileRequest(bundle_id=bundle_id, path=path, offset=offset)
+        for response in self._streamed(self._stubs().bundles.FetchFile, request, ()):
+            yield response.chunk
+
+    def create_job(self, request: training_pb2.CreateJobRequest) -> training_pb2.Job:
+        """The job for `request.request_id`, new or existing."""
+        return self._job(self._stubs().training.CreateJob, request)
+
+    def upload(self, messages: Sequence[training_pb2.UploadExamplesRequest]) -> int:
+        """Sends examples in one call; returns the sequence number expected next."""
+        answer = self._unary(
+            self._stubs().training.UploadExamples,
+            iter(messages),
+            self._credentials(),
+            UPLOAD_SECONDS,
+        )
+        return int(answer.next_sequence)
+
+    def start_job(self, job_id: str, total: int) -> training_pb2.Job:
+        """Queues a job that holds all its examples."""
+        request = training_pb2.StartJobRequest(job_id=job_id, total_examples=total)
+        return self._job(self._stubs().training.StartJob, request)
+
+    def get_job(self, job_id: str) -> training_pb2.Job:
+        """A job as it is now."""
+        return self._job(self._stubs().training.GetJob, training_pb2.GetJobRequest(job_id=job_id))
+
+    def watch_job(self, job_id: str) -> Iterator[training_pb2.Job]:
+        """A job now and after every change, until it ends."""
+        request = training_pb2.WatchJobRequest(job_id=job_id)
+        call = self._stubs().training.WatchJob
+        for response in self._streamed(call, request, self._credentials()):
+            yield response.job
+
+    def check_tenant(self) -> None:
+        """Asks for something only an accepted tenant gets."""
+        request = training_pb2.ListJobsRequest(page_size=1)
+        self._unary(self._stubs().training.ListJobs, request, self._credentials())
+
+    def predict(
+        self, request: inference_pb2.InferencePredictRequest
+    ) -> inference_pb2.InferencePredictResponse:
+        """Scores of one released text."""
+        answer: inference_pb2.InferencePredictResponse = self._unary(
+            self._stubs().inference.Predict, request, self._credentials()
+        )
+        return answer
+
+    def predict_stream(
+        self, requests: Iterator[inference_pb2.InferencePredictStreamRequest]
+    ) -> Iterator[inference_pb2.InferencePredictStreamResponse]:
+        """Scores in the order of `requests`, which is consumed by a thread of gRPC's."""
+        call = self._stubs().inference.PredictStream
+        yield from self._streamed(call, requests, self._credentials())
+
+    def encode(self, request: inference_pb2.EncodeRequest) -> inference_pb2.EncodeResponse:
+        """The embedding of one query's noisy vectors. A retry sends the same bytes again."""
+        answer: inference_pb2.EncodeResponse = self._unary(
+            self._stubs().inference.Encode, request, self._credentials()
+        )
+        return answer
+
+    def encode_stream(
+        self, requests: Iterator[inference_pb2.EncodeRequest]
+    ) -> Generator[inference_pb2.EncodeResponse, None, None]:
+        """The same in the order of `requests`, which is consumed by a thread of gRPC's."""
+        call = self._stubs().inference.EncodeStream
+        sent = (inference_pb2.EncodeStreamRequest(request=request) for request in requests)
+        for response in self._streamed(call, sent, self._credentials()):
+            yield response.response
+
+    def _job(self, method: Any, request: Any) -> training_pb2.Job:
+        job: training_pb2.Job = self._unary(method, request, self._credentials()).job
+        return job
+
+    def _unary(
+        self, method: Any, request: Any, metadata: _Metadata, seconds: float = SECONDS
+    ) -> Any:
+        with self._explained():
+            return method(request, timeout=seconds, metadata=metadata)
+
+    def _streamed(self, method: Any, request: Any, metadata: _Metadata) -> Iterator[Any]:
+        with self._explained():
+            call = method(request, metadata=metadata)
+            try:
+                yield from call
+            finally:
+                call.cancel()  # whoever stops listening must not leave the cloud talking
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except grpc.RpcError as error:
+            raise from_rpc_error(error, peer=f"the cloud at {self.address}") from error
+        except ValueError as error:  # what gRPC raises for a call on a channel just closed
+            if not self._closed:
+                raise
+            raise Unavailable("the agent is stopping") from error
+
+    def _stubs(self) -> _Stubs:
+        if not self._config.address:
+            raise NotReady(
+                "no cloud is configured",
+                fix="set cloud.address, cloud.tenant and cloud.token_file in the configuration",
+                subject="cloud.address",
+            )
+        with self._lock:
+            if self._closed:
+                raise Unavailable("the agent is stopping")
+            if self._open is None:
+                self._open = _Stubs(_connect(self._config))
+            return self._open
+
+    def _credentials(self) -> _Metadata:
+        """Read for each call, so that a renewed token needs no restart."""
+        tenant, file = self._config.tenant, self._config.token_file
+        if not tenant or file is None:
+            missing = "cloud.token_file" if tenant else "cloud.tenant"
+            raise ConfigError(
+                f"{missing} is not set", fix="ask the provider to enrol you", subject=missing
+            )
+        token = _read(file, "cloud.token_file").decode("ascii", "replace").strip()
+        if not token or not token.isascii() or not token.isprintable():
+            raise ConfigError(
+                f"{file} holds no token",
+                fix="write the token you were given into it",
+                subject="cloud.token_file",
+            )
+        if open_to_others(file) and not self._warned:
+            self._warned = True
+            _log.warning("other users can read the token %s: chmod 600 it", file)
+        return (("sottovoce-tenant", tenant), ("authorization", f"Bearer {token}"))
+
+
+def _connect(config: CloudConfig) -> grpc.Channel:
+    host, port = split_address(config.address)
+    local = is_loopback(host)
+    options = [
+        ("grpc.service_config", _SERVICE_CONFIG),
+        ("grpc.max_receive_message_length", LARGEST_MESSAGE),
+        ("grpc.max_send_message_length", LARGEST_MESSAGE),
+        ("grpc.keepalive_time_ms", 60_000),
+        ("grpc.keepalive_timeout_ms", 20_000),
+        ("grpc.enable_http_proxy", 0 if local else 1),
+    ]
+    target = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    if local and config.ca_file is None:
+        return grpc.insecure_channel(target, options)
+    roots = _read(config.ca_file, "cloud.ca_file") if config.ca_file else None
+    return grpc.secure_channel(target, grpc.ssl_channel_credentials(roots), options)
+
+
+def _read(path: Path, setting: str) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ConfigError(
+            f"cannot read {path}: {error.strerror}",
+            fix=f"set {setting} to a file you can read",
+            subject=setting,
+        ) from error

@@ -1,0 +1,227 @@
+"""Fetches a bundle from the cloud: resumable, checked byte by byte, put in place in one step.
+
+Why it is here: a bundle decides what every word is replaced by, so a device must use all of the
+right one or none of it. Files gather in a folder aside, each is hashed against the manifest, and a
+single rename makes the whole the current bundle. A pull that was cut off goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import secrets
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.bundle.manifest import MANIFEST, Manifest, StoredFile, bundle_id, sha256
+from sottovoce.core.errors import (
+    BundleMismatch,
+    DataLoss,
+    NotReady,
+    QuotaExceeded,
+    SottovoceError,
+    Unavailable,
+)
+from sottovoce.core.system.files import disk, private_folder, sync_folder
+from sottovoce.edge.client.cloud import Cloud
+from sottovoce.edge.config import BundleConfig
+
+__all__ = ["Progress", "Pulled", "pull"]
+
+Progress = Callable[[str, int, int], None]
+"""Called with the file's name, the bytes there so far, and the bytes of the whole bundle."""
+
+_BREAKS = 5
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Pulled:
+    """The bundle in place, and whether it had been there already."""
+
+    id: str
+    folder: Path
+    bytes: int
+    up_to_date: bool
+
+
+def pull(
+    cloud: Cloud,
+    config: BundleConfig,
+    *,
+    wanted: str = "",
+    progress: Progress = lambda name, done, total: None,
+    pause: float = 1.0,
+) -> Pulled:
+    """Makes the cloud's bundle the current one.
+
+    Args:
+        cloud: where to fetch.
+        config: where bundles are kept, and the backbone to insist on.
+        wanted: a bundle id; empty takes the cloud's default.
+        progress: told how far it is.
+        pause: seconds to wait after a break before going on.
+
+    Raises:
+        DataLoss: what arrived does not match the manifest; the bad file is removed.
+        BundleMismatch: another format or backbone. Unavailable: the connection broke repeatedly;
+            what had arrived is kept for the next try. QuotaExceeded: the disk is full.
+        NotReady: another pull is at work.
+    """
+    bundles = private_folder(config.path) / "bundles"
+    with disk(bundles), _alone(config.path):
+        bundles.mkdir(exist_ok=True)
+        answer = cloud.get_manifest(wanted)
+        identity = bundle_id(answer.manifest)
+        if identity != (wanted or answer.bundle_id) or identity != answer.bundle_id:
+            raise DataLoss("the manifest is not the bundle's", fix="try again, or ask the provider")
+        manifest = Manifest.from_json(answer.manifest)
+        if config.backbone and manifest.backbone.name != config.backbone:
+            raise BundleMismatch(
+                f"the cloud's bundle is for backbone {manifest.backbone.name!r}, "
+                f"not {config.backbone!r}",
+                fix="pull from another cloud, or change bundle.backbone in the configuration",
+                subject="bundle",
+            )
+        folder = bundles / identity
+        partial = bundles / f".partial-{identity}"
+        size = sum(file.bytes for file in manifest.files.values())
+        if folder.exists():
+            try:
+                Bundle.open(folder, verify=True)
+                _switch(config.current, folder)
+                return Pulled(identity, folder, size, up_to_date=True)
+            except SottovoceError:  # damaged: keep its good files, fetch the others anew
+                shutil.rmtree(partial, ignore_errors=True)
+                folder.rename(partial)
+        partial.mkdir(exist_ok=True)
+        _make_room(partial, size)
+        done = 0
+        for path, stored in manifest.files.items():
+            report = _offset(progress, path, done, size)
+            _complete(cloud, identity, partial, path, stored, report, pause)
+            done += stored.bytes
+        _write(partial / MANIFEST, answer.manifest)
+        Bundle.open(partial)
+        for inner in (*(p for p in partial.rglob("*") if p.is_dir()), partial):
+            sync_folder(inner)
+        partial.rename(folder)
+        sync_folder(bundles)
+        before = config.current.resolve()
+        _switch(config.current, folder)
+        _tidy(bundles, keep={folder, before})
+    return Pulled(identity, folder, size, up_to_date=False)
+
+
+def _complete(
+    cloud: Cloud,
+    identity: str,
+    partial: Path,
+    path: str,
+    stored: StoredFile,
+    report: Callable[[int], None],
+    pause: float,
+) -> None:
+    """Brings one file to its full size and checks its hash."""
+    file = partial / path
+    file.parent.mkdir(parents=True, exist_ok=True)
+    resumed = file.exists() and file.stat().st_size > 0
+    breaks = 0
+    while True:
+        have = file.stat().st_size if file.exists() else 0
+        try:
+            if have < stored.bytes or not file.exists():
+                _append(cloud.fetch_file(identity, path, have), file, stored.bytes, report)
+            elif have > stored.bytes:
+                raise DataLoss("too long")
+            if file.stat().st_size < stored.bytes:
+                raise Unavailable("the cloud ended the file early", fix="run `sotto pull` again")
+            if sha256(file) != stored.sha256:
+                raise DataLoss("wrong hash")
+            report(stored.bytes)
+            return
+        except DataLoss as error:
+            file.unlink(missing_ok=True)
+            if not resumed:
+                raise DataLoss(
+                    f"bundle file {path} arrived altered and was removed",
+                    fix="run `sotto pull` again; if it happens again, ask the provider",
+                    subject=path,
+                ) from error
+            resumed = False  # what an earlier pull left was bad: once more, from the start
+        except Unavailable:
+            moved = file.exists() and file.stat().st_size > have
+            breaks = 0 if moved else breaks + 1
+            if breaks >= _BREAKS:
+                raise
+            time.sleep(pause)
+
+
+def _append(chunks: Iterator[bytes], file: Path, size: int, report: Callable[[int], None]) -> None:
+    with file.open("ab") as out:
+        for chunk in chunks:
+            if out.tell() + len(chunk) > size:
+                raise DataLoss("too long")  # and never fill the disk on a cloud's word
+            out.write(chunk)
+            report(out.tell())
+        out.flush()
+        os.fsync(out.fileno())
+
+
+def _write(file: Path, data: bytes) -> None:
+    with file.open("wb") as out:
+        out.write(data)
+        out.flush()
+        os.fsync(out.fileno())
+
+
+def _make_room(partial: Path, size: int) -> None:
+    have = sum(file.stat().st_size for file in partial.rglob("*") if file.is_file())
+    free = shutil.disk_usage(partial).free
+    if size - have > free:
+        raise QuotaExceeded(
+            f"the bundle needs {(size - have) >> 20} MiB more, {free >> 20} MiB are free",
+            fix="free some space, or set bundle.path to a larger disk",
+            subject="disk",
+        )
+
+
+def _switch(link: Path, folder: Path) -> None:
+    aside = link.with_name(f".current-{secrets.token_hex(4)}")
+    aside.symlink_to(folder.relative_to(link.parent))
+    os.replace(aside, link)
+    sync_folder(link.parent)
+
+
+def _tidy(bundles: Path, keep: set[Path]) -> None:
+    """Removes all but the new bundle and the one before it, which a process may still be opening.
+
+    Files that a process has mapped stay readable to it after they are removed.
+    """
+    kept = {path.resolve() for path in keep}
+    for old in bundles.iterdir():
+        if old.resolve() not in kept:
+            _log.info("removing the old bundle %s", old.name)
+            shutil.rmtree(old, ignore_errors=True)
+
+
+def _offset(progress: Progress, name: str, before: int, total: int) -> Callable[[int], None]:
+    return lambda done: progress(name, before + done, total)
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    with (folder / ".pull.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise NotReady(
+                "another `sotto pull` is at work", fix="wait until it has finished"
+            ) from error
+        yield

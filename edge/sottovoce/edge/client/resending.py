@@ -1,0 +1,89 @@
+"""A stream of queries to the cloud that outlives its connection.
+
+Why it is here: the noise of a query is drawn once, so a query lost on the way must not be noised
+again: every query without an answer is kept, and sent again as it was, id and bytes alike.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Generator, Iterator
+
+from sottovoce.core.errors import SottovoceError, Unavailable
+from sottovoce.v1 import inference_pb2 as inference
+
+__all__ = ["Resending"]
+
+_ATTEMPTS = 4
+_SECONDS = 0.2
+"""Before the second attempt; twice that before the third, and so on."""
+
+_Answers = Generator[inference.EncodeResponse, None, None]
+
+
+class Resending:
+    """Sends queries and receives their answers in the same order.
+
+    One thread may send while another receives. The caller bounds how many are on their way.
+
+    Args:
+        start: begins one stream, as `Cloud.encode_stream` does.
+    """
+
+    def __init__(self, start: Callable[[Iterator[inference.EncodeRequest]], _Answers]) -> None:
+        self._start = start
+        self._lock = threading.Lock()
+        self._unanswered: deque[inference.EncodeRequest] = deque()
+        self._sending: queue.SimpleQueue[inference.EncodeRequest | None] = queue.SimpleQueue()
+        self._answers: _Answers | None = None
+
+    def send(self, request: inference.EncodeRequest) -> None:
+        """Queues a query; never waits."""
+        with self._lock:
+            self._unanswered.append(request)
+            self._sending.put(request)
+
+    def receive(self) -> inference.EncodeResponse:
+        """The answer to the oldest query without one.
+
+        Raises:
+            Unavailable: the cloud cannot be reached, again and again.
+            SottovoceError: what the cloud refused it with, or an answer to something else.
+        """
+        for attempt in range(_ATTEMPTS):
+            try:
+                answer = next(self._stream())
+                break
+            except (Unavailable, StopIteration) as error:
+                self._answers = None
+                if attempt == _ATTEMPTS - 1:
+                    if isinstance(error, Unavailable):
+                        raise
+                    raise Unavailable("the cloud ended the stream") from error
+                time.sleep(_SECONDS * 2**attempt)
+        with self._lock:
+            asked = self._unanswered.popleft()
+        if answer.request_id != asked.request_id:
+            raise SottovoceError("the cloud answered out of order")
+        return answer
+
+    def close(self) -> None:
+        """Ends the stream."""
+        with self._lock:
+            self._sending.put(None)
+        if self._answers is not None:
+            self._answers.close()
+
+    def _stream(self) -> _Answers:
+        if self._answers is None:
+            with self._lock:
+                self._sending.put(None)  # ends the thread that fed the stream before
+                self._sending = queue.SimpleQueue()
+                for request in self._unanswered:
+                    self._sending.put(request)
+                feed = iter(self._sending.get, None)
+            self._answers = self._start(feed)
+        return self._answers

@@ -1,0 +1,1 @@
+"""The daemon: the gRPC service and its server."""

@@ -1,0 +1,228 @@
+"""The daemon: a gRPC server on a unix socket, from the lock on its state to a clean end.
+
+Why it is here: whoever can open the socket speaks as the owner, so its mode is the access control;
+and two daemons over one state, or a half-dead socket, must not leave apps talking to nobody.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import grpc
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+
+from sottovoce.core.errors import ConfigError, NotReady
+from sottovoce.core.system import memory
+from sottovoce.core.system.files import disk, private_folder
+from sottovoce.core.system.signals import Ending
+from sottovoce.core.wire.address import (
+    LARGEST_ANSWER,
+    answers,
+    is_loopback,
+    socket_path,
+    split_address,
+)
+from sottovoce.core.wire.status import ErrorInterceptor
+from sottovoce.edge.config import AgentConfig, Config
+from sottovoce.edge.daemon.service import Service
+from sottovoce.edge.tasks.agent import Parts
+from sottovoce.edge.tasks.engine import Engine
+from sottovoce.v1 import edge_agent_pb2, edge_agent_pb2_grpc
+
+__all__ = ["serve"]
+
+CALLS_AT_ONCE = 32
+GRACE_SECONDS = 5.0
+LARGEST_REQUEST = 4 << 20
+_log = logging.getLogger(__name__)
+
+
+def serve(
+    config: Config,
+    *,
+    engine: Engine | None = None,
+    ready: Callable[[str], None] = lambda address: None,
+    stop: threading.Event | None = None,
+) -> None:
+    """Runs the daemon until SIGTERM, SIGINT or `stop`.
+
+    Args:
+        config: the owner's settings.
+        engine: in place of the configured one.
+        ready: called with the address once requests are answered.
+        stop: ends the daemon when set; signals are handled only without it.
+
+    Raises:
+        NotReady: another daemon runs over this state or on this address.
+        ConfigError: the address cannot be used, or not without TLS.
+    """
+    ending = stop or Ending()
+    memory.bound_heap()
+    memory.give_back()
+    with _only_one(config.agent.state), _parts(config, engine) as parts:
+        service, checks = Service(parts), health.HealthServicer()
+        server = _server(service, checks)
+        with _bound(server, config.agent) as address:
+            service.begin()
+            server.start()
+            checks.set("", health_pb2.HealthCheckResponse.SERVING)
+            _notify("READY=1")
+            _log.info("serving on %s", address)
+            ready(address)
+            # Waited for at the end: the interpreter cannot end under a thread inside a C++ library.
+            warming = threading.Thread(target=parts.engine.warm, name="warm")
+            warming.start()
+            ending.wait()
+            _log.info("stopping")
+            _notify("STOPPING=1")
+            checks.enter_graceful_shutdown()
+            service.end_watches()
+            server.stop(GRACE_SECONDS).wait()
+            service.finish()
+            warming.join()
+    _log.info("stopped")
+
+
+def _server(service: Service, checks: health.HealthServicer) -> grpc.Server:
+    server = grpc.server(
+        ThreadPoolExecutor(CALLS_AT_ONCE, thread_name_prefix="call"),
+        interceptors=[ErrorInterceptor()],
+        maximum_concurrent_rpcs=CALLS_AT_ONCE,
+        options=[
+            ("grpc.max_receive_message_length", LARGEST_REQUEST),
+            ("grpc.max_send_message_length", LARGEST_ANSWER),
+            ("grpc.so_reuseport", 0),
+            ("grpc.keepalive_time_ms", 60_000),
+            ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
+        ],
+    )
+    edge_agent_pb2_grpc.add_EdgeAgentServicer_to_server(  # type: ignore[no-untyped-call]
+        service, server
+    )
+    health_pb2_grpc.add_HealthServicer_to_server(checks, server)
+    names = (
+        edge_agent_pb2.DESCRIPTOR.services_by_name["EdgeAgent"].full_name,
+        health.SERVICE_NAME,
+        reflection.SERVICE_NAME,
+    )
+    reflection.enable_server_reflection(names, server)
+    return server
+
+
+@contextmanager
+def _only_one(state: Path) -> Iterator[None]:
+    """Holds the state's lock; the kernel drops it when the process dies, however it dies."""
+    path = private_folder(state) / "agent.lock"
+    with disk(path):
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise NotReady(
+                f"an agent is already running over {state}",
+                fix="use it (`sotto status`), or stop it first",
+                subject="agent",
+            ) from error
+        yield
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _parts(config: Config, engine: Engine | None) -> Iterator[Parts]:
+    parts = Parts(config, engine)
+    try:
+        yield parts
+    finally:
+        parts.close()
+
+
+@contextmanager
+def _bound(server: grpc.Server, config: AgentConfig) -> Iterator[str]:
+    """Binds the configured address; gives it with the port that was chosen for port 0."""
+    path = socket_path(config.listen)
+    if path is None:
+        yield _bind_port(server, config)
+        return
+    private_folder(path.parent)
+    if answers(path):
+        raise NotReady(
+            f"something already listens on {path}",
+            fix="stop it, or set another agent.listen",
+            subject="agent.listen",
+        )
+    with disk(path), suppress(FileNotFoundError):
+        path.unlink()  # left by a daemon that was killed
+    before = os.umask(0o177)  # so that the socket is never open to others, not for an instant
+    try:
+        _bind(lambda: server.add_insecure_port(f"unix:{path}"), config.listen)
+    finally:
+        os.umask(before)
+    try:
+        yield f"unix:{path}"
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def _bind_port(server: grpc.Server, config: AgentConfig) -> str:
+    host, port = split_address(config.listen)
+    shown = f"[{host}]" if ":" in host else host
+    if config.tls_cert is None or config.tls_key is None:
+        if not is_loopback(host):
+            raise ConfigError(
+                f"{config.listen} is reachable by others, and the agent takes clear text",
+                fix="listen on a unix socket or 127.0.0.1, or set tls_cert, tls_key and "
+                "tls_client_ca",
+                subject="agent.listen",
+            )
+        bound = _bind(lambda: server.add_insecure_port(f"{shown}:{port}"), config.listen)
+        _log.warning("every user of this machine can use the agent on %s", config.listen)
+        return f"{shown}:{bound}"
+    if config.tls_client_ca is None and not is_loopback(host):
+        raise ConfigError(
+            f"anyone who can reach {config.listen} could use the agent",
+            fix="set agent.tls_client_ca to the authority that signs your apps' certificates",
+            subject="agent.tls_client_ca",
+        )
+    try:
+        pair = (config.tls_key.read_bytes(), config.tls_cert.read_bytes())
+        roots = config.tls_client_ca.read_bytes() if config.tls_client_ca else None
+    except OSError as error:
+        raise ConfigError(
+            f"cannot read {error.filename}: {error.strerror}",
+            fix="mend agent.tls_cert, agent.tls_key or agent.tls_client_ca",
+            subject="agent.tls_cert",
+        ) from error
+    credentials = grpc.ssl_server_credentials([pair], roots, roots is not None)
+    bound = _bind(lambda: server.add_secure_port(f"{shown}:{port}", credentials), config.listen)
+    return f"{shown}:{bound}"
+
+
+def _bind(bind: Callable[[], int], listen: str) -> int:
+    try:
+        return bind()
+    except RuntimeError as error:
+        raise ConfigError(
+            f"cannot listen on {listen}",
+            fix="free the address or set another agent.listen",
+            subject="agent.listen",
+        ) from error
+
+
+def _notify(state: str) -> None:
+    """Tells systemd, where it asks to be told (sd_notify(3))."""
+    name = os.environ.get("NOTIFY_SOCKET", "")
+    if name:
+        address = "\0" + name[1:] if name.startswith("@") else name
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as out, suppress(OSError):
+            out.sendto(state.encode(), address)

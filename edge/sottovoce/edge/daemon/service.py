@@ -1,0 +1,139 @@
+"""The EdgeAgent service: what apps on the device call.
+
+Why it is here: this is the one place where clear text crosses a process boundary, so it holds no
+logic of its own that could go astray; it bounds what comes in and hands it to the parts.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator
+
+import grpc
+
+from sottovoce.core.errors import InvalidInput, Unavailable
+from sottovoce.edge.state.outbox import ENDED
+from sottovoce.edge.tasks.agent import Parts
+from sottovoce.edge.tasks.customize import DEFAULT_PLAIN_TOKENS, Defaults, Intake
+from sottovoce.edge.tasks.uploader import Courier
+from sottovoce.v1 import edge_agent_pb2 as agent
+from sottovoce.v1 import edge_agent_pb2_grpc
+
+__all__ = ["Service"]
+
+
+class Service(edge_agent_pb2_grpc.EdgeAgentServicer):
+    """Answers apps; errors become status with details in `rpc.ErrorInterceptor`."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._stopping = threading.Event()
+        self._intake = Intake(
+            parts.engine,
+            parts.store,
+            parts.ledger,
+            parts.releases,
+            parts.outbox,
+            Defaults(parts.default, parts.config.privacy.plain_tokens or DEFAULT_PLAIN_TOKENS),
+        )
+        self._courier = Courier(parts.cloud, parts.outbox)
+
+    def begin(self) -> None:
+        """Takes up unfinished work; call once, when no other daemon uses the state."""
+        self._intake.clear_staging()
+        self._courier.resume()
+
+    def end_watches(self) -> None:
+        """Ends the calls that would else last as long as a training."""
+        self._stopping.set()
+        self._parts.outbox.wake()
+
+    def finish(self) -> None:
+        """Stops the courier; what it had not sent stays queued."""
+        self._courier.stop()
+
+    def Privatize(  # noqa: N802 - gRPC's name
+        self, request: agent.PrivatizeRequest, context: grpc.ServicerContext
+    ) -> agent.PrivatizeResponse:
+        return self._parts.privatize(request)
+
+    def PrivatizeStream(  # noqa: N802
+        self,
+        request_iterator: Iterable[agent.PrivatizeStreamRequest],
+        context: grpc.ServicerContext,
+    ) -> Iterator[agent.PrivatizeStreamResponse]:
+        for request in request_iterator:
+            yield agent.PrivatizeStreamResponse(
+                request_id=request.request_id, response=self._parts.privatize(request.request)
+            )
+
+    def Predict(  # noqa: N802
+        self, request: agent.PredictRequest, context: grpc.ServicerContext
+    ) -> agent.PredictResponse:
+        return self._parts.predict(request)
+
+    def PredictStream(  # noqa: N802
+        self, request_iterator: Iterable[agent.PredictStreamRequest], context: grpc.ServicerContext
+    ) -> Iterator[agent.PredictStreamResponse]:
+        yield from self._parts.predictor.predict_stream(request_iterator)
+
+    def Embed(  # noqa: N802
+        self, request: agent.EmbedRequest, context: grpc.ServicerContext
+    ) -> agent.EmbedResponse:
+        return self._parts.embed(request)
+
+    def EmbedStream(  # noqa: N802
+        self, request_iterator: Iterable[agent.EmbedStreamRequest], context: grpc.ServicerContext
+    ) -> Iterator[agent.EmbedStreamResponse]:
+        yield from self._parts.embed_stream(request_iterator)
+
+    def Customize(  # noqa: N802
+        self, request_iterator: Iterable[agent.CustomizeRequest], context: grpc.ServicerContext
+    ) -> agent.CustomizeResponse:
+        requests = iter(request_iterator)
+        first = next(requests, None)
+        if first is None or first.WhichOneof("part") != "settings":
+            raise InvalidInput(
+                "the first message has no settings",
+                fix="send the settings, then the examples",
+                subject="settings",
+            )
+        self._parts.cloud.check()  # refused before any privacy is spent
+        record = self._intake.accept(first.settings, _examples(requests))
+        if record.state not in ENDED:
+            self._courier.carry(record.id)
+        return agent.CustomizeResponse(customization=record)
+
+    def WatchCustomization(  # noqa: N802
+        self, request: agent.WatchCustomizationRequest, context: grpc.ServicerContext
+    ) -> Iterator[agent.WatchCustomizationResponse]:
+        if not request.id and not request.adapter:
+            raise InvalidInput(
+                "neither id nor adapter is given", fix="name the customisation", subject="id"
+            )
+        identity = request.id or self._parts.outbox.newest(request.adapter).id
+        gone = threading.Event()
+        if not context.add_callback(gone.set):
+            return
+        for record in self._parts.outbox.watch(
+            identity, lambda: gone.is_set() or self._stopping.is_set()
+        ):
+            yield agent.WatchCustomizationResponse(customization=record)
+        if self._stopping.is_set():
+            raise Unavailable("the agent is stopping", fix="watch again when it runs")
+
+    def GetStatus(  # noqa: N802
+        self, request: agent.GetStatusRequest, context: grpc.ServicerContext
+    ) -> agent.GetStatusResponse:
+        return self._parts.status()
+
+
+def _examples(requests: Iterator[agent.CustomizeRequest]) -> Iterator[agent.LabelledText]:
+    for request in requests:
+        if request.WhichOneof("part") != "examples":
+            raise InvalidInput(
+                "a message after the first has no examples",
+                fix="send the settings once, then examples only",
+                subject="examples",
+            )
+        yield from request.examples.examples

@@ -1,0 +1,1 @@
+"""What the device measures of itself: utility, latency."""

@@ -1,0 +1,211 @@
+"""Estimates on the device what privatised texts still teach, at one level after another.
+
+Why it is here: how much a level costs depends on the task, and asking the cloud would mean
+releasing the same texts at every level tried. So a stand-in learns here instead: the owner's
+labelled texts are privatised, classified, and thrown away. Nothing leaves and nothing is charged.
+The cloud's adapter usually classifies better; what carries over is how far accuracy falls from one
+level to the next.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.core.bundle import levels
+from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.errors import InvalidInput
+from sottovoce.core.privacy.privatizer import Privatizer
+from sottovoce.core.privacy.release import Setting
+from sottovoce.core.privacy.vectors import Vectors
+from sottovoce.core.text.words import Kind, split
+
+__all__ = ["FOLDS", "LEVELS", "MOST_TEXTS", "Point", "Utility", "accuracy", "estimate", "kernel"]
+
+LEVELS: Final = 7
+"""Levels tried, evenly spaced over what the attacker can reach."""
+MOST_TEXTS: Final = 1_500
+"""Texts used of a larger file: the standard error of an accuracy is then 1.3 points at most, and
+the time for the equations grows with the cube."""
+FOLDS: Final = 5
+_RIDGE: Final = 1.0
+
+Texts = Sequence[str]
+Gram = NDArray[np.float64]
+"""Inner products of n texts: Floats2d (n, n)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """Accuracy at one level; ``attack`` is the share its name states."""
+
+    attack: float
+    eta: float
+    accuracy: float
+
+
+@dataclass(frozen=True, slots=True)
+class Utility:
+    """What a stand-in classifier makes of the owner's texts.
+
+    Attributes:
+        texts: how many were used.
+        guess: accuracy of always giving the commonest label.
+        clear: accuracy on the texts as they are; no level can be expected to reach more.
+        points: accuracy on privatised texts, in order of eta.
+    """
+
+    texts: int
+    guess: float
+    clear: float
+    points: tuple[Point, ...]
+
+    @property
+    def error(self) -> float:
+        """Standard error of an accuracy, at most."""
+        return float(0.5 / np.sqrt(self.texts))
+
+    def reaching(self, target: float) -> str:
+        """The strongest level at which the accuracy, interpolated, reaches ``target``.
+
+        Of an accuracy that a lighter level did not reach, no more than the lighter's is believed.
+
+        Raises:
+            InvalidInput: the clear texts, or the lightest level tried, do not reach it.
+        """
+        if self.clear < target:
+            raise InvalidInput(
+                f"even unprotected, the texts are classified with accuracy {self.clear:.2f} only",
+                fix="give a lower target, or more texts",
+                subject="target",
+            )
+        reached = np.array([point.accuracy for point in self.points])
+        reached = np.minimum.accumulate(reached[::-1])[::-1]
+        shares = np.array([point.attack for point in self.points])
+        if reached[-1] < target:
+            raise InvalidInput(
+                f"at the lightest level tried the accuracy is {reached[-1]:.2f}",
+                fix="give a lower target, or more texts",
+                subject="target",
+            )
+        first = int(np.argmax(reached >= target))
+        if first == 0:
+            return levels.name_of("attack", float(shares[0]))
+        ends = slice(first - 1, first + 1)  # reached[first - 1] < target <= reached[first]
+        share = float(np.interp(target, reached[ends], shares[ends]))
+        return levels.name_of("attack", np.ceil(share * 100 - 1e-9) / 100)
+
+
+def estimate(
+    bundle: Bundle,
+    privatizer: Privatizer,
+    texts: Texts,
+    labels: Sequence[str],
+    mechanism: str,
+    policy: str,
+    *,
+    step: Callable[[], None] = lambda: None,
+) -> Utility:
+    """Tries `LEVELS` levels on labelled texts, on the device alone.
+
+    Args:
+        bundle: its curve says which levels there are.
+        privatizer: over the same bundle.
+        texts: beyond `MOST_TEXTS`, a sample of them is used.
+        labels: one for each text.
+        mechanism: versioned name.
+        policy: parts of speech that are replaced.
+        step: called after each text at each level, `LEVELS` times as many as are used.
+
+    Raises:
+        InvalidInput: no two labels have `FOLDS` texts each, or a text is none; its number is told.
+        NotFound: unknown mechanism or policy.
+    """
+    chosen = np.random.default_rng(0).permutation(len(texts))[:MOST_TEXTS].tolist()
+    used = [texts[place] for place in chosen]
+    answers = [labels[place] for place in chosen]
+    times = Counter(answers)
+    if sum(number >= FOLDS for number in times.values()) < 2:
+        raise InvalidInput(
+            "too few labelled texts to learn from",
+            fix=f"give at least {FOLDS} texts of each of at least two labels",
+            subject="labelled",
+        )
+    low, high = levels.span(bundle.manifest.curve.get(mechanism, ()), "attack")
+    vectors = Vectors(bundle)
+    points = []
+    for share in sorted({round(float(share), 2) for share in np.linspace(low, high, LEVELS)}):
+        name = levels.name_of("attack", share)
+        setting, released = Setting(name, mechanism, policy), []
+        for place, text in zip(chosen, used, strict=True):
+            try:
+                released.append(privatizer.release(text, setting).text)
+            except InvalidInput as error:
+                raise InvalidInput(
+                    f"text {place + 1}: {error.problem}", fix=error.fix, subject=error.subject
+                ) from error
+            step()
+        found = accuracy(kernel(released, vectors, bundle.manifest.clitics), answers)
+        points.append(Point(share, bundle.manifest.level(mechanism, name).eta, found))
+    return Utility(
+        texts=len(used),
+        guess=max(times.values()) / len(answers),
+        clear=accuracy(kernel(used, vectors, bundle.manifest.clitics), answers),
+        points=tuple(points),
+    )
+
+
+def kernel(texts: Texts, vectors: Vectors, clitics: Sequence[str]) -> Gram:
+    """How alike texts are: Floats2d (n, n), in the mean of their words' vectors in the privacy
+    space, and in the words they share; each about its mean and scaled to a mean square of 1.
+    """
+    places: dict[str, int] = {}
+    held: list[list[int]] = []
+    rows = []
+    for text in texts:
+        words = [word.text for word in split(text, clitics) if word.kind is Kind.WORD]
+        found = vectors.lookup(words)[0]  # (words, r)
+        rows.append(found.sum(axis=0, dtype=np.float64) / max(1, len(words)))
+        forms = sorted({vectors.normal_form(word) for word in words})
+        held.append([places.setdefault(form, len(places)) for form in forms])
+    shared = np.zeros((len(texts), len(places)), np.float32)
+    for row, own in zip(shared, held, strict=True):
+        row[own] = 1
+    return _centred(np.stack(rows)) + _centred(shared)
+
+
+def _centred(features: NDArray[np.floating]) -> Gram:
+    products = (features @ features.T).astype(np.float64)
+    products -= products.mean(axis=0)  # the same as moving the features, without a second copy
+    products -= products.mean(axis=1, keepdims=True)
+    return products / max(float(np.trace(products)) / len(products), 1e-12)
+
+
+def accuracy(alike: Gram, labels: Sequence[str]) -> float:
+    """Share of texts whose label ridge regression on the others' labels finds: `FOLDS`-fold
+    cross-validation, the same folds for every kernel.
+
+    Args:
+        alike: Floats2d (n, n), see `kernel`.
+        labels: n of them.
+    """
+    classes, answers = np.unique(labels, return_inverse=True)
+    coded = np.eye(len(classes))[answers]  # (n, classes)
+    # By turns within each label, so that no fold lacks one.
+    order = np.lexsort((np.random.default_rng(0).random(len(answers)), answers))
+    fold = np.empty(len(answers), np.int64)
+    fold[order] = np.arange(len(answers)) % FOLDS
+    right = 0
+    for own in range(FOLDS):
+        learn, judge = np.flatnonzero(fold != own), np.flatnonzero(fold == own)
+        mean = coded[learn].mean(axis=0)
+        ridge = alike[np.ix_(learn, learn)] + _RIDGE * np.eye(len(learn))
+        weights = np.linalg.solve(ridge, coded[learn] - mean)
+        scores = alike[np.ix_(judge, learn)] @ weights + mean
+        right += int((scores.argmax(axis=1) == answers[judge]).sum())
+    return right / len(answers)

@@ -1,0 +1,1 @@
+"""What the device remembers: the sealed database, the ledger, the outbox."""

@@ -1,0 +1,184 @@
+"""The agent's database: releases, ledger and queued examples, in transactions, sealed at rest.
+
+Why it is here: a release must be charged and remembered before it is given out, in one step that a
+power cut cannot split; SQLite gives that, shared by the daemon and by commands run without it. No
+text of the user is stored: documents are known by a keyed hash, released texts are encrypted.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sottovoce.core.errors import ConfigError, DataLoss, QuotaExceeded, SottovoceError, Unavailable
+from sottovoce.core.system.files import disk, private_folder
+from sottovoce.edge.state.sealing import Seal
+
+__all__ = ["DATABASE", "KEY", "Store"]
+
+DATABASE = "agent.db"
+KEY = "agent.key"
+_VERSION = 1
+_WAIT_SECONDS = 15
+_SCHEMA = """
+CREATE TABLE releases (
+    key BLOB PRIMARY KEY,              -- keyed hash of settings, bundle and document
+    sealed BLOB NOT NULL               -- PrivatizeResponse
+) WITHOUT ROWID;
+CREATE TABLE ledger (
+    id INTEGER PRIMARY KEY CHECK (id = 1),
+    spent REAL NOT NULL,
+    releases INTEGER NOT NULL
+);
+INSERT INTO ledger VALUES (1, 0, 0);
+CREATE TABLE customizations (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    id TEXT UNIQUE NOT NULL,
+    request BLOB UNIQUE NOT NULL,      -- keyed hash of the caller's request id
+    finished INTEGER NOT NULL,
+    sealed BLOB NOT NULL,              -- Customization
+    job BLOB NOT NULL                  -- CreateJobRequest, sealed
+);
+CREATE TABLE outbox (
+    customization TEXT NOT NULL,
+    sequence INTEGER NOT NULL,
+    sealed BLOB NOT NULL,              -- PrivatizedExample
+    PRIMARY KEY (customization, sequence)
+) WITHOUT ROWID;
+CREATE TABLE staged (                  -- examples of a Customize call still coming in
+    customization TEXT NOT NULL,
+    sequence INTEGER NOT NULL,
+    key BLOB NOT NULL,
+    release BLOB NOT NULL,             -- as in releases
+    charge REAL NOT NULL,
+    labelled BLOB NOT NULL,            -- keyed hash of document and true label
+    sealed BLOB NOT NULL,              -- PrivatizedExample with the true label
+    PRIMARY KEY (customization, sequence)
+) WITHOUT ROWID;
+"""
+
+
+class Store:
+    """One SQLite connection (WAL, synchronous=FULL), used by one thread at a time.
+
+    FULL costs a disk flush a release; without it a power cut could forget a release that was
+    already given out, and the same document would later be noised a second time.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, folder: Path, seal: Seal) -> None:
+        self.folder = folder
+        self.seal = seal
+        self._connection = connection
+        self._lock = threading.RLock()
+
+    @classmethod
+    def open(cls, folder: Path) -> Store:
+        """Opens the state in `folder`, made with mode 0700 if there is none.
+
+        Raises:
+            DataLoss: the database or its key is damaged or missing.
+            ConfigError: the folder cannot be used, or a newer agent wrote it.
+            QuotaExceeded: the disk is full.
+        """
+        private_folder(folder)
+        path = folder / DATABASE
+        seal = Seal.open(folder / KEY, create=not path.exists())
+        with disk(path):  # SQLite would take the mode from the umask
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+        with _explained(path):
+            connection = sqlite3.connect(
+                path, timeout=_WAIT_SECONDS, isolation_level=None, check_same_thread=False
+            )
+            try:
+                _prepare(connection, path)
+            except BaseException:
+                connection.close()
+                raise
+        return cls(connection, folder, seal)
+
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """A write transaction: committed and on disk when the block ends, or as if never begun.
+
+        Raises:
+            QuotaExceeded: the disk is full. Unavailable: another process holds the database.
+            DataLoss: the database is damaged.
+        """
+        with self._lock, _explained(self.folder / DATABASE):
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._connection
+                self._connection.execute("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:  # a full disk has rolled back by itself
+                    self._connection.execute("ROLLBACK")
+                raise
+
+    def rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
+        """All rows of a SELECT."""
+        with self._lock, _explained(self.folder / DATABASE):
+            return self._connection.execute(query, values).fetchall()
+
+    def close(self) -> None:
+        """Folds the write-ahead log into the database and lets go of it."""
+        with self._lock, _explained(self.folder / DATABASE):
+            self._connection.close()
+
+
+def _prepare(connection: sqlite3.Connection, path: Path) -> None:
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute("PRAGMA secure_delete = ON")
+    connection.execute("PRAGMA cache_size = -128")  # KiB; the rows are found by key, once each
+    connection.execute("BEGIN IMMEDIATE")
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version > _VERSION:
+        raise ConfigError(
+            f"{path} was written by a newer agent",
+            fix="update sottovoce-edge, or set another agent.state",
+            subject=str(path),
+        )
+    if version == 0:
+        for statement in _SCHEMA.split(";\n"):
+            connection.execute(statement)
+        connection.execute(f"PRAGMA user_version = {_VERSION}")
+    connection.execute("COMMIT")
+
+
+@contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.Error as error:
+        name = getattr(error, "sqlite_errorname", "")
+        raise _translate(path, name) from error
+
+
+def _translate(path: Path, name: str) -> SottovoceError:
+    if name.startswith("SQLITE_FULL"):
+        return QuotaExceeded(
+            f"the disk is full at {path.parent}",
+            fix="free some space, then try again; nothing was released or charged",
+            subject="disk",
+        )
+    if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+        return Unavailable(
+            f"{path} is held by another process", fix="try again when it has finished"
+        )
+    if name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM", "SQLITE_AUTH")):
+        return ConfigError(
+            f"{path} cannot be written", fix="mend its owner and mode", subject=str(path)
+        )
+    if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_IOERR")):
+        return DataLoss(
+            f"the agent's database {path} is damaged",
+            fix="bring it back from a backup together with its key, or move the folder away to "
+            "start afresh; a fresh ledger starts at 0, so note what was spent",
+            subject=str(path),
+        )
+    return SottovoceError(f"the agent's database {path} refused ({name or 'no reason given'})")

@@ -1,0 +1,194 @@
+"""Customisations on the device: their records, and the privatised examples waiting to be sent.
+
+Why it is here: a customisation outlives the call that asked for it, the daemon, and days without a
+network. What must survive is written before anyone is told; progress figures, which come twice a
+second and mean nothing tomorrow, stay in memory to spare the device's flash.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+
+from sottovoce.core.errors import NotFound, QuotaExceeded
+from sottovoce.edge.state.database import Store
+from sottovoce.v1 import edge_agent_pb2 as agent
+from sottovoce.v1 import training_pb2 as training
+
+__all__ = ["ENDED", "LARGEST_BATCH", "UNFINISHED_LIMIT", "Outbox"]
+
+ENDED = (
+    agent.CUSTOMIZATION_STATE_SUCCEEDED,
+    agent.CUSTOMIZATION_STATE_FAILED,
+    agent.CUSTOMIZATION_STATE_CANCELLED,
+)
+UNFINISHED_LIMIT = 20
+LARGEST_BATCH = 64
+_BATCH_BYTES = 512 << 10
+
+
+class Outbox:
+    """Records by id, sealed in `store`; newest figures of running ones in memory."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._live: dict[str, agent.Customization] = {}
+        self._changed = threading.Condition()
+
+    def find_request(self, request_id: str) -> agent.Customization | None:
+        """The customisation that an earlier call with this id made."""
+        rows = self._store.rows(
+            "SELECT id FROM customizations WHERE request = ?", self._request_key(request_id)
+        )
+        return self.get(rows[0][0]) if rows else None
+
+    def get(self, identity: str) -> agent.Customization:
+        """A copy of one record as it is now.
+
+        Raises:
+            NotFound: unknown id.
+        """
+        with self._changed:
+            if identity in self._live:
+                return _copy(self._live[identity])
+        rows = self._store.rows("SELECT sealed FROM customizations WHERE id = ?", identity)
+        if not rows:
+            raise NotFound(
+                "no such customisation", fix="list them with `sotto status`", subject=identity
+            )
+        return self._record(identity, rows[0][0])
+
+    def newest(self, adapter: str) -> agent.Customization:
+        """The newest record of an adapter.
+
+        Raises:
+            NotFound: there is none.
+        """
+        found = next((one for one in self.all() if one.adapter == adapter), None)
+        if found is None:
+            raise NotFound(
+                f"no customisation of adapter {adapter!r} on this device",
+                fix="list them with `sotto status`",
+                subject=adapter,
+            )
+        return found
+
+    def all(self) -> list[agent.Customization]:
+        """All records, newest first."""
+        rows = self._store.rows("SELECT id FROM customizations ORDER BY number DESC")
+        return [self.get(identity) for (identity,) in rows]
+
+    def unfinished(self) -> list[str]:
+        """Ids of those that have not ended, oldest first."""
+        rows = self._store.rows("SELECT id FROM customizations WHERE NOT finished ORDER BY number")
+        return [identity for (identity,) in rows]
+
+    def check_room(self) -> None:
+        """Refuses one customisation too many (QuotaExceeded)."""
+        if len(self.unfinished()) >= UNFINISHED_LIMIT:
+            raise QuotaExceeded(
+                f"{UNFINISHED_LIMIT} customisations are unfinished",
+                fix="wait until one has ended",
+                subject="customizations",
+            )
+
+    def job_request(self, identity: str) -> training.CreateJobRequest:
+        """What the cloud is, or was, asked to create."""
+        ((sealed,),) = self._store.rows("SELECT job FROM customizations WHERE id = ?", identity)
+        plain = self._store.seal.unseal(sealed, b"job" + identity.encode())
+        return training.CreateJobRequest.FromString(plain)
+
+    def batches(self, identity: str, first: int) -> Iterator[training.UploadExamplesRequest]:
+        """The examples from sequence number `first` on, in messages of bounded size."""
+        while True:
+            rows = self._store.rows(
+                "SELECT sequence, sealed FROM outbox WHERE customization = ? AND sequence >= ?"
+                " ORDER BY sequence LIMIT ?",
+                identity,
+                first,
+                LARGEST_BATCH,
+            )
+            if not rows:
+                return
+            message = training.UploadExamplesRequest(first_sequence=first)
+            size = 0
+            for sequence, sealed in rows:
+                plain = self._store.seal.unseal(sealed, outbox_place(identity, sequence))
+                if message.examples and size + len(plain) > _BATCH_BYTES:
+                    break
+                message.examples.append(training.PrivatizedExample.FromString(plain))
+                size += len(plain)
+            yield message
+            first += len(message.examples)
+
+    def show(self, record: agent.Customization) -> None:
+        """Takes over figures that need not survive, and wakes whoever watches."""
+        with self._changed:
+            self._live[record.id] = _copy(record)
+            self._changed.notify_all()
+
+    def save(self, record: agent.Customization) -> None:
+        """Writes a record down. One that has ended needs its examples no more."""
+        ended = record.state in ENDED
+        sealed = self._seal(record)
+        with self._store.transaction() as transaction:
+            transaction.execute(
+                "UPDATE customizations SET finished = ?, sealed = ? WHERE id = ?",
+                (ended, sealed, record.id),
+            )
+            if ended:
+                transaction.execute("DELETE FROM outbox WHERE customization = ?", (record.id,))
+        if not ended:
+            self.show(record)
+            return
+        with self._changed:
+            self._live.pop(record.id, None)
+            self._changed.notify_all()
+
+    def insert_values(
+        self, record: agent.Customization, request_id: str, job: training.CreateJobRequest
+    ) -> tuple[object, ...]:
+        """The row of a new record, for the transaction that also fills the outbox."""
+        sealed_job = self._store.seal.seal(job.SerializeToString(), b"job" + record.id.encode())
+        return record.id, self._request_key(request_id), 0, self._seal(record), sealed_job
+
+    def watch(self, identity: str, stopped: Callable[[], bool]) -> Iterator[agent.Customization]:
+        """The record now and after every change, until it ends or `stopped` says so."""
+        seen: agent.Customization | None = None
+        while not stopped():
+            record = self.get(identity)
+            if record != seen:
+                yield record
+                seen = record
+            if record.state in ENDED:
+                return
+            with self._changed:
+                if self._live.get(identity, record) == record:
+                    self._changed.wait(0.5)
+
+    def wake(self) -> None:
+        """Lets watchers look whether they should stop."""
+        with self._changed:
+            self._changed.notify_all()
+
+    def _request_key(self, request_id: str) -> bytes:
+        return self._store.seal.name(b"request", request_id.encode())
+
+    def _seal(self, record: agent.Customization) -> bytes:
+        place = b"customization" + record.id.encode()
+        return self._store.seal.seal(record.SerializeToString(), place)
+
+    def _record(self, identity: str, sealed: bytes) -> agent.Customization:
+        plain = self._store.seal.unseal(sealed, b"customization" + identity.encode())
+        return agent.Customization.FromString(plain)
+
+
+def outbox_place(identity: str, sequence: int) -> bytes:
+    """What an example in the outbox is sealed for."""
+    return f"outbox {identity} {sequence}".encode()
+
+
+def _copy(record: agent.Customization) -> agent.Customization:
+    copied = agent.Customization()
+    copied.CopyFrom(record)
+    return copied

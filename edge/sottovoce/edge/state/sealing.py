@@ -1,0 +1,109 @@
+"""The device's secret key: seals what is stored, and names documents without keeping them.
+
+Why it is here: released texts keep some words in the clear, so they are encrypted at rest; and a
+repeated document must be recognised without the document being stored. One 32-byte key in a file
+of mode 0600 serves both, through keys derived for each purpose.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import secrets
+from contextlib import suppress
+from pathlib import Path
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from sottovoce.core.errors import ConfigError, DataLoss
+from sottovoce.core.system.files import disk, open_to_others, sync_folder
+
+__all__ = ["Seal"]
+
+_BYTES = 32
+_NONCE = 12
+
+
+class Seal:
+    """AES-256-GCM and HMAC-SHA256 under keys derived from one secret of 32 bytes."""
+
+    def __init__(self, secret: bytes) -> None:
+        self._cipher = AESGCM(hmac.digest(secret, b"sottovoce seal v1", hashlib.sha256))
+        self._names = hmac.digest(secret, b"sottovoce names v1", hashlib.sha256)
+
+    @classmethod
+    def open(cls, path: Path, *, create: bool) -> Seal:
+        """Reads the key file; with `create`, makes it first if there is none.
+
+        Raises:
+            DataLoss: no key, or one of the wrong length.
+            ConfigError: others can read it, or it cannot be made.
+        """
+        if create and not path.exists():
+            _make(path)
+        try:
+            with disk(path):
+                secret = path.read_bytes()
+        except FileNotFoundError as error:
+            raise DataLoss(
+                f"the key {path} is gone, and what it sealed cannot be read",
+                fix=f"bring the file back, or move {path.parent} away to start afresh",
+                subject=str(path),
+            ) from error
+        if len(secret) != _BYTES:
+            raise DataLoss(
+                f"the key {path} is damaged",
+                fix=f"bring the file back, or move {path.parent} away to start afresh",
+                subject=str(path),
+            )
+        if open_to_others(path):
+            raise ConfigError(
+                f"other users can read the key {path}", fix=f"chmod 600 {path}", subject=str(path)
+            )
+        return cls(secret)
+
+    def seal(self, data: bytes, place: bytes) -> bytes:
+        """`data` encrypted; it opens only when the same `place` is named (no swapping of rows)."""
+        nonce = secrets.token_bytes(_NONCE)
+        return nonce + self._cipher.encrypt(nonce, data, place)
+
+    def unseal(self, sealed: bytes, place: bytes) -> bytes:
+        """What was sealed.
+
+        Raises:
+            DataLoss: altered, sealed for another place, or with another key.
+        """
+        try:
+            return self._cipher.decrypt(sealed[:_NONCE], sealed[_NONCE:], place)
+        except (InvalidTag, ValueError) as error:
+            raise DataLoss(
+                "the agent's stored state was altered or belongs to another key",
+                fix="bring back the key file and the database from the same backup",
+                subject="state",
+            ) from error
+
+    def name(self, *parts: bytes) -> bytes:
+        """32 bytes that stand for `parts`, and tell nothing about them without the key."""
+        mac = hmac.new(self._names, digestmod=hashlib.sha256)
+        for part in parts:
+            mac.update(len(part).to_bytes(8, "big"))
+            mac.update(part)
+        return mac.digest()
+
+
+def _make(path: Path) -> None:
+    aside = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    with disk(path):
+        descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(secrets.token_bytes(_BYTES))
+                file.flush()
+                os.fsync(file.fileno())
+            with suppress(FileExistsError):  # another process was first: its key holds
+                os.link(aside, path)
+            sync_folder(path.parent)
+        finally:
+            aside.unlink()

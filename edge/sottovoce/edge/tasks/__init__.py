@@ -1,0 +1,1 @@
+"""What an agent does: privatise, predict, embed, customise."""

@@ -1,0 +1,99 @@
+"""An agent: every task over one state, for the daemon and for commands run without one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from sottovoce.core.errors import BundleMismatch, NotReady
+from sottovoce.core.privacy.release import Setting
+from sottovoce.edge.client.cloud import Cloud
+from sottovoce.edge.config import Config
+from sottovoce.edge.state.database import Store
+from sottovoce.edge.state.ledger import Ledger
+from sottovoce.edge.state.outbox import Outbox
+from sottovoce.edge.tasks.embed import Embedder
+from sottovoce.edge.tasks.engine import Engine
+from sottovoce.edge.tasks.predict import Predictor
+from sottovoce.edge.tasks.privatize import Releases, resolve, to_response
+from sottovoce.v1 import edge_agent_pb2 as agent
+
+__all__ = ["Parts"]
+
+
+class Parts:
+    """All parts of an agent over one state, for the daemon and for commands run without one.
+
+    Raises:
+        See `Store.open`.
+    """
+
+    def __init__(self, config: Config, engine: Engine | None = None) -> None:
+        privacy = config.privacy
+        self.config = config
+        self.default = Setting(privacy.level, privacy.mechanism, privacy.policy)
+        self.engine = engine or Engine.configured(config.bundle, privacy, config.tagger)
+        self.store = Store.open(config.agent.state)
+        self.ledger = Ledger(self.store, privacy.ledger_limit)
+        self.outbox = Outbox(self.store)
+        self.cloud = Cloud(config.cloud)
+        self.releases = Releases(self.engine, self.store, self.ledger)
+        self.predictor = Predictor(self.releases, self.cloud, self.outbox, self.default)
+        self.embedder = Embedder(
+            self.engine, self.store, self.ledger, self.cloud, self.default.level
+        )
+
+    def privatize(self, request: agent.PrivatizeRequest) -> agent.PrivatizeResponse:
+        """One text; see `Releases.release`."""
+        setting = resolve(request.privacy, self.default)
+        return to_response(self.releases.release(request.text, setting), words=request.words)
+
+    def predict(self, request: agent.PredictRequest) -> agent.PredictResponse:
+        """One text; see `Predictor.predict`."""
+        return self.predictor.predict(request)
+
+    def embed(self, request: agent.EmbedRequest) -> agent.EmbedResponse:
+        """One text; see `Embedder.embed`."""
+        return self.embedder.embed(request)
+
+    def embed_stream(
+        self, requests: Iterable[agent.EmbedStreamRequest]
+    ) -> Iterator[agent.EmbedStreamResponse]:
+        """Texts in order; see `Embedder.embed_stream`."""
+        return self.embedder.embed_stream(requests)
+
+    def status(self) -> agent.GetStatusResponse:
+        """What the agent holds and can do."""
+        from importlib.metadata import version  # a megabyte, for a call that few make
+
+        spending = self.ledger.spending()
+        response = agent.GetStatusResponse(
+            version=version("sottovoce-edge"),
+            default_level=self.default.level,
+            default_mechanism=self.default.mechanism,
+            cloud_address=self.config.cloud.address,
+            ledger=agent.LedgerStatus(
+                spent=spending.spent, limit=self.ledger.limit, releases=spending.releases
+            ),
+            customizations=self.outbox.all(),
+        )
+        try:
+            bundle = self.engine.current().bundle
+        except BundleMismatch:
+            raise
+        except NotReady:
+            return response
+        response.bundle_id = bundle.id
+        response.backbone = bundle.manifest.backbone.name
+        levels = bundle.manifest.calibration.get(self.default.mechanism, {})
+        for name, level in levels.items():
+            response.levels.add(
+                name=name, eta=level.eta, replaced=level.replaced, map_attack=level.map_attack
+            )
+        for name, found in bundle.manifest.embed.items():
+            response.embed_levels.add(name=name, eta=found.eta, map_attack=found.map_attack)
+        return response
+
+    def close(self) -> None:
+        """Lets go of cloud and state."""
+        self.cloud.close()
+        self.store.close()

@@ -1,0 +1,317 @@
+"""Takes labelled texts in: checks, privatises and queues them, all of them or none.
+
+Why it is here: the first half of RAPT's customisation (v2 section III-B) happens on the device and
+must not be half done. Examples gather in a staging table; at the end one transaction remembers the
+releases, charges the ledger, and makes the customisation with its outbox. Sending is the courier's
+business. What the cloud would refuse is refused here first, before any privacy is spent on it.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import secrets
+import sqlite3
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from google.protobuf import timestamp_pb2
+
+from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.errors import InvalidInput, SottovoceError
+from sottovoce.core.privacy import plain_tokens
+from sottovoce.core.privacy.noise import SecureRandom
+from sottovoce.core.privacy.randomized_response import MAX_EPSILON, respond
+from sottovoce.core.privacy.release import Setting
+from sottovoce.core.wire import training_settings
+from sottovoce.edge.state.database import Store
+from sottovoce.edge.state.ledger import Ledger
+from sottovoce.edge.state.outbox import Outbox, outbox_place
+from sottovoce.edge.tasks.engine import Engine, Opened
+from sottovoce.edge.tasks.privatize import Releases, resolve
+from sottovoce.v1 import edge_agent_pb2 as agent
+from sottovoce.v1 import training_pb2 as training
+
+__all__ = ["DEFAULT_PLAIN_TOKENS", "Defaults", "Intake"]
+
+DEFAULT_PLAIN_TOKENS = 10
+MOST_PLAIN_TOKENS = 64
+MOST_EXAMPLES = 200_000
+FEWEST_EXAMPLES = 8
+LARGEST_TEXT = 64 << 10
+LONGEST_LABEL = 256
+_STAGED_AT_ONCE = 64  # a disk flush for each example would take longer than privatising it
+MOST_LABELS = 1_000
+
+_ADAPTER = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+
+
+@dataclass(frozen=True, slots=True)
+class Defaults:
+    """The owner's defaults; ``plain_tokens`` counts where reconstruction is on."""
+
+    setting: Setting
+    plain_tokens: int
+
+
+class Intake:
+    """Turns Customize calls into queued customisations."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        store: Store,
+        ledger: Ledger,
+        releases: Releases,
+        outbox: Outbox,
+        defaults: Defaults,
+    ) -> None:
+        self._engine = engine
+        self._store = store
+        self._ledger = ledger
+        self._releases = releases
+        self._outbox = outbox
+        self._defaults = defaults
+
+    def clear_staging(self) -> None:
+        """Forgets what calls cut off by a crash had staged; only while no call is at work."""
+        with self._store.transaction() as transaction:
+            transaction.execute("DELETE FROM staged")
+
+    def accept(
+        self, settings: agent.CustomizationSettings, examples: Iterable[agent.LabelledText]
+    ) -> agent.Customization:
+        """Privatises and queues `examples`; returns the new customisation, or the one that an
+        earlier call with the same ``request_id`` made.
+
+        Raises:
+            InvalidInput: wrong settings, or examples that could not be trained on; the message
+                gives the example's number and never its text.
+            NotFound: unknown level, mechanism or policy. NotReady: no bundle.
+            QuotaExceeded: the ledger's limit, the disk, or too many unfinished ones. After any
+                error nothing is charged or queued.
+        """
+        request_id = settings.request_id or secrets.token_hex(16)
+        existing = self._outbox.find_request(request_id)
+        if existing is not None:
+            return existing
+        wanted = self._check(settings)
+        self._outbox.check_room()
+        setting = resolve(settings.privacy, self._defaults.setting)
+        opened = self._engine.current()
+        opened.privatizer.check(setting)
+        plain = _plain_tokens(settings, wanted.plain_tokens, opened.bundle, setting.policy)
+        identity = secrets.token_hex(16)
+        try:
+            seen = self._stage(identity, opened, setting, plain, examples)
+            _check_labels(seen)
+            record, job = self._records(identity, settings.adapter, setting, opened, wanted, seen)
+            try:
+                with self._store.transaction() as transaction:
+                    self._commit(transaction, identity, settings.label_epsilon, sorted(seen))
+                    row = self._outbox.insert_values(record, request_id, job)
+                    transaction.execute(
+                        "INSERT INTO customizations (id, request, finished, sealed, job)"
+                        " VALUES (?, ?, ?, ?, ?)",
+                        row,
+                    )
+            except SottovoceError:
+                twin = self._outbox.find_request(request_id)
+                if twin is None:
+                    raise
+                return twin  # the same request arrived twice at once, and the other was first
+        finally:
+            with self._store.transaction() as transaction:
+                transaction.execute("DELETE FROM staged WHERE customization = ?", (identity,))
+        self._outbox.show(record)
+        return record
+
+    def _check(self, settings: agent.CustomizationSettings) -> training.TrainingSettings:
+        """Checks the settings; returns what the cloud is to be asked for."""
+        if not _ADAPTER.fullmatch(settings.adapter):
+            raise InvalidInput(
+                "the adapter's name is not usable",
+                fix="take 1 to 64 lower-case letters, digits, '-' or '_', the first no '-' or '_'",
+                subject="adapter",
+            )
+        epsilon = settings.label_epsilon
+        if epsilon and not (math.isfinite(epsilon) and 0 < epsilon <= MAX_EPSILON):
+            raise InvalidInput(
+                "label_epsilon is out of range",
+                fix=f"give a number up to {MAX_EPSILON:g}, or 0 to send labels as they are",
+                subject="label_epsilon",
+            )
+        if settings.plain_tokens > MOST_PLAIN_TOKENS:
+            raise InvalidInput(
+                "too many plain tokens",
+                fix=f"take at most {MOST_PLAIN_TOKENS}",
+                subject="plain_tokens",
+            )
+        training_settings.check_plain(settings)
+        count = settings.plain_tokens or self._defaults.plain_tokens
+        wanted = training_settings.of(settings, count if settings.reconstruction else 0)
+        training_settings.check(wanted)
+        return wanted
+
+    def _stage(
+        self,
+        identity: str,
+        opened: Opened,
+        setting: Setting,
+        plain: Iterator[list[int]] | None,
+        examples: Iterable[agent.LabelledText],
+    ) -> Counter[str]:
+        """Privatises every example into the staging table; returns how often each label came."""
+        seen: Counter[str] = Counter()
+        rows: list[tuple[object, ...]] = []
+        for sequence, example in enumerate(examples):
+            _check_example(sequence, example)
+            seen[example.label] += 1
+            try:
+                release = opened.privatizer.release(example.text, setting)
+            except InvalidInput as error:
+                raise InvalidInput(
+                    f"example {sequence + 1}: {error.problem}", fix=error.fix, subject="text"
+                ) from error
+            key = self._releases.key(example.text, setting, opened.bundle.id)
+            waiting = training.PrivatizedExample(
+                example_id=secrets.token_hex(16), label=example.label
+            )
+            if plain is not None:
+                ids = next(plain)
+                waiting.plain_token_ids.extend(ids)
+                waiting.released_plain_tokens.extend(
+                    opened.privatizer.release_plain_tokens(ids, setting)
+                )
+            seal = self._store.seal
+            rows.append(
+                (
+                    identity,
+                    sequence,
+                    key,
+                    self._releases.sealed(release, key),
+                    release.charge,
+                    seal.name(b"labelled", example.text.encode(), example.label.encode()),
+                    seal.seal(waiting.SerializeToString(), _staged_place(identity, sequence)),
+                )
+            )
+            if len(rows) == _STAGED_AT_ONCE:
+                self._write(rows)
+                rows = []
+        self._write(rows)
+        return seen
+
+    def _write(self, rows: list[tuple[object, ...]]) -> None:
+        with self._store.transaction() as transaction:
+            transaction.executemany("INSERT INTO staged VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
+
+    def _commit(
+        self, transaction: sqlite3.Connection, identity: str, epsilon: float, classes: list[str]
+    ) -> None:
+        """Moves staged rows into memo and outbox, and charges what had not been released before."""
+        seal = self._store.seal
+        charges: list[float] = []
+        staged = transaction.execute(
+            "SELECT sequence, key, release, charge, labelled, sealed FROM staged"
+            " WHERE customization = ?",
+            (identity,),
+        )
+        for sequence, key, release, charge, labelled, sealed in staged:
+            kept = self._releases.remember(transaction, key, release)
+            if kept == release:
+                charges.append(charge)
+            plain = seal.unseal(sealed, _staged_place(identity, sequence))
+            example = training.PrivatizedExample.FromString(plain)
+            example.released_text = self._releases.unsealed(kept, key).text
+            if epsilon:
+                # Keyed chance, not a fresh draw: the same example, asked again, gives the same
+                # answer, so that repeated customisations average nothing out.
+                asked = (f"{epsilon!r}", *classes)
+                chance = seal.name(labelled, *(part.encode() for part in asked))
+                example.label = respond(example.label, classes, epsilon, chance)
+            place = outbox_place(identity, sequence)
+            transaction.execute(
+                "INSERT INTO outbox VALUES (?, ?, ?)",
+                (identity, sequence, seal.seal(example.SerializeToString(), place)),
+            )
+        self._ledger.charge(transaction, math.fsum(charges), len(charges))
+
+    def _records(
+        self,
+        identity: str,
+        adapter: str,
+        setting: Setting,
+        opened: Opened,
+        wanted: training.TrainingSettings,
+        seen: Counter[str],
+    ) -> tuple[agent.Customization, training.CreateJobRequest]:
+        now = timestamp_pb2.Timestamp()
+        now.GetCurrentTime()
+        record = agent.Customization(
+            id=identity,
+            adapter=adapter,
+            state=agent.CUSTOMIZATION_STATE_UPLOADING,
+            examples=seen.total(),
+            create_time=now,
+        )
+        job = training.CreateJobRequest(
+            request_id=identity,
+            adapter=adapter,
+            training=wanted,
+            release=training.ReleaseSettings(
+                mechanism=setting.mechanism,
+                eta=opened.privatizer.check(setting).eta,
+                level=setting.level,
+                bundle_id=opened.bundle.id,
+                policy=setting.policy,
+            ),
+        )
+        return record, job
+
+
+def _plain_tokens(
+    settings: agent.CustomizationSettings, length: int, bundle: Bundle, policy: str
+) -> Iterator[list[int]] | None:
+    """The plain tokens of each example in turn; None without reconstruction."""
+    if not length:
+        return None
+    by_frequency = settings.plain_sampling == agent.PLAIN_SAMPLING_FREQUENCY
+    words = plain_tokens.vocabulary(
+        bundle, policy, settings.plain_vocabulary, by_frequency=by_frequency
+    )
+    return plain_tokens.sequences(words, length, settings.plain_sequences, SecureRandom())
+
+
+def _staged_place(identity: str, sequence: int) -> bytes:
+    return f"staged {identity} {sequence}".encode()
+
+
+def _check_example(sequence: int, example: agent.LabelledText) -> None:
+    problem = fix = ""
+    if sequence >= MOST_EXAMPLES:
+        problem, fix = "one example too many", f"send at most {MOST_EXAMPLES}"
+    elif len(example.text.encode()) > LARGEST_TEXT:
+        problem, fix = "its text is too long", f"cut it to {LARGEST_TEXT >> 10} KiB"
+    elif not example.label.strip():
+        problem, fix = "it has no label", "label every example"
+    elif len(example.label) > LONGEST_LABEL:
+        problem, fix = "its label is too long", f"use at most {LONGEST_LABEL} characters"
+    if problem:
+        raise InvalidInput(f"example {sequence + 1}: {problem}", fix=fix, subject="examples")
+
+
+def _check_labels(seen: Counter[str]) -> None:
+    problem = fix = ""
+    alone = sorted(label for label, times in seen.items() if times == 1)
+    if seen.total() < FEWEST_EXAMPLES:
+        problem, fix = f"{seen.total()} examples are too few", f"give at least {FEWEST_EXAMPLES}"
+    elif len(seen) < 2:
+        problem, fix = "all examples have the same label", "give examples of at least two labels"
+    elif len(seen) > MOST_LABELS:
+        problem, fix = f"{len(seen)} labels are too many", f"use at most {MOST_LABELS}"
+    elif alone:
+        problem = f"label {alone[0]!r} occurs once"
+        fix = "give at least 2 examples of each label, or drop it"
+    if problem:
+        raise InvalidInput(problem, fix=fix, subject="examples")

@@ -1,0 +1,214 @@
+"""Sentence embeddings: noise on the tokens, the cloud's answer, and the noise taken out again.
+
+Why it is here: Split-and-Denoise (section 3) on the device. What the denoiser may know (the true
+tokens) and what the cloud may know (noisy vectors) meet in this module and nowhere else: ids go to
+the denoiser, the packed message to the cloud. Unlike a released text, nothing is remembered: every
+query draws its own noise and is charged anew, even for the same text.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.errors import InvalidInput, NotFound, NotReady, SottovoceError
+from sottovoce.core.privacy.token_embedding import LONGEST, TokenEmbedding, pack
+from sottovoce.core.privacy.vectors import unit_rows
+from sottovoce.core.text.checks import check_text
+from sottovoce.core.wire.ordered import ordered
+from sottovoce.edge.client.cloud import Cloud
+from sottovoce.edge.client.resending import Resending
+from sottovoce.edge.state.database import Store
+from sottovoce.edge.state.ledger import Ledger
+from sottovoce.edge.tasks.engine import Engine
+from sottovoce.v1 import edge_agent_pb2 as agent
+from sottovoce.v1 import inference_pb2 as inference
+
+__all__ = ["WINDOW", "Denoising", "Embedder"]
+
+WINDOW = 32
+"""Queries on their way to the cloud at once, in one stream."""
+
+_READ = 32 * LONGEST
+"""Characters of a text in which its tokens are looked for: no book is cut up to use a page."""
+
+Floats1d = NDArray[np.float32]
+
+
+class Denoising(Protocol):
+    """What an embedder needs of a denoiser."""
+
+    def local(self, ids: Sequence[int]) -> Floats1d:
+        """The embedding of tokens, from the device alone: (width,), of length 1."""
+
+    def denoise(self, ids: Sequence[int], answer: Floats1d, eta: float) -> Floats1d:
+        """The embedding of tokens, with the cloud's answer to their noisy vectors."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Tokens:
+    """A text as it will be embedded."""
+
+    bundle: Bundle
+    ids: list[int]
+    truncated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A query: what stays here, and the message that leaves."""
+
+    tokens: _Tokens
+    level: str
+    message: inference.EncodeRequest
+
+
+class Embedder:
+    """Embeds texts.
+
+    Args:
+        engine: the bundle in use.
+        store, ledger: where every query is charged.
+        cloud: encodes.
+        level: for requests that name none.
+        denoiser: opens that of a bundle; the shipped kind by default.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        store: Store,
+        ledger: Ledger,
+        cloud: Cloud,
+        level: str,
+        denoiser: Callable[[Bundle], Denoising] | None = None,
+    ) -> None:
+        self._engine = engine
+        self._store = store
+        self._ledger = ledger
+        self._cloud = cloud
+        self._level = level
+        self._open = denoiser or _open_denoiser
+        self._lock = threading.Lock()
+        self._opened: tuple[str, Denoising] | None = None
+
+    def embed(self, request: agent.EmbedRequest) -> agent.EmbedResponse:
+        """The embedding of one text.
+
+        Raises:
+            InvalidInput: not a text. NotFound: no such level.
+            NotReady: no bundle, no denoiser in it, or no cloud configured.
+            BundleMismatch: the cloud serves another bundle.
+            QuotaExceeded: the ledger's limit. Unavailable: the cloud does not answer.
+        """
+        if request.local:
+            return self._local(request)
+        asked = self._asked(request)
+        return self._answer(asked, self._cloud.encode(asked.message))
+
+    def embed_stream(
+        self, requests: Iterable[agent.EmbedStreamRequest]
+    ) -> Generator[agent.EmbedStreamResponse, None, None]:
+        """The same for a stream, in order, `WINDOW` texts ahead of the answers at most.
+
+        The first error ends the stream, after the answers to all texts before it.
+        """
+        with closing(Resending(self._cloud.encode_stream)) as link:
+
+            def begin(streamed: agent.EmbedStreamRequest) -> Callable[[], agent.EmbedResponse]:
+                if streamed.request.local:
+                    return lambda: self._local(streamed.request)
+                asked = self._asked(streamed.request)
+                link.send(asked.message)
+                return lambda: self._answer(asked, link.receive())
+
+            with closing(ordered(requests, begin, window=WINDOW)) as answers:
+                for streamed, answer in answers:
+                    yield agent.EmbedStreamResponse(request_id=streamed.request_id, response=answer)
+
+    def _local(self, request: agent.EmbedRequest) -> agent.EmbedResponse:
+        """No network, no noise, no charge."""
+        tokens = self._tokens(request.text)
+        return _response(tokens, self._denoiser(tokens.bundle).local(tokens.ids))
+
+    def _asked(self, request: agent.EmbedRequest) -> _Asked:
+        """The query of a text, charged. What can fail for want of a part fails before that."""
+        self._cloud.check()
+        tokens = self._tokens(request.text)
+        level = request.level or self._level
+        mechanism = TokenEmbedding(_eta(tokens.bundle, level))
+        self._denoiser(tokens.bundle)
+        with self._store.transaction() as transaction:
+            self._ledger.charge(transaction, mechanism.charge(len(tokens.ids)), 1)
+        vectors = unit_rows(tokens.bundle.token_rows[tokens.ids])  # (n, r)
+        noisy = mechanism.draw(*vectors.shape).add_to(vectors)
+        message = inference.EncodeRequest(
+            request_id=secrets.token_hex(8),
+            bundle_id=tokens.bundle.id,
+            mechanism=mechanism.name,
+            eta=mechanism.eta,
+            tokens=len(tokens.ids),
+            vectors=pack(noisy, mechanism),
+        )
+        return _Asked(tokens, level, message)
+
+    def _answer(self, asked: _Asked, answer: inference.EncodeResponse) -> agent.EmbedResponse:
+        tokens, eta = asked.tokens, asked.message.eta
+        noisy = np.array(answer.embedding, np.float32)
+        if noisy.shape != (tokens.bundle.manifest.backbone.hidden_size,) or not (
+            np.isfinite(noisy).all()
+        ):
+            raise SottovoceError("the cloud's answer is no embedding of the bundle's backbone")
+        response = _response(tokens, self._denoiser(tokens.bundle).denoise(tokens.ids, noisy, eta))
+        response.level, response.eta = asked.level, eta
+        return response
+
+    def _tokens(self, text: str) -> _Tokens:
+        check_text(text)
+        bundle = self._engine.current().bundle
+        ids = bundle.tokenizer.ids(text[:_READ])
+        if not ids:
+            raise InvalidInput("the text has no tokens", fix="send words", subject="text")
+        return _Tokens(bundle, ids[:LONGEST], len(ids) > LONGEST or len(text) > _READ)
+
+    def _denoiser(self, bundle: Bundle) -> Denoising:
+        with self._lock:
+            if self._opened is None or self._opened[0] != bundle.id:
+                self._opened = bundle.id, self._open(bundle)
+            return self._opened[1]
+
+
+def _response(tokens: _Tokens, embedding: Floats1d) -> agent.EmbedResponse:
+    return agent.EmbedResponse(
+        embedding=embedding.tolist(),
+        tokens=len(tokens.ids),
+        truncated=tokens.truncated,
+        bundle_id=tokens.bundle.id,
+    )
+
+
+def _eta(bundle: Bundle, level: str) -> float:
+    levels = bundle.manifest.embed
+    if not levels:
+        raise NotReady(
+            "this bundle has no levels for embeddings, for want of a denoiser",
+            fix="pull one that was built with a denoiser, or use `sotto predict`",
+            subject="bundle",
+        )
+    if level not in levels:
+        raise NotFound("unknown level", fix=f"use one of: {', '.join(levels)}", subject="level")
+    return levels[level].eta
+
+
+def _open_denoiser(bundle: Bundle) -> Denoising:
+    from sottovoce.core.privacy.denoiser import Denoiser  # only where embeddings are asked for
+
+    return Denoiser.load(bundle.denoiser_folder, bundle)

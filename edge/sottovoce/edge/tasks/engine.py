@@ -1,0 +1,137 @@
+"""The bundle in use, opened when first needed and again when a newer one has been pulled.
+
+Why it is here: the daemon starts before there is a bundle and outlives many. Whoever releases text
+asks the engine each time, and a pull takes effect with the next text, without a restart.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.bundle.manifest import MANIFEST
+from sottovoce.core.errors import NotReady, SottovoceError
+from sottovoce.core.privacy.mechanisms import PCT2T
+from sottovoce.core.privacy.privatizer import WINDOW, Privatizer
+from sottovoce.core.privacy.release import Setting
+from sottovoce.core.system import memory
+from sottovoce.core.text.tagger import OnnxTagger, Tagger
+from sottovoce.edge.config import BundleConfig, PrivacyConfig, TaggerConfig
+
+__all__ = ["Engine", "Opened", "open_tagger"]
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A bundle and the privatizer over it."""
+
+    bundle: Bundle
+    privatizer: Privatizer
+
+
+def open_tagger(bundle: Bundle, config: TaggerConfig) -> Tagger:
+    """The tagger the owner chose: the bundle's own, or an installed spaCy pipeline.
+
+    Raises:
+        DataLoss: the bundle's tagger is damaged.
+        NotReady: the bundle brings none, or spaCy or the pipeline is not installed.
+    """
+    if config.backend == "spacy":
+        from sottovoce.core.text.spacy_tagger import SpacyTagger  # optional, and slow to import
+
+        return SpacyTagger(config.pipeline)
+    if not bundle.tagger_folder.is_dir():
+        language = bundle.manifest.language
+        raise NotReady(
+            f"this bundle, of language {language!r}, brings no tagger of its own",
+            fix='set tagger.backend = "spacy", and tagger.pipeline to a spaCy pipeline for it',
+            subject="tagger",
+        )
+    return OnnxTagger.load(bundle.tagger_folder)
+
+
+class Engine:
+    """Gives the current bundle and its privatizer to any thread.
+
+    Args:
+        bundle: where bundles are and which backbone to insist on.
+        privacy: supplies ``unsure_below``.
+        tagger: makes the tagger for a bundle.
+        tagger_name: tells taggers apart in the release memo.
+    """
+
+    def __init__(
+        self,
+        bundle: BundleConfig,
+        privacy: PrivacyConfig,
+        tagger: Callable[[Bundle], Tagger],
+        tagger_name: str,
+    ) -> None:
+        self._config = bundle
+        self._unsure_below = privacy.unsure_below
+        self._tagger = tagger
+        self._lock = threading.Lock()
+        self._opened: Opened | None = None
+        self._opened_as: tuple[str, int, int] | None = None
+        self.fingerprint = f"{tagger_name} {privacy.unsure_below!r}"
+        """Of the settings that change a release beside level, mechanism and policy."""
+
+    @classmethod
+    def configured(
+        cls, bundle: BundleConfig, privacy: PrivacyConfig, tagger: TaggerConfig
+    ) -> Engine:
+        """The engine as the owner's settings describe it."""
+        return cls(
+            bundle,
+            privacy,
+            lambda opened: open_tagger(opened, tagger),
+            f"{tagger.backend} {tagger.pipeline}",
+        )
+
+    def current(self) -> Opened:
+        """The bundle that ``current`` points to now.
+
+        Raises:
+            NotReady: there is none (``sotto pull``). BundleMismatch, DataLoss: it cannot be used.
+        """
+        with self._lock:
+            found = self._identity()
+            if self._opened is None or found is None or found != self._opened_as:
+                folder = self._config.current.resolve()
+                bundle = Bundle.open(folder, backbone=self._config.backbone or None)
+                tagger = self._tagger(bundle)
+                memory.give_back()  # twice, as what both parts need to start is never there at once
+                privatizer = Privatizer(bundle, tagger, unsure_below=self._unsure_below)
+                self._opened, self._opened_as = Opened(bundle, privatizer), found
+                memory.give_back()
+            return self._opened
+
+    def warm(self) -> None:
+        """Does once what else the first text would wait for; without a usable bundle, nothing.
+
+        Privatises some words of the bundle's own list, which opens every part, and maps the arrays.
+        Nobody gets to see that release, so it costs nothing.
+        """
+        try:
+            opened = self.current()
+            level = next(iter(opened.bundle.manifest.calibration[PCT2T.name]))
+            opened.privatizer.release(" ".join(opened.bundle.words[-WINDOW:]), Setting(level))
+            memory.give_back()
+            opened.bundle.warm()
+        except SottovoceError as error:
+            _log.info("no bundle in use yet: %s", error.problem)
+
+    def _identity(self) -> tuple[str, int, int] | None:
+        """Changes when another bundle is linked, or a damaged one was fetched anew."""
+        folder = self._config.current.resolve()
+        try:
+            manifest = os.stat(folder / MANIFEST)
+        except OSError:
+            return None
+        return str(folder), manifest.st_ino, manifest.st_mtime_ns

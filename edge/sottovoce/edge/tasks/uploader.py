@@ -1,0 +1,189 @@
+"""Carries customisations to the cloud and follows them until they end.
+
+Why it is here: the second half of a customisation must survive lost networks, restarts on either
+side and kill -9 at any instruction. It does because it keeps no position of its own: each attempt
+asks the cloud how far it is (CreateJob is idempotent, ``next_sequence`` counts what is committed)
+and goes on from there with the very bytes that were queued.
+
+    UPLOADING -- all examples held, job started --> TRAINING --> SUCCEEDED | FAILED | CANCELLED
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+from itertools import islice
+
+from sottovoce.core.errors import (
+    BundleMismatch,
+    DataLoss,
+    InvalidInput,
+    NotFound,
+    NotReady,
+    OutOfRange,
+    QuotaExceeded,
+    SottovoceError,
+)
+from sottovoce.edge.client.cloud import Cloud
+from sottovoce.edge.state.outbox import ENDED, Outbox
+from sottovoce.v1 import edge_agent_pb2 as agent
+from sottovoce.v1 import training_pb2 as training
+
+__all__ = ["Courier"]
+
+# What trying again cannot mend. Everything else is waited out, the owner's mistakes included: a
+# missing token or address is mended while the examples wait.
+_FATAL = (InvalidInput, NotFound, BundleMismatch, DataLoss)
+_TOO_LARGE = ("examples", "upload_bytes")  # limits on one job; waiting makes it no smaller
+_MESSAGES_A_CALL = 4
+_LONGEST_WAIT = 60.0
+_ENDS = {
+    training.JOB_STATE_SUCCEEDED: agent.CUSTOMIZATION_STATE_SUCCEEDED,
+    training.JOB_STATE_FAILED: agent.CUSTOMIZATION_STATE_FAILED,
+    training.JOB_STATE_CANCELLED: agent.CUSTOMIZATION_STATE_CANCELLED,
+}
+_log = logging.getLogger(__name__)
+
+
+class Courier:
+    """One thread for each unfinished customisation.
+
+    Args:
+        cloud: where to.
+        outbox: what.
+        first_wait: seconds before the second attempt; doubles up to a minute.
+    """
+
+    def __init__(self, cloud: Cloud, outbox: Outbox, *, first_wait: float = 1.0) -> None:
+        self._cloud = cloud
+        self._outbox = outbox
+        self._first_wait = first_wait
+        self._stopped = threading.Event()
+        self._lock = threading.Lock()
+        self._threads: dict[str, threading.Thread] = {}
+
+    def resume(self) -> None:
+        """Takes up whatever was unfinished when the agent last stopped."""
+        for identity in self._outbox.unfinished():
+            self.carry(identity)
+
+    def carry(self, identity: str) -> None:
+        """Starts on a customisation, unless it is being carried already."""
+        with self._lock:
+            if identity not in self._threads and not self._stopped.is_set():
+                thread = threading.Thread(
+                    target=self._run, args=(identity,), name=f"courier-{identity[:8]}", daemon=True
+                )
+                self._threads[identity] = thread
+                thread.start()
+
+    def stop(self) -> None:
+        """Ends all attempts; nothing is lost by it. Closes the cloud's channel."""
+        self._stopped.set()
+        self._cloud.close()
+        with self._lock:
+            threads = list(self._threads.values())
+        for thread in threads:
+            thread.join(10)
+
+    def _run(self, identity: str) -> None:
+        try:
+            self._until_ended(identity)
+        except SottovoceError as error:  # the store itself refused: nothing can be noted there
+            _log.error("customisation %s stands still: %s", identity, error)
+        finally:
+            with self._lock:
+                del self._threads[identity]
+
+    def _until_ended(self, identity: str) -> None:
+        wait = self._first_wait
+        while not self._stopped.is_set():
+            record = self._outbox.get(identity)
+            if record.state in ENDED:
+                return
+            before = (record.state, record.uploaded)
+            try:
+                self._attempt(record)
+                wait = self._first_wait
+            except SottovoceError as error:
+                if self._stopped.is_set():
+                    return
+                if _is_fatal(error):
+                    record.state = agent.CUSTOMIZATION_STATE_FAILED
+                    record.message = str(error)
+                    self._outbox.save(record)
+                    _log.warning("customisation %s failed: %s", identity, type(error).__name__)
+                    return
+                if (record.state, record.uploaded) != before:
+                    wait = self._first_wait
+                record.message = f"waiting: {error}"
+                self._outbox.show(record)
+            self._stopped.wait(wait * random.uniform(0.75, 1.25))
+            wait = min(2 * wait, _LONGEST_WAIT)
+
+    def _attempt(self, record: agent.Customization) -> None:
+        """Goes as far as it can; changes `record` as it goes."""
+        if record.job_id:
+            job = self._cloud.get_job(record.job_id)
+        else:
+            job = self._cloud.create_job(self._outbox.job_request(record.id))
+            record.job_id = job.id
+            self._outbox.save(record)
+        if job.state == training.JOB_STATE_UPLOADING:
+            self._upload(record, job.next_sequence)
+            job = self._cloud.start_job(record.job_id, record.examples)
+        record.uploaded = record.examples
+        self._follow(record, job)
+        if record.state not in ENDED:
+            for job in self._cloud.watch_job(record.job_id):
+                self._follow(record, job)
+                if record.state in ENDED or self._stopped.is_set():
+                    return
+
+    def _upload(self, record: agent.Customization, following: int) -> None:
+        record.uploaded = following
+        while following < record.examples:
+            waiting = self._outbox.batches(record.id, following)
+            messages = list(islice(waiting, _MESSAGES_A_CALL))
+            if not messages:
+                raise DataLoss(
+                    "queued examples are gone from the agent's database",
+                    fix="customise again; what was released before is not charged again",
+                    subject="outbox",
+                )
+            for message in messages:
+                message.job_id = record.job_id
+            record.message = ""
+            record.bytes_sent += sum(message.ByteSize() for message in messages)
+            taken = self._cloud.upload(messages)
+            if taken <= following:
+                raise OutOfRange("the cloud took none of the examples it was sent")
+            record.uploaded = following = taken
+            self._outbox.show(record)
+
+    def _follow(self, record: agent.Customization, job: training.Job) -> None:
+        before = record.state
+        record.state = _ENDS.get(job.state, agent.CUSTOMIZATION_STATE_TRAINING)
+        record.message = job.message
+        if job.state == training.JOB_STATE_QUEUED:
+            record.message = "queued in the cloud"
+        progress = job.progress
+        record.epoch, record.epochs = progress.epoch, progress.epochs
+        record.loss = progress.loss
+        record.reconstruction_loss = progress.reconstruction_loss
+        record.held_out_accuracy = progress.held_out_accuracy
+        record.examples_per_second = progress.examples_per_second
+        record.seconds_left = progress.seconds_left
+        if record.state != before:
+            self._outbox.save(record)
+        else:
+            self._outbox.show(record)
+
+
+def _is_fatal(error: SottovoceError) -> bool:
+    if isinstance(error, NotReady):
+        return error.subject != "cloud.address"
+    if isinstance(error, QuotaExceeded):
+        return error.subject in _TOO_LARGE
+    return isinstance(error, _FATAL)

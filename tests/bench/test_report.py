@@ -1,0 +1,264 @@
+"""The report says what its figures say, and a real browser shows all of it and asks nobody.
+
+The browser is chromium or one of its kin, from CHROMIUM or the PATH; without one that test skips.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import matplotlib.image
+import numpy as np
+import pytest
+
+from bench.attacks.harness import Budget
+from bench.attacks.parts import Scope
+from bench.attacks.run import DATA_SETS, measure
+from bench.attacks.workers import Place
+from bench.data import DATA
+from bench.report import findings
+from bench.report.__main__ import write
+from bench.report.page import leaks
+
+ROOT = Path(__file__).parents[2]
+BROWSERS = ("chromium", "chromium-headless-shell", "chromium-browser", "google-chrome", "chrome")
+FEW = Budget(
+    sentences=20,
+    words=5_000,
+    steps=0,
+    repeated=(0, 0),
+    reviews=(60, 2, 40),
+    posts=(0, 0),
+    messages=0,
+)
+LITTLE = Scope(("pct2t.v1",), ("PCT2T",), ("balanced",), ("CCONJ",), rest=False)
+
+
+@pytest.fixture(scope="module")
+def result(bundle_folder: Path) -> dict[str, Any]:
+    """A real run of very little."""
+    missing = [name for name in DATA_SETS if not (DATA / name).exists()]
+    if missing:
+        pytest.skip(f"not in the data folder: {', '.join(missing)}")
+    found = measure(Place(bundle_folder, ROOT / "models", DATA, FEW), LITTLE)
+    # What takes long stands in from what does not: the page must have its pictures and tables too.
+    row = found["rows"][0]
+    inferred = {**row, "attack": "gender", "majority": 0.5}
+    found["clear"]["rows"] = [{**row, "level": "clear"}, {**inferred, "level": "clear"}]
+    return {**found, "rows": [*found["rows"], inferred], "quick": True}
+
+
+@pytest.fixture(scope="module")
+def page(result: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write(json.loads(json.dumps(result)), tmp_path_factory.mktemp("report"))
+
+
+def _recovered(result: dict[str, Any]) -> str:
+    """Of our default, by the strongest attack on released words."""
+    rows = [row for row in result["measures"]["strongest"] if row["sees"] == "word"]
+    strongest = {row["mechanism"]: row for row in rows}
+    return f"{1 - strongest['pct2t.v1']['empirical_privacy']:.2f}"
+
+
+class _Page(HTMLParser):
+    """Tags with their attributes, in order."""
+
+    def __init__(self, page: Path) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(page.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def all(self, name: str) -> list[dict[str, str | None]]:
+        return [attributes for tag, attributes in self.tags if tag == name]
+
+
+def test_the_page_is_one_file_and_reads_without_eyes(page: Path) -> None:
+    read = _Page(page)
+    images = read.all("img")
+    assert len(images) == len(list(page.parent.glob("*.png"))) >= 8
+    for image in images:
+        assert (image["src"] or "").startswith("data:image/png;base64,")
+        assert len(image["alt"] or "") > 30
+    assert not read.all("script")
+    assert not read.all("link")
+    assert not [tag for tag in read.tags if "://" in str(tag[1])]
+    assert "url(" not in page.read_text(encoding="utf-8")
+    assert len(read.all("caption")) == len(read.all("details")) >= 4
+    assert [attributes for attributes in read.all("meta") if attributes.get("name") == "viewport"]
+
+
+def test_the_page_holds_what_was_measured(page: Path, result: dict[str, Any]) -> None:
+    text = re.sub(r"\s+", " ", page.read_text(encoding="utf-8"))
+    assert result["bundle"] in text
+    for finding in findings.costs_of_levels(result):
+        assert finding.text in text
+    assert f"recovers {100 * float(_recovered(result)):.0f} of 100 protected words" in text
+    assert "Words of other parts of speech pass unchanged" in text  # of docs/privacy.md
+
+
+def test_the_page_explains_its_terms(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    terms = re.findall(r"<dt>(.*?)</dt>", text)
+    for term in ("Level", "Full width", "MAP", "PII scrubbing", "Recovered"):
+        assert term in terms
+    assert "All reached what their definition implies" in text
+
+
+def test_a_real_browser_shows_every_picture_and_asks_nobody(page: Path, tmp_path: Path) -> None:
+    browser = _browser()
+    shot, log = tmp_path / "page.png", tmp_path / "net.json"
+    said = _run(browser, page, f"--screenshot={shot}", f"--log-net-log={log}")
+    assert "CONSOLE" not in said
+    pixels = matplotlib.image.imread(shot)[..., :3]
+    assert pixels.shape[:2] == (9_000, 1_000)
+    # Text on paper takes few shades; pictures bring their colours: some blue, and somewhere.
+    blue = (pixels[..., 2] > pixels[..., 0] + 0.3).mean()
+    assert blue > 0.002
+    asked = _urls(json.loads(log.read_text(encoding="utf-8")))
+    assert not [url for url in asked if not url.startswith(("data:", "file:"))]
+    # The probe needs a script, which the page itself forbids.
+    probe = (
+        "<script>addEventListener('load', () => { document.documentElement.dataset.widths ="
+        " JSON.stringify([...document.images].map(each => each.naturalWidth)) })</script>"
+    )
+    text = page.read_text(encoding="utf-8")
+    probed = tmp_path / "probed.html"
+    probed.write_text(
+        text.replace("img-src", "script-src 'unsafe-inline'; img-src").replace("</body>", probe),
+        encoding="utf-8",
+    )
+    dump = _run(browser, probed, "--dump-dom")
+    widths = re.search(r'data-widths="\[([\d,]*)\]"', dump)
+    assert widths is not None
+    assert all(int(width) > 300 for width in widths[1].split(","))
+    assert len(widths[1].split(",")) == text.count("<img ")
+
+
+def test_the_browser_would_tell_of_a_request(page: Path, tmp_path: Path) -> None:
+    asking = tmp_path / "asking.html"
+    text = page.read_text(encoding="utf-8")
+    image = '<img src="http://127.0.0.1:9/x.png" alt="">'
+    asking.write_text(text.replace("</body>", image), encoding="utf-8")
+    assert "CONSOLE" in _run(_browser(), asking, "--dump-dom")
+
+
+def _browser() -> str:
+    found = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, BROWSERS)), None)
+    if found is None:
+        pytest.skip("no browser: set CHROMIUM, or install chromium (see bench/README.md)")
+    return found
+
+
+def _run(browser: str, page: Path, *options: str) -> str:
+    """What the browser prints about the page, its own troubles with the machine among it."""
+    command = [
+        browser,
+        "--headless",
+        "--disable-gpu",
+        "--hide-scrollbars",
+        "--enable-logging=stderr",
+        "--window-size=1000,9000",
+        *(["--no-sandbox"] if os.geteuid() == 0 else []),
+        f"--user-data-dir={page.parent / 'profile'}",
+        *options,
+        page.as_uri(),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    return done.stdout + done.stderr
+
+
+def _urls(log: dict[str, Any]) -> list[str]:
+    """Every address that was asked for."""
+    return [
+        event["params"]["url"]
+        for event in log["events"]
+        if "url" in event.get("params", {}) and event["type"] in _requests(log)
+    ]
+
+
+def _requests(log: dict[str, Any]) -> set[int]:
+    kinds: dict[str, int] = log["constants"]["logEventTypes"]
+    return {number for name, number in kinds.items() if name.startswith("URL_REQUEST")}
+
+
+def _compared(**changes: Any) -> dict[str, Any]:
+    row = {
+        "ours": "pct2t.v1",
+        "level": "strong",
+        "against": "SanText",
+        "on": "all",
+        "utility": "cosine",
+        "at": 0.3,
+        "value": 0.5,
+        "theirs": 0.4,
+        "difference": 0.1,
+        "ci": [0.05, 0.15],
+        "reached": True,
+        "verdict": "ours",
+    }
+    return {**row, **changes}
+
+
+def _of(*rows: dict[str, Any]) -> dict[str, Any]:
+    return {"default": "pct2t.v1", "measures": {"comparisons": list(rows), "beside": list(rows)}}
+
+
+LOST = {"difference": -0.1, "ci": [-0.15, -0.05], "verdict": "theirs", "theirs": 0.6}
+
+
+def test_words_follow_the_figures() -> None:
+    both = [_compared(level=level) for level in ("strong", "light")]
+    (finding,) = findings.dominance(_of(*both))
+    assert finding.side == "good"
+    assert finding.text.startswith("Our default dominates SanText at every level.")
+    (finding,) = findings.dominance(_of(both[0], _compared(level="light", verdict="undecided")))
+    assert finding.side == "open"
+    assert finding.text.startswith("Our default dominates SanText at strong only.")
+    (finding,) = findings.dominance(_of(both[0], _compared(level="light", **LOST)))
+    assert finding.side == "bad"
+    assert "does not dominate SanText" in finding.text
+    assert "lower at light (−.100 [−.150, −.050])" in finding.text
+
+
+def test_a_win_of_another_is_said() -> None:
+    count, *others = findings.wins_of_others(_of(_compared()))
+    assert not others
+    assert "in 1, another in 0" in count.text
+    count, lost = findings.wins_of_others(_of(_compared(), _compared(**LOST)))
+    assert "in 1, another in 1" in count.text
+    assert lost.text.startswith("SanText keeps more embedding cosine than ours, PCT2T at strong")
+    (good,) = findings.same_level(_of(_compared()))
+    assert good.side == "good"
+    (bad,) = findings.same_level(_of(_compared(**LOST)))
+    assert bad.side == "bad"
+    assert not findings.same_level(_of(_compared(verdict="undecided")))
+
+
+def test_the_page_does_not_go_out_without_what_leaks() -> None:
+    words, embeddings = leaks((ROOT / "docs" / "privacy.md").read_text(encoding="utf-8"))
+    assert "<table>" in words
+    assert "<table>" in embeddings
+    assert "](" not in words
+    with pytest.raises(ValueError, match="What leaks"):
+        leaks("# What is protected\n\nEverything.\n")
+
+
+def test_pictures_show_the_figures(result: dict[str, Any], page: Path) -> None:
+    cost = {(row["mechanism"], row["level"]): row for row in result["measures"]["utility"]}
+    ours = cost["pct2t.v1", "balanced"]["cosine"]
+    alt = next(image["alt"] for image in _Page(page).all("img"))
+    assert f"ours, PCT2T balanced: {_recovered(result)}, {ours:.2f}".replace("0.", ".") in str(alt)
+    for picture in page.parent.glob("*.png"):
+        pixels = matplotlib.image.imread(picture)
+        assert min(pixels.shape[:2]) > 100
+        assert np.ptp(pixels[..., :3]) > 0.5

@@ -1,0 +1,194 @@
+"""What `bench.utility` measures with: tasks, releases that come again, cells that survive."""
+
+from __future__ import annotations
+
+import gzip
+from io import StringIO
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from rich.console import Console
+
+from bench.utility import tables as report
+from bench.utility.grid import Cell, Grid, Place, Source, grid, matthews, start, work
+from bench.utility.runs import Budget
+from bench.utility.tasks import PAPERS, TASKS, Device, Parts, files, join, load
+from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.privacy.release import Setting
+
+GOOD = ("a warm and funny film", "the best story of the year", "great fun and a good heart")
+BAD = ("a dull and empty film", "the worst story of the year", "bad jokes and a cold heart")
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folders as bench.utility.tasks reads them; no text of anybody's."""
+    folder = tmp_path_factory.mktemp("data")
+    random = np.random.default_rng(0)
+
+    def write(name: str, n: int, header: str, row: list[str]) -> None:
+        (folder / name).parent.mkdir(exist_ok=True)
+        with gzip.open(folder / f"{name}.tsv.gz", "wt", encoding="utf-8") as file:
+            file.write("\n".join((header, *(row[i % len(row)] for i in random.integers(0, 99, n)))))
+
+    reviews = [f"{text}\t{label}" for label, texts in enumerate((BAD, GOOD)) for text in texts]
+    write("sst2/train", 120, "text\tlabel", reviews)
+    write("sst2/dev", 40, "text\tlabel", reviews)
+    write("mrpc/train", 600, "text_a\ttext_b\tlabel", [f"{GOOD[0]}\t{BAD[0]}\t0", "an x\ta y\t1"])
+    return folder
+
+
+@pytest.fixture(scope="module")
+def bundle(bundle_folder: Path) -> Bundle:
+    return Bundle.open(bundle_folder)
+
+
+def test_tasks_are_cut_the_same_way_every_time(data: Path) -> None:
+    task = load("sst2", data, train=50)
+    assert (len(task.train), len(task.dev)) == (50, 40)
+    assert task == load("sst2", data, train=50)
+    assert task.train != load("sst2", data, train=50, seed=1).train
+    assert len(load("sst2", data, train=0).train) == 120
+    pairs = load("mrpc", data, train=60)
+    held = TASKS["mrpc"].held_out
+    assert (len(pairs.train), len(pairs.dev)) == (60, held)
+    assert load("mrpc", data, train=0, seed=5).dev == pairs.dev
+    assert len(load("mrpc", data, train=0).train) == 600 - held
+    assert all(len(parts) == 2 for parts in pairs.train.texts)
+    assert pairs.majority == max(pairs.dev.labels.count(label) for label in "01") / held
+    assert files(["sst2", "mrpc"]) == ["sst2/train.tsv.gz", "sst2/dev.tsv.gz", "mrpc/train.tsv.gz"]
+
+
+def test_parts_are_joined_as_the_tokenizer_separates() -> None:
+    bert, none = SimpleNamespace(sep_token="[SEP]"), SimpleNamespace(eos_token=None)  # noqa: S106
+    assert join([("a b", "c")], bert) == ["a b [SEP] c"]
+    assert join([("a b", "c"), ("d",)], none) == ["a b\nc", "d"]
+
+
+def test_releases_come_again_and_shares_are_of_protected_words(
+    bundle: Bundle, tmp_path: Path
+) -> None:
+    texts: list[Parts] = [(text,) for text in GOOD + BAD] * 10
+    device = Device(bundle, tmp_path)
+    strong = Setting("strong", "t2t.v1")
+    first = device.release(texts, strong, 0)
+    assert Device(bundle, tmp_path).release(texts, strong, 0) == first
+    assert device.release(texts, strong, 1).texts != first.texts
+    assert first.protected == 1.0
+    changed = [
+        word != old
+        for (text,), (before,) in zip(first.texts, texts, strict=True)
+        for word, old in zip(text.split(), before.split(), strict=True)
+    ]
+    assert first.replaced == first.replaced_all == pytest.approx(np.mean(changed))
+    # .85 over running text; common words stay more often, so these 320 are fewer.
+    assert 0.5 < first.replaced < 0.95
+    papers = device.release(texts, Setting("strong", "pct2t.v1", PAPERS), 0)
+    assert 0 < papers.protected < device.release(texts, Setting("strong"), 0).protected + 1e-9
+    unlisted = device.release([("a xyzzyqq film",)] * 50, Setting("light", "t2t.v1"), 0)
+    assert unlisted.replaced_all > unlisted.replaced  # what is in no list always goes
+
+
+def test_a_level_is_found_for_a_share_on_the_text_itself(
+    bundle: Bundle, data: Path, tmp_path: Path
+) -> None:
+    device, task = Device(bundle, tmp_path), load("sst2", data)
+    for share in (0.8, 0.3):
+        setting = device.setting(task, share, "t2t.v1")
+        found = device.release(task.train.texts, setting, 1)
+        assert found.replaced == pytest.approx(share, abs=0.08)  # some 600 words: .04 is 2 errors
+
+
+def test_plain_tokens_are_drawn_for_every_example(bundle: Bundle, tmp_path: Path) -> None:
+    device = Device(bundle, tmp_path)
+    drawn = device.plain_tokens(5, 4, Setting("strong"), 0)
+    assert [(len(ids), len(words)) for ids, words in drawn] == [(4, 4)] * 5
+    assert len({ids for ids, _ in drawn}) == 5
+    assert drawn == device.plain_tokens(5, 4, Setting("strong"), 0)
+
+
+def test_matthews_correlation() -> None:
+    wanted = torch.tensor([0, 0, 1, 1])
+    assert matthews(wanted, wanted) == pytest.approx(1)
+    assert matthews(1 - wanted, wanted) == pytest.approx(-1)
+    assert matthews(torch.zeros_like(wanted), wanted) == 0
+    # By hand: true positives 2, true negatives 1, false positive 1.
+    assert matthews(torch.tensor([0, 1, 1, 1]), wanted) == pytest.approx(2 / 12**0.5)
+
+
+def test_the_grid_is_the_one_promised() -> None:
+    cells = grid(["sst2", "cola"], range(3))
+    assert len(set(cells)) == len(cells)
+    sst2 = {(c.method, c.source.mechanism, c.source.replaced, c.variant) for c in cells
+            if c.source.task == "sst2"}  # fmt: skip
+    asked = {
+        (method, mechanism, share, variant)
+        for method in ("lora", "prefix")
+        for mechanism in ("t2t.v1", "pct2t.v1")
+        for share in (0.85, 0.45, 0.14)
+        for variant in ("plain", "reconstruction", "noise-aware")
+    } | {(method, "", 0.0, "plain") for method in ("lora", "prefix")}
+    assert sst2 == asked
+    assert {c.seed for c in cells if c.source.task == "sst2"} == {0, 1, 2}
+    brief = [c for c in cells if c.source.task == "cola"]
+    assert {(c.method, c.seed) for c in brief} == {("lora", 0)}
+    assert len(brief) == 4
+    more = set(grid(["sst2"], range(3), policies=("default", "all"))) - set(cells)
+    assert {(c.method, c.source.mechanism, c.source.policy, c.variant, c.seed) for c in more} == {
+        ("lora", "pct2t.v1", "all", "plain", 0)
+    }
+    assert {c.source.replaced for c in more} == {0.85, 0.45, 0.14}
+    only = grid(["sst2"], [0], methods=("full",), policies=("papers",))
+    assert {c.method for c in only} == {"full"}
+    assert {(c.source.mechanism, c.source.policy) for c in only} == {
+        ("", ""), ("pct2t.v1", "papers"), ("t2t.v1", "default")
+    }  # fmt: skip
+    named = {str(cell) for cell in cells}
+    assert {"sst2 lora pct2t.v1 default 0.45 plain", "cola lora clear plain"} <= named
+
+
+def test_differences_are_taken_seed_by_seed() -> None:
+    source = Source("sst2", "t2t.v1", "default", 0.45)
+    cells = []
+    for seed, (plain, other) in enumerate([(0.6, 0.63), (0.7, 0.71), (0.5, 0.52)]):
+        for variant, accuracy in (("plain", plain), ("noise-aware", other)):
+            cells.append((Cell(source, "lora", variant, seed), {"accuracy": accuracy}))
+    one, over_all = report.differences(cells)
+    assert one["gain"] == over_all["gain"] == pytest.approx(0.02)
+    assert one["half_interval"] == pytest.approx(4.30 * 0.01 / 3**0.5)  # t of 2 degrees, sd .01
+
+
+@pytest.mark.parametrize("blocks", [1, 0])
+def test_cells_are_learnt_and_not_learnt_twice(
+    blocks: int, bundle: Bundle, data: Path, tmp_path: Path
+) -> None:
+    budget = Budget(train=64, blocks=blocks, epochs=2, batch_size=16, plain_tokens=4)
+    place = Place(bundle.folder, data, tmp_path, budget, brief=40)
+    clear = Source("sst2")
+    noisy = Source("sst2", "pct2t.v1", "default", 0.45)
+    cells = [Cell(clear, "lora", "plain", 0), Cell(noisy, "prefix", "reconstruction", 0)]
+    threads = torch.get_num_threads()
+    try:
+        start(place)
+        for unit in Grid(place, cells).units():
+            work(unit)
+    finally:
+        torch.set_num_threads(threads)
+    again = Grid(place, cells)
+    assert again.done() == 2
+    assert again.units() == []
+    results = dict(again.cells)
+    assert results[cells[0]]["accuracy"] > 0.9  # six sentences, which a good encoder tells apart
+    assert results[cells[1]]["train"] == 64
+    assert 0 < results[cells[1]]["replaced"] < 1
+    made = report.rows(again.cells)
+    assert {row["accuracy"] for row in made} == {r["accuracy"] for r in results.values()}
+    shown = StringIO()
+    result = {"rows": made, "differences": report.differences(again.cells)}
+    report.show(Console(file=shown, width=150), result)
+    assert f"{100 * results[cells[1]]['accuracy']:.1f}" in shown.getvalue()
+    report.plot(result, tmp_path / "utility.png")
+    assert (tmp_path / "utility.png").stat().st_size > 10_000

@@ -1,0 +1,132 @@
+"""The attackers are as strong as they say, and no stronger than the noise allows."""
+
+import numpy as np
+import pytest
+
+from sottovoce.cloud.building import attack
+from sottovoce.cloud.building.attack import Suspects, WordMapAttack
+from sottovoce.cloud.corpus.frequencies import FrequencyTable
+from sottovoce.cloud.corpus.running_text import counts_by_tag, draw, weights_by_class
+from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.errors import NotFound
+from sottovoce.core.privacy.noise import Floats2d
+from sottovoce.core.privacy.release import Setting
+from sottovoce.core.privacy.search import Search
+
+
+@pytest.fixture
+def space() -> Floats2d:
+    rows = np.random.default_rng(1).standard_normal((300, 8)).astype(np.float32)
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+@pytest.fixture
+def weights() -> np.ndarray:
+    return np.random.default_rng(2).zipf(1.6, 300).clip(max=5_000).astype(np.float64)
+
+
+def test_suspects_are_the_class_and_whoever_was_met_in_it(space: Floats2d) -> None:
+    met = np.zeros(300)
+    met[[3, 40]] = 7, 2
+    suspects = Suspects.of(space, met, np.array([40, 41], np.int32))
+
+    assert suspects.ids.tolist() == [3, 40, 41]
+    np.testing.assert_allclose(np.exp(suspects.log_prior), [7.5, 2.5, 0.5], rtol=1e-6)
+
+
+@pytest.mark.parametrize("eta", [2.0, 10.0, 60.0])
+def test_guesses_match_the_definition(space: Floats2d, weights: np.ndarray, eta: float) -> None:
+    members = np.arange(0, 300, 2, dtype=np.int32)
+    suspects = Suspects.of(space, np.where(np.isin(np.arange(300), members), weights, 0), members)
+    noisy = attack.perturb(space[members], eta, np.random.default_rng(4))
+
+    best = []
+    for q in noisy.astype(np.float64):
+        distance = np.linalg.norm(space[members].astype(np.float64) - q, axis=1)
+        best.append(members[np.argmax(np.log(weights[members] + 0.5) - eta * distance)])
+    assert (suspects.behind_vectors(noisy, eta) == best).mean() > 0.99  # but for ties in float32
+
+
+def test_without_noise_everything_is_found(bundle: Bundle, table: FrequencyTable) -> None:
+    weights, suspects = _text(bundle, table)
+    some = suspects.ids[::10]
+
+    assert (suspects.behind_vectors(bundle.space[some], 1e4) == some).mean() > 0.99
+    assert weights.sum() > 100_000
+
+
+def test_success_grows_with_eta(bundle: Bundle, table: FrequencyTable) -> None:
+    weights, suspects = _text(bundle, table)
+    ids = draw({"": weights}, 1_000, np.random.default_rng(0))[""]
+    success = []
+    for eta in (5.0, 15.0, 30.0, 60.0, 120.0):
+        noisy = attack.perturb(bundle.space[ids], eta, np.random.default_rng(1))
+        success.append((suspects.behind_vectors(noisy, eta) == ids).mean())
+
+    assert success == sorted(success)
+    assert success[0] < 0.25
+    assert success[-1] > 0.95
+
+
+def test_priors_make_the_attacker_stronger(bundle: Bundle, table: FrequencyTable) -> None:
+    weights, informed = _text(bundle, table)
+    naive = Suspects(informed.ids, informed.columns, np.zeros_like(informed.log_prior))
+    ids = draw({"": weights}, 2_000, np.random.default_rng(0))[""]
+    noisy = attack.perturb(bundle.space[ids], 20.0, np.random.default_rng(1))
+
+    knowing = (informed.behind_vectors(noisy, 20.0) == ids).mean()
+    nearest = (naive.behind_vectors(noisy, 20.0) == ids).mean()
+    # 2,000 paired words: a standard error of at most 1.6 points on the difference.
+    assert knowing > nearest + 0.05
+
+
+@pytest.mark.parametrize("mechanism", ["pct2t.v1", "t2t.v1"])
+def test_word_attack_guesses_as_well_as_the_manifest_says(
+    bundle: Bundle, table: FrequencyTable, mechanism: str
+) -> None:
+    setting = Setting("strong", mechanism)
+    level = bundle.manifest.level(mechanism, "strong")
+    fitted = WordMapAttack.fit(bundle, table, setting, seed=11)
+    clitic = np.isin(bundle.words, bundle.manifest.clitics)
+    tags = None if mechanism == "t2t.v1" else bundle.manifest.policies["default"]
+    weights = weights_by_class(counts_by_tag(bundle.words, clitic, table), clitic, tags)
+    random = np.random.default_rng(12)
+    hits = kept = met = 0
+    for name, ids in draw(weights, 6_000, random).items():
+        members = bundle.class_members(Search(bundle).known_class(name))
+        noisy = attack.perturb(bundle.space[ids], level.eta, random)
+        released = members[(noisy @ bundle.space[members].T).argmax(axis=1)]
+        tag = name.removesuffix("+clitic")
+        for true, seen in zip(ids, released, strict=True):
+            hits += fitted.guess(bundle.words[seen], tag) == bundle.words[true]
+        kept += int((released == ids).sum())
+        met += len(ids)
+
+    # 4 standard errors of 6,000 draws, and half a point for those of the manifest: alpha < 1e-4.
+    stated = level.map_attack_word
+    error = (stated * (1 - stated) / met) ** 0.5
+    assert hits / met == pytest.approx(stated, abs=4 * error + 0.005)
+    # Better than believing every released word, by 1.4 points or more of the same words: some 4
+    # standard errors of the pairs that differ.
+    assert hits > kept
+
+
+def test_words_left_alone_are_guessed_as_they_stand(bundle: Bundle, table: FrequencyTable) -> None:
+    fitted = WordMapAttack.fit(bundle, table, Setting("strong", "pct2t.v1"))
+
+    assert fitted.guess("beautiful", "ADJ") == "beautiful"
+    assert fitted.guess("Qwzzk", "NOUN") == "qwzzk"
+
+
+def test_unknown_settings_are_named(bundle: Bundle, table: FrequencyTable) -> None:
+    with pytest.raises(NotFound, match="strong"):
+        WordMapAttack.fit(bundle, table, Setting("none"))
+    with pytest.raises(NotFound, match="default"):
+        WordMapAttack.fit(bundle, table, Setting(policy="none"))
+
+
+def _text(bundle: Bundle, table: FrequencyTable) -> tuple[np.ndarray, Suspects]:
+    """All free words under T2T."""
+    clitic = np.isin(bundle.words, bundle.manifest.clitics)
+    weights = counts_by_tag(bundle.words, clitic, table).sum(axis=1) * ~clitic
+    return weights, Suspects.of(bundle.space, weights, bundle.class_members("*"))

@@ -1,0 +1,126 @@
+"""Deleting a job deletes: afterwards no byte of it is left in the state folder."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sottovoce.cloud.job import Job, State, TrainingOptions
+from sottovoce.cloud.jobs.disposal import discard, job_folder
+from sottovoce.cloud.jobs.jobs import Jobs
+from sottovoce.cloud.jobs.uploads import Upload, append
+from sottovoce.cloud.training.worker import Worker
+from tests.support.cloud import RELEASE, WORDS, examples
+from tests.support.waiting import until
+
+TEXT, LABEL, PLAIN, NAME = (f"canary-{what}" for what in ("text", "label", "plain", "name"))
+CANARIES = (TEXT, LABEL, PLAIN, NAME)
+
+
+def queue(jobs: Jobs, epochs: int = 1, *, start: bool = True) -> Job:
+    """A job whose every example holds the canaries."""
+    options = TrainingOptions(reconstruction=True, plain_tokens=2, epochs=epochs, batch_size=8)
+    job = jobs.create("acme", "r", NAME, options, RELEASE)
+    rows = [
+        replace(
+            row, text=f"{row.text} {TEXT}", label=f"{row.label} {LABEL}", plain_tokens=(PLAIN,) * 2
+        )
+        for row in examples(24, plain=2)
+    ]
+    append(
+        jobs, job.id, "acme", 0, [Upload(f"e{i}", row) for i, row in enumerate(rows)], len(WORDS)
+    )
+    return jobs.start(job.id, "acme", 24) if start else jobs.get(job.id)
+
+
+def left(state: Path) -> set[str]:
+    """The canaries that the folder holds, in a file or in a name, write-ahead log included."""
+    found = set()
+    for path in state.rglob("*"):
+        text = str(path.relative_to(state)).encode()
+        if path.is_file():
+            text += path.read_bytes()
+        found |= {canary for canary in CANARIES if canary.encode() in text}
+    return found
+
+
+def delete(jobs: Jobs, job: Job) -> None:
+    """As the server does it."""
+    if jobs.delete(job.id, "acme"):
+        discard(jobs, job)
+
+
+@pytest.mark.parametrize("state", [State.UPLOADING, State.QUEUED, State.CANCELLED])
+def test_a_job_that_never_ran(jobs: Jobs, tmp_path: Path, state: State) -> None:
+    job = queue(jobs, start=state != State.UPLOADING)
+    assert left(tmp_path) == set(CANARIES)
+    if state == State.CANCELLED:
+        jobs.cancel(job.id)
+        # The released texts go at once, whether or not the job is deleted one day.
+        assert left(tmp_path) == {NAME}
+    delete(jobs, job)
+    assert left(tmp_path) == set()
+
+
+def test_a_job_that_succeeded(worker: Worker, jobs: Jobs, tmp_path: Path) -> None:
+    job = queue(jobs)
+    worker.run_next()
+    assert jobs.get(job.id).state == State.SUCCEEDED
+    assert left(tmp_path) == {LABEL, NAME}  # the adapter has its labels
+    delete(jobs, job)
+    assert left(tmp_path) == set()
+    assert not job_folder(tmp_path, job.id).exists()
+
+
+def test_a_job_that_failed(worker: Worker, jobs: Jobs, tmp_path: Path) -> None:
+    job = queue(jobs)
+    (tmp_path / "jobs").write_text("in the way")
+    worker.run_next()
+    assert jobs.get(job.id).state == State.FAILED
+    assert TEXT not in left(tmp_path)
+    delete(jobs, job)
+    assert left(tmp_path) == set()
+
+
+def test_a_job_that_runs(worker: Worker, jobs: Jobs, tmp_path: Path) -> None:
+    job = queue(jobs, epochs=200)
+    thread = threading.Thread(target=worker.run_next)
+    thread.start()
+    until(lambda: (job_folder(tmp_path, job.id) / "checkpoints" / "last.safetensors").exists())
+    assert left(tmp_path) == set(CANARIES)
+    delete(jobs, job)
+    thread.join(60)
+    assert not thread.is_alive()
+    assert left(tmp_path) == set()
+    assert not job_folder(tmp_path, job.id).exists()
+
+
+def test_a_deletion_cut_short_is_finished_by_the_worker(
+    worker: Worker, jobs: Jobs, tmp_path: Path
+) -> None:
+    job = queue(jobs)
+    worker.run_next()
+    assert jobs.delete(job.id, "acme")  # and the server dies
+    assert left(tmp_path)
+    assert not worker.run_next()
+    assert left(tmp_path) == set()
+    assert not job_folder(tmp_path, job.id).exists()
+
+
+def test_a_reader_elsewhere_holds_the_log_back_no_longer_than_it_reads(
+    jobs: Jobs, tmp_path: Path
+) -> None:
+    job = queue(jobs)
+    reader = sqlite3.connect(tmp_path / "sottovoce.db", check_same_thread=False)
+    reader.execute("BEGIN")
+    reader.execute("SELECT count(*) FROM examples").fetchall()
+    ending = threading.Timer(0.5, reader.rollback)
+    ending.start()
+    delete(jobs, job)
+    ending.join()
+    reader.close()
+    assert left(tmp_path) == set()

@@ -1,0 +1,179 @@
+"""Every example arrives exactly once, in order, or is refused with a reason."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from sottovoce.cloud.config import Limits
+from sottovoce.cloud.job import Job, TrainingOptions
+from sottovoce.cloud.jobs.jobs import Jobs
+from sottovoce.cloud.jobs.uploads import Upload, append
+from sottovoce.cloud.state import quotas
+from sottovoce.cloud.state.database import Store
+from sottovoce.cloud.state.tenants import Tenants
+from sottovoce.core.errors import InvalidInput, NotReady, OutOfRange, QuotaExceeded
+from tests.support.cloud import RELEASE, WORDS, examples
+
+ROWS = [Upload(f"e{i}", row) for i, row in enumerate(examples(12, plain=2))]
+
+
+@pytest.fixture
+def jobs(tmp_path: Path) -> Iterator[Jobs]:
+    """Jobs of at most 40 examples."""
+    store = Store(tmp_path)
+    Tenants(store).enroll("acme")
+    yield Jobs(store, Limits(examples=40, unfinished_jobs=10_000))
+    store.close()
+
+
+def create(jobs: Jobs, request_id: str = "r") -> Job:
+    training = TrainingOptions(reconstruction=True, plain_tokens=2)
+    return jobs.create("acme", request_id, "topics", training, RELEASE)
+
+
+def send(jobs: Jobs, job: Job, first: int, uploads: list[Upload]) -> int:
+    return append(jobs, job.id, "acme", first, uploads, len(WORDS))
+
+
+def test_what_was_sent_comes_back_in_order(jobs: Jobs) -> None:
+    job = create(jobs)
+    assert send(jobs, job, 0, ROWS[:5]) == 5
+    assert send(jobs, job, 5, ROWS[5:]) == 12
+    assert jobs.examples(job.id) == [upload.example for upload in ROWS]
+    assert jobs.get(job.id).next_sequence == 12
+
+
+def test_a_gap_is_refused_with_the_number_to_go_on_from(jobs: Jobs) -> None:
+    job = create(jobs)
+    send(jobs, job, 0, ROWS[:3])
+    with pytest.raises(OutOfRange) as caught:
+        send(jobs, job, 4, ROWS[4:])
+    assert caught.value.metadata == {"next_sequence": "3"}
+
+
+@settings(
+    max_examples=25,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)), max_size=12))
+def test_any_order_of_retries_ends_in_each_example_once(
+    jobs: Jobs, sends: list[tuple[int, int]]
+) -> None:
+    job = create(jobs, uuid.uuid4().hex)
+    held = 0
+    for first, end in sends:
+        if first > held:
+            with pytest.raises(OutOfRange):
+                send(jobs, job, first, ROWS[first:end])
+            continue
+        held = max(held, end if end > first else held)
+        assert send(jobs, job, first, ROWS[first:end]) == held
+    assert jobs.examples(job.id) == [upload.example for upload in ROWS[:held]]
+
+
+def test_a_repeat_with_another_example_is_refused(jobs: Jobs) -> None:
+    job = create(jobs)
+    send(jobs, job, 0, ROWS[:3])
+    with pytest.raises(InvalidInput, match="sequence 1 "):
+        send(jobs, job, 1, ROWS[5:6])
+
+
+def test_an_example_is_not_stored_at_two_places(jobs: Jobs) -> None:
+    job = create(jobs)
+    send(jobs, job, 0, ROWS[:3])
+    with pytest.raises(InvalidInput, match="held already"):
+        send(jobs, job, 3, [ROWS[3], ROWS[1]])
+    assert jobs.get(job.id).next_sequence == 3  # the whole message was undone
+
+
+def test_the_same_ids_may_be_used_in_another_job(jobs: Jobs) -> None:
+    first, second = create(jobs, "1"), create(jobs, "2")
+    assert send(jobs, first, 0, ROWS) == send(jobs, second, 0, ROWS) == 12
+
+
+def test_a_started_job_takes_repeats_but_nothing_new(jobs: Jobs) -> None:
+    job = create(jobs)
+    send(jobs, job, 0, ROWS[:12])
+    jobs.start(job.id, "acme", 12)
+    assert send(jobs, job, 6, ROWS[6:]) == 12  # a late retry does no harm
+    with pytest.raises(NotReady, match="no more"):
+        send(jobs, job, 12, [replace(ROWS[0], example_id="new")])
+
+
+def test_a_cancelled_job_says_so(jobs: Jobs) -> None:
+    job = create(jobs)
+    jobs.cancel(job.id)
+    with pytest.raises(NotReady, match="CANCELLED"):
+        send(jobs, job, 0, ROWS[:1])
+
+
+def test_a_job_holds_so_many_examples_and_no_more(jobs: Jobs) -> None:
+    job = create(jobs)
+    many = [replace(ROWS[0], example_id=f"m{i}") for i in range(41)]
+    with pytest.raises(QuotaExceeded) as caught:
+        send(jobs, job, 0, many)
+    assert caught.value.subject == "examples"
+    assert send(jobs, job, 0, many[:40]) == 40
+
+
+def test_a_job_takes_so_many_bytes_and_no_more(jobs: Jobs) -> None:
+    job = create(jobs)
+    send(jobs, job, 0, ROWS[:3])
+    example = ROWS[3].example
+    one = len("".join((example.text, example.label, *example.plain_tokens)).encode())
+    room = jobs.get(job.id).bytes + one
+    tight = Jobs(jobs.store, Limits(upload_bytes=room))
+    with pytest.raises(QuotaExceeded) as caught:
+        send(tight, job, 3, ROWS[3:5])
+    assert caught.value.subject == "upload_bytes"
+    assert send(tight, job, 3, ROWS[3:4]) == 4
+    assert jobs.get(job.id).bytes == room
+    assert send(tight, job, 2, ROWS[2:4]) == 4  # repeats take no room
+
+
+def test_a_tenants_own_limit_counts(jobs: Jobs) -> None:
+    job = create(jobs)
+    quotas.change(jobs.store, "acme", "examples", 5)
+    with pytest.raises(QuotaExceeded, match="at most 5 examples"):
+        send(jobs, job, 0, ROWS[:6])
+    quotas.change(jobs.store, "acme", "examples", None)
+    assert send(jobs, job, 0, ROWS[:6]) == 6
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("text", "  "),
+        ("text", "x" * 65_537),
+        ("label", ""),
+        ("label", "x" * 257),
+        ("plain_tokens", ("a",)),
+        ("plain_tokens", ("a", "")),
+        ("plain_token_ids", (1, 2, 3)),
+        ("plain_token_ids", (1, len(WORDS))),
+    ],
+)
+def test_malformed_examples_are_named_by_field_and_never_quoted(
+    jobs: Jobs, field: str, value: object
+) -> None:
+    job = create(jobs)
+    broken = replace(ROWS[1].example, **{field: value})  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match="example 1:") as caught:
+        send(jobs, job, 0, [ROWS[0], Upload("e1", broken)])
+    assert field.removesuffix("s") in caught.value.subject
+    assert ROWS[1].example.text not in str(caught.value)
+    assert jobs.get(job.id).next_sequence == 0
+
+
+def test_an_example_needs_an_id(jobs: Jobs) -> None:
+    for bad in ("", "x" * 65):
+        with pytest.raises(InvalidInput, match="example_id"):
+            send(jobs, create(jobs), 0, [replace(ROWS[0], example_id=bad)])

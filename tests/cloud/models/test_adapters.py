@@ -1,0 +1,155 @@
+"""An adapter folder holds the adapter and nothing else, and is swapped in one step."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import peft
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from sottovoce.cloud.job import TrainingOptions
+from sottovoce.cloud.models import adapters, backbone
+from sottovoce.cloud.models.classifier import TextClassifier, targets
+from sottovoce.cloud.models.methods import Lora
+from sottovoce.cloud.state.adapters import install, locate, uninstall
+from sottovoce.cloud.training.trainer import Result, train
+from sottovoce.core.errors import DataLoss, NotFound, SottovoceError
+from tests.support.cloud import examples
+
+
+@pytest.fixture
+def trained(bert: str, tmp_path: Path) -> Result:
+    """An adapter trained with reconstruction."""
+    options = TrainingOptions(
+        reconstruction=True, plain_tokens=3, epochs=4, batch_size=8, learning_rate=1e-2
+    )
+    return train(
+        examples(24, plain=3),
+        options,
+        backbone.load(bert),
+        tmp_path / "jobs" / "j1" / "adapter",
+        origin={"bundle_id": "b1"},
+    )
+
+
+def test_the_folder_holds_lora_and_head_only(trained: Result, bert: str) -> None:
+    assert sorted(f.name for f in trained.folder.iterdir()) == [
+        "adapter.json",
+        "adapter_model.safetensors",
+        "head.safetensors",
+    ]
+    matrices = load_file(trained.folder / "adapter_model.safetensors")
+    layers = targets(backbone.load(bert).model, False)
+    assert len(matrices) == 2 * len(layers)
+    assert {tuple(t.shape) for t in matrices.values()} == {(8, 32), (32, 8)}
+    assert any(bool(t.any()) for name, t in matrices.items() if "lora_B" in name)
+    head = load_file(trained.folder / "head.safetensors")
+    assert {n: tuple(t.shape) for n, t in head.items()} == {"weight": (3, 32), "bias": (3,)}
+    facts = json.loads((trained.folder / "adapter.json").read_text())
+    assert facts["backbone"]["sha256"] == backbone.load(bert).sha256
+    assert facts["labels"] == ["garden", "kitchen", "office"]
+    assert adapters.load(trained.folder).origin["bundle_id"] == "b1"
+    assert not list(trained.folder.parent.glob(".*"))
+
+
+def test_a_model_peft_gives_nothing_for_is_refused(
+    trained: Result, bert: str, tmp_path: Path
+) -> None:
+    loaded = backbone.load(bert)
+    model = TextClassifier(loaded, Lora(), 2)
+    # Left with an adapter of another name, PEFT finds nothing under "default".
+    model.encoder.add_adapter("other", peft.LoraConfig(target_modules=targets_of(model)))
+    model.encoder.set_adapter("other")
+    model.encoder.delete_adapter("default")
+    with pytest.raises((SottovoceError, KeyError)):
+        adapters.save(tmp_path / "x", model, ("a", "b"), loaded, {})
+    assert not (tmp_path / "x").exists()
+
+
+def targets_of(model: torch.nn.Module) -> list[str]:
+    names = [n for n, m in model.named_modules() if n.endswith("attention.self.query")]
+    return [n.removeprefix("encoder.base_model.model.") for n in names]
+
+
+def test_load_gives_what_was_saved_or_says_it_is_damaged(trained: Result) -> None:
+    adapter = adapters.load(trained.folder)
+    assert adapter.labels == trained.labels
+    assert adapter.weight is not None
+    assert torch.equal(adapter.weight, load_file(trained.folder / "head.safetensors")["weight"])
+    for name in ("head.safetensors", "adapter_model.safetensors", "adapter.json"):
+        file = trained.folder / name
+        whole = file.read_bytes()
+        file.write_bytes(whole[: len(whole) // 2])
+        with pytest.raises(DataLoss, match="damaged"):
+            adapters.load(trained.folder)
+        file.unlink()
+        with pytest.raises(DataLoss, match="damaged"):
+            adapters.load(trained.folder)
+        file.write_bytes(whole)
+    adapters.load(trained.folder)
+
+
+@pytest.mark.parametrize("name", ["head.safetensors", "adapter_model.safetensors"])
+def test_a_flipped_bit_is_noticed(trained: Result, name: str) -> None:
+    file = trained.folder / name
+    data = bytearray(file.read_bytes())
+    data[-5] ^= 1  # of a number: the file is as readable as before
+    file.write_bytes(data)
+    with pytest.raises(DataLoss, match="damaged"):
+        adapters.load(trained.folder)
+
+
+@pytest.mark.parametrize("facts", ["[]", "null", '{"sha256": []}', '{"labels": 1}'])
+def test_a_description_that_is_something_else_is_damage(trained: Result, facts: str) -> None:
+    (trained.folder / "adapter.json").write_text(facts)
+    with pytest.raises(DataLoss, match="damaged"):
+        adapters.load(trained.folder)
+
+
+def test_an_adapter_of_an_earlier_version_has_no_hashes(trained: Result) -> None:
+    file = trained.folder / "adapter.json"
+    facts = json.loads(file.read_bytes())
+    del facts["sha256"]
+    file.write_text(json.dumps(facts))
+    assert adapters.load(trained.folder).labels == trained.labels
+
+
+def test_a_name_is_swapped_and_taken_away_only_from_its_own_job(tmp_path: Path) -> None:
+    first, second = (tmp_path / "jobs" / name / "adapter" for name in ("j1", "j2"))
+    for folder in (first, second):
+        folder.mkdir(parents=True)
+    with pytest.raises(NotFound, match="no such adapter"):
+        locate(tmp_path, "acme", "topics")
+
+    install(tmp_path, "acme", "topics", first)
+    assert locate(tmp_path, "acme", "topics") == first
+    with pytest.raises(NotFound):
+        locate(tmp_path, "other", "topics")
+    install(tmp_path, "acme", "topics", second)
+    assert locate(tmp_path, "acme", "topics") == second
+    assert [f.name for f in (tmp_path / "adapters" / "acme").iterdir()] == ["topics"]
+
+    uninstall(tmp_path, "acme", "topics", first)
+    assert locate(tmp_path, "acme", "topics") == second
+    uninstall(tmp_path, "acme", "topics", second)
+    with pytest.raises(NotFound):
+        locate(tmp_path, "acme", "topics")
+
+
+def test_the_state_folder_may_be_moved(tmp_path: Path) -> None:
+    folder = tmp_path / "a" / "jobs" / "j" / "adapter"
+    folder.mkdir(parents=True)
+    install(tmp_path / "a", "acme", "topics", folder)
+    (tmp_path / "a").rename(tmp_path / "b")
+    assert locate(tmp_path / "b", "acme", "topics").is_dir()
+
+
+def test_fingerprints_tell_runs_apart() -> None:
+    options = TrainingOptions()
+    same = adapters.fingerprint(("a",), options, 1)
+    assert adapters.fingerprint(("a",), TrainingOptions(), 1) == same
+    assert adapters.fingerprint(("a",), TrainingOptions(seed=1), 1) != same
+    assert adapters.fingerprint(("b",), options, 1) != same

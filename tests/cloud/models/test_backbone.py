@@ -1,0 +1,81 @@
+"""Backbones of every family load by name or path, and are known by their weights."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from sottovoce.cloud.models import backbone
+from sottovoce.core.errors import InvalidInput, NotFound
+
+
+def test_the_default_needs_no_download() -> None:
+    loaded = backbone.load()
+
+    assert loaded.name == "all-MiniLM-L6-v2"
+    assert loaded.hidden_size == 384
+    assert backbone.input_embeddings(loaded).shape == (30_522, 384)
+    assert not loaded.model.training
+
+
+def test_a_path_stays_on_this_machine(tiny_decoder: Path) -> None:
+    assert backbone.load(str(tiny_decoder)).name == "tiny-qwen2"
+    assert backbone.public_name(f"{tiny_decoder}/") == "tiny-qwen2"
+    assert backbone.public_name("google-t5/t5-small") == "google-t5/t5-small"
+
+
+def test_decoders_and_encoder_decoders_load(tiny_decoder: Path, tiny_encoder_decoder: Path) -> None:
+    decoder = backbone.load(str(tiny_decoder))
+    both = backbone.load(str(tiny_encoder_decoder))
+
+    assert (decoder.hidden_size, both.hidden_size) == (48, 40)
+    # Rows that pad the matrix past the last token belong to no token.
+    assert backbone.input_embeddings(decoder).shape == (len(decoder.tokenizer), 48)
+    shared = both.model.get_input_embeddings().weight.detach().numpy()
+    np.testing.assert_array_equal(backbone.input_embeddings(both), shared)
+
+
+def test_embeddings_are_a_copy(tiny_decoder: Path) -> None:
+    loaded = backbone.load(str(tiny_decoder))
+    backbone.input_embeddings(loaded)[:] = 0
+
+    assert bool(loaded.model.get_input_embeddings().weight.any())
+
+
+def test_the_hash_tells_weights_apart(tiny_decoder: Path, tmp_path: Path) -> None:
+    first = backbone.load(str(tiny_decoder))
+    assert backbone.load(str(tiny_decoder)).sha256 == first.sha256
+
+    with torch.no_grad():
+        first.model.get_input_embeddings().weight[0, 0] += 1
+    first.model.save_pretrained(tmp_path)
+    first.tokenizer.save_pretrained(tmp_path)
+
+    assert backbone.load(str(tmp_path)).sha256 != first.sha256
+
+
+def test_an_unknown_name_says_what_would_do(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    for name in ("no-such/model", str(tmp_path / "absent"), "not a name!"):
+        with pytest.raises(NotFound, match=r"config\.json and model\.safetensors") as caught:
+            backbone.load(name)
+        assert caught.value.subject == "backbone"
+
+
+def test_pickled_weights_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / "pytorch_model.bin").write_bytes(b"\x80\x04.")
+
+    with pytest.raises(InvalidInput, match="no safetensors weights"):
+        backbone.load(str(tmp_path))
+
+
+def test_weights_alone_are_not_a_backbone(tmp_path: Path) -> None:
+    (tmp_path / "model.safetensors").write_bytes(b"")
+
+    with pytest.raises(InvalidInput, match="cannot be read") as caught:
+        backbone.load(str(tmp_path))
+    assert str(tmp_path) not in caught.value.fix

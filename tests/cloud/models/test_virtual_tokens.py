@@ -1,0 +1,96 @@
+"""Rows with their own prompts and prefixes come out of one pass as they do alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from sottovoce.cloud.models import backbone
+from sottovoce.cloud.models.classifier import encoder_of
+from sottovoce.cloud.models.virtual_tokens import draw_prefix, draw_prompt, prefix_width, run
+
+FAMILIES = ("bert", "qwen2", "llama", "mistral", "t5")
+LENGTHS = (7, 3, 5, 4)
+
+
+def opened(families: dict[str, Path], family: str) -> Any:
+    return encoder_of(backbone.load(str(families[family])).model).eval()
+
+
+def texts() -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    ids = torch.randint(5, 60, (len(LENGTHS), max(LENGTHS)), generator=generator)
+    return ids, (torch.arange(max(LENGTHS)) < torch.tensor(LENGTHS)[:, None]).long()
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_mixed_rows_equal_each_row_alone(family: str, families: dict[str, Path]) -> None:
+    encoder = opened(families, family)
+    torch.manual_seed(1)
+    prompts = [draw_prompt(encoder, 4), None, None, draw_prompt(encoder, 2)]
+    prefixes = [None, draw_prefix(encoder, 5), None, draw_prefix(encoder, 3)]
+    ids, attention = texts()
+    with torch.no_grad():
+        together = run(encoder, ids, attention, prompts=prompts, prefixes=prefixes)
+        for row, n in enumerate(LENGTHS):
+            alone = run(
+                encoder,
+                ids[row : row + 1, :n],
+                attention[row : row + 1, :n],
+                prompts=prompts[row : row + 1],
+                prefixes=prefixes[row : row + 1],
+            )
+            assert alone.shape == (1, n, encoder.config.hidden_size)
+            torch.testing.assert_close(together[row, :n], alone[0], atol=1e-4, rtol=0)
+        plain = run(encoder, ids[2:3, :5], attention[2:3, :5])
+        torch.testing.assert_close(together[2, :5], plain[0], atol=1e-4, rtol=0)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_both_kinds_change_the_states_and_can_be_learnt(
+    family: str, families: dict[str, Path]
+) -> None:
+    encoder = opened(families, family)
+    encoder.requires_grad_(False)
+    ids, attention = texts()
+    bare = run(encoder, ids, attention)
+    for draw, name in ((draw_prompt, "prompts"), (draw_prefix, "prefixes")):
+        virtual = draw(encoder, 3).requires_grad_()
+        states = run(encoder, ids, attention, **{name: [virtual] * len(ids)})
+        assert states.shape == bare.shape
+        assert (states - bare)[attention.bool()].abs().max() > 1e-3
+        states.square().sum().backward()
+        assert virtual.grad is not None
+        assert bool((virtual.grad.abs().sum(1) > 0).all())  # every virtual token is heard
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_prefix_starts_as_the_keys_and_values_of_real_tokens(
+    family: str, families: dict[str, Path]
+) -> None:
+    encoder = opened(families, family)
+    torch.manual_seed(2)
+    prefix = draw_prefix(encoder, 6)
+    assert prefix.shape == (6, prefix_width(encoder.config))
+    assert torch.isfinite(prefix).all()
+    # Drawn tokens, not one vector six times.
+    assert len(torch.unique(prefix, dim=0)) == 6
+    prompt = draw_prompt(encoder, 6)
+    table = encoder.get_input_embeddings().weight
+    assert all(bool((table == row).all(1).any()) for row in prompt)
+
+
+def test_input_embeddings_stand_for_ids(families: dict[str, Path]) -> None:
+    encoder = opened(families, "bert")
+    ids, attention = texts()
+    embeds = encoder.get_input_embeddings()(ids)
+    prompt = draw_prompt(encoder, 3)
+    for prompts in ((), [prompt, None, prompt, None]):
+        torch.testing.assert_close(
+            run(encoder, embeds, attention, prompts=prompts),
+            run(encoder, ids, attention, prompts=prompts),
+        )

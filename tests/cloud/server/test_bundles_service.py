@@ -1,0 +1,80 @@
+"""Bundles are handed out byte for byte, from any offset, and nothing beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import grpc
+import pytest
+
+from sottovoce.cloud.config import Settings
+from sottovoce.cloud.server.bundles_service import CHUNK
+from sottovoce.core.bundle.manifest import bundle_id
+from sottovoce.core.errors import NotFound, OutOfRange
+from sottovoce.core.wire.status import from_rpc_error
+from sottovoce.v1 import bundles_pb2
+from tests.support.cloud import Caller, cloud, tiny_bert, tiny_bundle
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Two bundles of one backbone."""
+    root = tmp_path_factory.mktemp("cloud")
+    bert = tiny_bert(root / "bert")
+    return [bert, tiny_bundle(root / "first", bert), tiny_bundle(root / "x", bert, language="de")]
+
+
+@pytest.fixture(scope="module")
+def caller(folders: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Caller]:
+    """A caller without a tenant: bundles are public."""
+    state = tmp_path_factory.mktemp("state")
+    settings = Settings(state, tuple(folders[1:]), f"unix:{state}/s.sock", str(folders[0]))
+    with cloud(settings) as running, grpc.insecure_channel(running.server.address) as channel:
+        yield Caller(channel, ())
+
+
+def fetch(caller: Caller, path: str, offset: int = 0, identity: str = "") -> list[bytes]:
+    request = bundles_pb2.FetchFileRequest(bundle_id=identity, path=path, offset=offset)
+    return [part.chunk for part in caller.bundles.FetchFile(request)]
+
+
+def test_the_first_bundle_is_the_default_and_others_go_by_id(
+    caller: Caller, folders: list[Path]
+) -> None:
+    first, second = ((folder / "manifest.json").read_bytes() for folder in folders[1:])
+    for asked, data in [("", first), (bundle_id(first), first), (bundle_id(second), second)]:
+        got = caller.bundles.GetManifest(bundles_pb2.GetManifestRequest(bundle_id=asked))
+        assert (got.bundle_id, got.manifest) == (bundle_id(data), data)
+
+
+@pytest.mark.parametrize("offset", [0, 1, CHUNK - 1, CHUNK, 599_999, 600_000])
+def test_a_file_comes_whole_from_any_offset(
+    caller: Caller, folders: list[Path], offset: int
+) -> None:
+    chunks = fetch(caller, "large.bin", offset)
+    assert b"".join(chunks) == (folders[1] / "large.bin").read_bytes()[offset:]
+    assert all(len(chunk) <= CHUNK for chunk in chunks)
+
+
+def test_an_offset_past_the_end_is_out_of_range(caller: Caller) -> None:
+    with pytest.raises(grpc.RpcError) as caught:
+        fetch(caller, "large.bin", 600_001)
+    error = from_rpc_error(caught.value, peer="cloud")
+    assert isinstance(error, OutOfRange)
+    assert error.metadata["bytes"] == "600000"
+
+
+@pytest.mark.parametrize(
+    "path", ["manifest.json", "../bert/config.json", "/etc/passwd", "", "none.npy"]
+)
+def test_only_files_the_manifest_names_leave(caller: Caller, path: str) -> None:
+    with pytest.raises(grpc.RpcError) as caught:
+        fetch(caller, path)
+    assert isinstance(from_rpc_error(caught.value, peer="cloud"), NotFound)
+
+
+def test_an_unknown_bundle_names_the_fix(caller: Caller) -> None:
+    with pytest.raises(grpc.RpcError) as caught:
+        fetch(caller, "words.txt", identity="0" * 16)
+    assert "sotto pull" in from_rpc_error(caught.value, peer="cloud").fix

@@ -1,0 +1,135 @@
+"""What is counted is right, reachable only where asked for, and says nothing about anyone."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.request import urlopen
+
+import grpc
+import pytest
+from prometheus_client import generate_latest
+
+from sottovoce.cloud.config import Settings
+from sottovoce.cloud.job import Example
+from sottovoce.cloud.metrics import Metrics
+from sottovoce.cloud.server.metrics import expose
+from sottovoce.core.errors import ConfigError
+from sottovoce.v1 import inference_pb2 as wire
+from sottovoce.v1 import training_pb2
+from tests.support.cloud import Cloud, cloud, examples, tiny_bert, tiny_bundle
+
+TENANT, ADAPTER, TEXT, LABEL = "canary-tenant", "canary-adapter", "canary text", "canary-label"
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
+    """A server with metrics, one job behind it and one in front."""
+    root = tmp_path_factory.mktemp("cloud")
+    bert = tiny_bert(root / "bert")
+    bundle = tiny_bundle(root / "bundle", bert)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    settings = Settings(
+        root / "state", (bundle,), f"unix:{root}/s.sock", str(bert), metrics=address
+    )
+    with cloud(settings) as started:
+        yield started
+
+
+def value(running: Cloud, name: str, **labels: str) -> float:
+    return running.server.metrics.registry.get_sample_value(f"sottovoce_{name}", labels) or 0.0
+
+
+def eventually(running: Cloud, expected: float, name: str, **labels: str) -> None:
+    """A call is counted when it has ended, which its caller may notice first."""
+    end = time.monotonic() + 10
+    while value(running, name, **labels) != expected:
+        assert time.monotonic() < end, (name, value(running, name, **labels))
+        time.sleep(0.01)
+
+
+def test_everything_is_counted_and_nothing_is_told(running: Cloud) -> None:
+    rows = [
+        Example(f"{TEXT} {row.text}", f"{LABEL}-{row.label}" if row.label == "office" else "other")
+        for row in examples(24)
+    ]
+    with running.caller(TENANT) as canary:
+        canary.submit(running.bundle_id, rows, adapter=ADAPTER, training={"epochs": 1})
+        running.work()
+        waiting = canary.create(running.bundle_id, adapter=ADAPTER)
+
+        def asked(adapter: str = ADAPTER) -> wire.InferencePredictRequest:
+            return wire.InferencePredictRequest(
+                adapter=adapter, bundle_id=running.bundle_id, released_text=TEXT
+            )
+
+        for _ in range(3):
+            canary.inference.Predict(asked(), metadata=canary.metadata)
+        with pytest.raises(grpc.RpcError):
+            canary.inference.Predict(asked("none-canary"), metadata=canary.metadata)
+        stream = (wire.InferencePredictStreamRequest(request=asked()) for _ in range(20))
+        assert len(list(canary.inference.PredictStream(stream, metadata=canary.metadata))) == 20
+        invented = canary.channel.unary_unary("/canary.v1/Method")
+        with pytest.raises(grpc.RpcError):
+            invented(b"", metadata=canary.metadata)
+
+        eventually(running, 3, "calls_total", method="Predict", code="OK")
+        eventually(running, 1, "calls_total", method="Predict", code="NOT_FOUND")
+        eventually(running, 1, "calls_total", method="PredictStream", code="OK")
+        assert value(running, "request_seconds_count") == 23
+        assert value(running, "batch_requests_sum") == 23
+        assert value(running, "adapters") == value(running, "adapter_loads_total") == 1
+        assert value(running, "adapter_bytes") > 1_000
+        assert value(running, "waiting_requests") == 0
+        assert value(running, "jobs", state="succeeded") == 1
+        assert value(running, "jobs", state="uploading") == 1
+        assert value(running, "jobs", state="running") == 0
+        shown = urlopen(f"http://{running.settings.metrics}/metrics").read().decode()
+        canary.training.CancelJob(
+            training_pb2.CancelJobRequest(job_id=waiting.id), metadata=canary.metadata
+        )
+    assert 'sottovoce_calls_total{code="OK",method="Predict"} 3.0' in shown
+    assert "process_resident_memory_bytes" in shown
+    assert "canary" not in shown.lower()
+    assert waiting.id not in shown
+    assert value(running, "jobs", state="cancelled") == 1
+
+
+def test_a_call_the_client_ends_is_cancelled(running: Cloud) -> None:
+    with running.caller("leaver") as leaver:
+        job = leaver.create(running.bundle_id)
+        request = training_pb2.WatchJobRequest(job_id=job.id)
+        stream = leaver.training.WatchJob(request, metadata=leaver.metadata)
+        next(stream)
+        stream.cancel()
+        eventually(running, 1, "calls_total", method="WatchJob", code="CANCELLED")
+
+
+def test_training_speed_is_of_the_jobs_that_run(running: Cloud) -> None:
+    with running.server.store.write() as connection:
+        connection.execute(
+            "UPDATE jobs SET state = 'RUNNING', progress = '{\"examples_per_second\": 12.5}' "
+            "WHERE state = 'SUCCEEDED'"
+        )
+    assert value(running, "training_examples_per_second") == 12.5
+    assert value(running, "jobs", state="running") == 1
+
+
+def test_no_port_is_opened_unless_asked_for(running: Cloud, tmp_path: Path) -> None:
+    taken = running.settings.metrics
+    for address in (taken, "nonsense", "127.0.0.1:99999"):
+        with pytest.raises(ConfigError, match="metrics") as caught:
+            expose(Metrics(), address)
+        assert "--metrics" in caught.value.fix
+    assert Settings(tmp_path, ()).metrics == ""
+
+
+def test_two_servers_count_apart() -> None:
+    one, other = Metrics(), Metrics()
+    one.loads.inc()
+    assert b"sottovoce_adapter_loads_total 1.0" in generate_latest(one.registry)
+    assert b"sottovoce_adapter_loads_total 0.0" in generate_latest(other.registry)

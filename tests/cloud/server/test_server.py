@@ -1,0 +1,335 @@
+"""The whole server: started as operators do, killed as machines do."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import itertools
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import grpc
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
+
+from sottovoce.cloud.config import Settings
+from sottovoce.cloud.server import server as server_module
+from sottovoce.cloud.server.server import Server
+from sottovoce.cloud.state.database import Store
+from sottovoce.cloud.state.tenants import Tenants
+from sottovoce.core.errors import BundleMismatch, ConfigError
+from sottovoce.v1 import bundles_pb2, inference_pb2
+from sottovoce.v1 import training_pb2 as wire
+from tests.support.cloud import (
+    Caller,
+    cloud,
+    credentials,
+    environment,
+    examples,
+    tiny_bert,
+    tiny_bundle,
+)
+from tests.support.waiting import until
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A backbone and its bundle."""
+    root = tmp_path_factory.mktemp("cloud")
+    bert = tiny_bert(root / "bert")
+    return bert, tiny_bundle(root / "bundle", bert)
+
+
+@contextlib.contextmanager
+def process(folders: tuple[Path, Path], state: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """``sotto-cloud serve`` on a free port, and its address."""
+    command = [sys.executable, "-c", "from sottovoce.cloud.cli import main; main()", "serve"]
+    options = ["--listen", "127.0.0.1:0", "--state", state, "--bundle", folders[1]]
+    started = subprocess.Popen(
+        [*command, *options, "--backbone", folders[0], "--training-threads", "1", "--json"],
+        env=environment(),
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert started.stdout is not None
+    try:
+        ready = json.loads(started.stdout.readline())
+        assert ready["ready"] is True
+        yield started, ready["address"]
+    finally:
+        started.kill()
+        started.wait()
+        started.stdout.close()
+
+
+def workers(parent: int) -> list[int]:
+    """Process ids of a process's children."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            with contextlib.suppress(OSError):
+                fields = (entry / "stat").read_text().rpartition(")")[2].split()
+                if int(fields[1]) == parent and fields[0] != "Z":
+                    found.append(int(entry.name))
+    return found
+
+
+def test_a_job_survives_the_death_of_server_and_worker(
+    folders: tuple[Path, Path], tmp_path: Path
+) -> None:
+    store = Store(tmp_path)
+    metadata = credentials("acme", Tenants(store).enroll("acme"))
+    store.close()
+    rows = examples(90)
+
+    with process(folders, tmp_path) as (server, address):
+        with grpc.insecure_channel(address) as channel:
+            acme = Caller(channel, metadata)
+            bundle = acme.bundles.GetManifest(bundles_pb2.GetManifestRequest()).bundle_id
+            job_id = acme.submit(bundle, rows, training={"epochs": 40})
+            until(lambda: acme.get(job_id).progress.step > 0)
+            (worker,) = workers(server.pid)
+            os.kill(worker, signal.SIGKILL)
+            # The server starts another, which takes the job up again.
+            until(lambda: worker not in workers(server.pid) and len(workers(server.pid)) == 1)
+            until(lambda: acme.get(job_id).progress.step > 0)
+            assert acme.get(job_id).state == wire.JOB_STATE_RUNNING
+            (worker,) = workers(server.pid)
+        os.kill(server.pid, signal.SIGKILL)
+        os.kill(worker, signal.SIGKILL)
+        server.wait()
+
+    with process(folders, tmp_path) as (server, address):
+        with grpc.insecure_channel(address) as channel:
+            acme = Caller(channel, metadata)
+            last = acme.watch(job_id, timeout=240)[-1]
+            assert last.state == wire.JOB_STATE_SUCCEEDED
+            assert last.progress.step == last.progress.steps
+            asked = examples(30, seed=7)
+            answers = acme.inference.PredictStream(
+                (
+                    inference_pb2.InferencePredictStreamRequest(
+                        request=inference_pb2.InferencePredictRequest(
+                            adapter="topics", bundle_id=bundle, released_text=row.text
+                        )
+                    )
+                    for row in asked
+                ),
+                metadata=metadata,
+            )
+            hits = [
+                answer.response.scores[0].label == row.label
+                for answer, row in zip(answers, asked, strict=True)
+            ]
+            assert sum(hits) > 25  # chance is 10; the 99.999 % quantile 21
+        server.terminate()
+        assert server.wait(60) == 0
+    assert not (tmp_path / "jobs" / job_id / "checkpoints").exists()
+
+
+def test_health_and_reflection_answer_without_a_tenant(
+    folders: tuple[Path, Path], tmp_path: Path
+) -> None:
+    settings = Settings(tmp_path, (folders[1],), "127.0.0.1:0", str(folders[0]))
+    with cloud(settings) as running, grpc.insecure_channel(running.server.address) as channel:
+        health = health_pb2_grpc.HealthStub(channel)
+        for name in ("", "sottovoce.v1.Training", "sottovoce.v1.Inference"):
+            answer = health.Check(health_pb2.HealthCheckRequest(service=name))
+            assert answer.status == health_pb2.HealthCheckResponse.SERVING
+        request = reflection_pb2.ServerReflectionRequest(list_services="")
+        stub = reflection_pb2_grpc.ServerReflectionStub(channel)
+        (listed,) = stub.ServerReflectionInfo(iter([request]))
+        names = {service.name for service in listed.list_services_response.service}
+        assert {f"sottovoce.v1.{n}" for n in ("Bundles", "Training", "Inference")} <= names
+
+
+def test_a_worker_that_dies_at_once_is_started_ever_less_often(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    starts: list[float] = []
+
+    class Dead:
+        pid = 0
+
+        def __init__(self, _: object) -> None:
+            starts.append(time.monotonic())
+
+        def poll(self) -> int:
+            return 1
+
+        def terminate(self) -> None: ...
+
+        def wait(self, _: float | None = None) -> int:
+            return 1
+
+    monkeypatch.setattr(server_module.subprocess, "Popen", Dead)
+    monkeypatch.setattr(server_module, "RESTART_SECONDS", 0.01)
+    process = server_module.WorkerProcess(Settings(tmp_path, (tmp_path,)), 0)
+    until(lambda: len(starts) == 6)
+    process.stop()
+    for place, (before, after) in enumerate(itertools.pairwise(starts)):
+        assert after - before >= 0.01 * 2 ** (place + 1)
+
+
+def test_what_starting_made_is_not_looked_through_for_garbage(
+    folders: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Nothing:
+        def __init__(self, *_: object) -> None: ...
+
+        def wait(self) -> None: ...
+
+        def stop(self) -> None: ...
+
+    monkeypatch.setattr(server_module, "WorkerProcess", Nothing)
+    monkeypatch.setattr(server_module, "Ending", Nothing)
+    settings = Settings(tmp_path, (folders[1],), "127.0.0.1:0", str(folders[0]))
+    found: list[int] = []
+    try:
+        server_module.serve(settings, lambda _: found.append(gc.get_freeze_count()), 0)
+    finally:
+        gc.unfreeze()
+    assert found[0] > 100_000
+
+
+def test_streams_of_callers_nobody_knows_are_in_nobodys_way(
+    folders: tuple[Path, Path], tmp_path: Path
+) -> None:
+    settings = Settings(tmp_path, (folders[1],), "127.0.0.1:0", str(folders[0]))
+    end = threading.Event()
+
+    def nothing() -> Iterator[reflection_pb2.ServerReflectionRequest]:
+        end.wait()
+        yield from ()
+
+    with (
+        cloud(settings) as running,
+        running.caller() as acme,
+        grpc.insecure_channel(running.server.address) as channel,
+    ):
+        reflection = reflection_pb2_grpc.ServerReflectionStub(channel)
+        health = health_pb2_grpc.HealthStub(channel)
+        open_calls = []  # kept: a call that nobody holds is cancelled
+        for _ in range(250):
+            open_calls.append(reflection.ServerReflectionInfo(nothing()))
+            open_calls.append(health.Watch(health_pb2.HealthCheckRequest()))
+        assert acme.create(running.bundle_id, adapter="in-time").adapter == "in-time"
+        checked = health.Check(health_pb2.HealthCheckRequest(), timeout=30)
+        assert checked.status == health_pb2.HealthCheckResponse.SERVING
+        with pytest.raises(grpc.RpcError, match="too many calls open") as refused:
+            [*health.Watch(health_pb2.HealthCheckRequest(), timeout=30)]
+        assert refused.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
+        end.set()
+        for call in open_calls:
+            call.cancel()
+
+
+def test_a_stopping_server_finishes_what_it_has_begun(
+    folders: tuple[Path, Path], tmp_path: Path
+) -> None:
+    settings = Settings(tmp_path, (folders[1],), "127.0.0.1:0", str(folders[0]))
+    with cloud(settings) as running, running.caller() as acme:
+        acme.submit(running.bundle_id, examples(24), training={"epochs": 1})
+        running.work()
+        request = inference_pb2.InferencePredictRequest(
+            adapter="topics", bundle_id=running.bundle_id, released_text="tree leaf"
+        )
+        answered: list[int] = []
+
+        def ask() -> Iterator[inference_pb2.InferencePredictStreamRequest]:
+            for _ in range(20):
+                yield inference_pb2.InferencePredictStreamRequest(request=request)
+                time.sleep(0.02)
+
+        stream = acme.inference.PredictStream(ask(), metadata=acme.metadata)
+        answered.append(len(next(stream).response.scores))
+        stopping = threading.Thread(target=running.server._server.stop(30).wait)
+        stopping.start()
+        answered += [len(answer.response.scores) for answer in stream]
+        stopping.join(30)
+        assert answered == [3] * 20
+
+
+def test_a_taken_port_is_named(folders: tuple[Path, Path], tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        listen = f"127.0.0.1:{taken.getsockname()[1]}"
+        with pytest.raises(ConfigError, match=listen) as caught:
+            Server(Settings(tmp_path, (folders[1],), listen, str(folders[0])))
+    assert "--listen" in caught.value.fix
+
+
+def test_a_bundle_of_another_backbone_is_refused(
+    folders: tuple[Path, Path], tmp_path: Path
+) -> None:
+    other = tiny_bert(tmp_path / "other", seed=1)
+    with pytest.raises(BundleMismatch, match="another backbone"):
+        Server(Settings(tmp_path / "s", (folders[1],), "127.0.0.1:0", str(other)))
+    with pytest.raises(ConfigError, match="no bundle"):
+        Server(Settings(tmp_path / "s", (), "127.0.0.1:0", str(folders[0])))
+
+
+def test_tls_is_served_and_its_files_are_checked(
+    folders: tuple[Path, Path], tmp_path: Path
+) -> None:
+    key, certificate = tmp_path / "key.pem", tmp_path / "cert.pem"
+    _self_signed(key, certificate)
+    settings = Settings(
+        tmp_path / "s",
+        (folders[1],),
+        "localhost:0",
+        str(folders[0]),
+        tls_cert=certificate,
+        tls_key=key,
+    )
+    with cloud(settings) as running:
+        trusted = grpc.ssl_channel_credentials(certificate.read_bytes())
+        with grpc.secure_channel(running.server.address, trusted) as channel:
+            got = Caller(channel, ()).bundles.GetManifest(bundles_pb2.GetManifestRequest())
+            assert got.bundle_id == running.bundle_id
+        with grpc.insecure_channel(running.server.address) as channel:
+            with pytest.raises(grpc.RpcError) as caught:
+                Caller(channel, ()).bundles.GetManifest(bundles_pb2.GetManifestRequest())
+            assert caught.value.code() == grpc.StatusCode.UNAVAILABLE
+    key.write_text("not a key")
+    with pytest.raises(ConfigError, match="cannot listen"):
+        Server(settings)
+
+
+def _self_signed(key: Path, certificate: Path) -> None:
+    private = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
+    now = datetime.now(UTC)
+    signed = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(private.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        .sign(private, hashes.SHA256())
+    )
+    key.write_bytes(
+        private.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+    )
+    certificate.write_bytes(signed.public_bytes(serialization.Encoding.PEM))

@@ -1,0 +1,221 @@
+"""One thread, many requests: together where they can be, each with an answer of its own."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Iterator, Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sottovoce.cloud.serving.batcher import FLOOR, Batcher, passes
+from sottovoce.core.errors import InvalidInput, Overloaded, Unavailable
+
+
+@pytest.fixture
+def batcher() -> Iterator[Batcher]:
+    batcher = Batcher(batch=4, waiting=16, patience=0.05)
+    yield batcher
+    batcher.close()
+
+
+class Gate:
+    """Work that takes as long as the test says."""
+
+    def __init__(self) -> None:
+        self.entered = threading.Event()
+        self.open = threading.Event()
+        self.batches: list[list[int]] = []
+
+    def __call__(self, requests: Sequence[int]) -> Iterator[tuple[int, int | Exception]]:
+        self.entered.set()
+        assert self.open.wait(10)
+        self.batches.append(list(requests))
+        yield from enumerate(-request for request in requests)
+
+
+def test_what_arrives_meanwhile_is_answered_together(batcher: Batcher) -> None:
+    gate = Gate()
+    answers = [batcher.submit(gate, 0)]
+    assert gate.entered.wait(10)
+    answers += [batcher.submit(gate, number) for number in range(1, 10)]
+    gate.open.set()
+    assert [answer.result(10) for answer in answers] == [-number for number in range(10)]
+    assert gate.batches == [[0], [1, 2, 3, 4], [5, 6, 7, 8], [9]]
+
+
+def test_each_kind_of_work_gets_its_own_requests(batcher: Batcher) -> None:
+    gate, other = Gate(), Gate()
+    other.open.set()
+    first = batcher.submit(gate, 0)
+    assert gate.entered.wait(10)
+    mixed = [batcher.submit((gate, other)[number % 2], number) for number in range(1, 5)]
+    gate.open.set()
+    assert [answer.result(10) for answer in (first, *mixed)] == [0, -1, -2, -3, -4]
+    assert (gate.batches, other.batches) == ([[0], [2, 4]], [[1, 3]])
+
+
+def test_a_full_queue_refuses_at_last_and_loses_nothing(batcher: Batcher) -> None:
+    gate = Gate()
+    answers = [batcher.submit(gate, 0)]
+    assert gate.entered.wait(10)
+    answers += [batcher.submit(gate, number) for number in range(1, 17)]  # four batches wait
+    with pytest.raises(Overloaded, match="same message"):
+        batcher.submit(gate, 17)
+    gate.open.set()
+    assert [answer.result(10) for answer in answers] == [-number for number in range(17)]
+
+
+def test_one_failure_is_one_requests_own(batcher: Batcher) -> None:
+    def halves(requests: Sequence[int]) -> Iterator[tuple[int, int | Exception]]:
+        for place, n in enumerate(requests):
+            yield place, n // 2 if n % 2 == 0 else InvalidInput("odd")
+
+    answers = [batcher.submit(halves, number) for number in range(6)]
+    for number, answer in enumerate(answers):
+        if number % 2:
+            with pytest.raises(InvalidInput, match="odd"):
+                answer.result(10)
+        else:
+            assert answer.result(10) == number // 2
+
+
+def test_an_answer_comes_when_it_is_known_and_a_breakdown_spoils_those_left(
+    batcher: Batcher,
+) -> None:
+    gate, known = Gate(), threading.Event()
+
+    def slow(requests: Sequence[int]) -> Iterator[tuple[int, int | Exception]]:
+        yield 1, requests[1]
+        assert known.wait(10)
+        raise RuntimeError("out of memory")
+
+    gate_answer = batcher.submit(gate, 0)
+    assert gate.entered.wait(10)
+    answers = [batcher.submit(slow, number) for number in range(3)]
+    gate.open.set()
+    assert answers[1].result(10) == 1  # while the others are still worked on
+    known.set()
+    for answer in (answers[0], answers[2]):
+        with pytest.raises(RuntimeError, match="out of memory"):
+            answer.result(10)
+    assert gate_answer.result(10) == 0
+
+
+def test_work_that_breaks_down_leaves_the_thread_running(batcher: Batcher) -> None:
+    def broken(requests: Sequence[int]) -> Iterator[tuple[int, int | Exception]]:
+        raise RuntimeError("out of memory")
+
+    with pytest.raises(RuntimeError, match="out of memory"):
+        batcher.submit(broken, 1).result(10)
+    assert batcher.submit(enumerate, 2).result(10) == 2
+
+
+def test_a_flood_does_not_hold_up_another_tenant(batcher: Batcher) -> None:
+    gate = Gate()
+    answers = [batcher.submit(gate, 0, tenant="flood")]
+    assert gate.entered.wait(10)
+    answers += [batcher.submit(gate, n, tenant="flood") for n in range(1, 16)]
+    answers += [batcher.submit(gate, 100 + n, tenant="light") for n in range(2)]
+    gate.open.set()
+    for answer in answers:
+        answer.result(10)
+    assert {100, 101} <= set(gate.batches[1])  # the first batch after they came
+
+
+def test_one_tenant_cannot_fill_the_queue_and_none_can_shut_another_out() -> None:
+    batcher = Batcher(batch=4, waiting=20, per_tenant=12, patience=0.05)
+    gate = Gate()
+    answers = [batcher.submit(gate, 0, tenant="flood")]
+    assert gate.entered.wait(10)
+    answers += [batcher.submit(gate, n, tenant="flood") for n in range(12)]
+    with pytest.raises(Overloaded):
+        batcher.submit(gate, 99, tenant="flood")
+    answers += [batcher.submit(gate, n, tenant="other") for n in range(8)]
+    with pytest.raises(Overloaded):  # twenty wait
+        batcher.submit(gate, 99, tenant="other")
+    answers += [batcher.submit(gate, n, tenant="light") for n in range(FLOOR)]
+    with pytest.raises(Overloaded):
+        batcher.submit(gate, 99, tenant="light")
+    gate.open.set()
+    assert len([answer.result(10) for answer in answers]) == 1 + 12 + 8 + FLOOR
+    batcher.close()
+
+
+def test_who_waits_for_room_gets_it() -> None:
+    batcher = Batcher(batch=4, waiting=4, patience=30)
+    gate = Gate()
+    answers = [batcher.submit(gate, 0)]
+    assert gate.entered.wait(10)
+    answers += [batcher.submit(gate, n) for n in range(1, 5 + FLOOR - 4)]
+    late = threading.Thread(target=lambda: answers.append(batcher.submit(gate, 50)))
+    late.start()
+    gate.open.set()
+    late.join(10)
+    assert answers[-1].result(10) == -50
+    batcher.close()
+
+
+def test_a_batch_is_bounded_by_its_cost() -> None:
+    batcher = Batcher(batch=10, tokens=100)
+    gate = Gate()
+    answers = [batcher.submit(gate, 0, cost=1)]
+    assert gate.entered.wait(10)
+    answers += [batcher.submit(gate, cost, cost=cost) for cost in (60, 40, 50, 51, 400, 1, 2)]
+    gate.open.set()
+    for answer in answers:
+        answer.result(10)
+    assert gate.batches == [[0], [60, 40], [50], [51], [400], [1, 2]]
+    batcher.close()
+
+
+def test_a_closed_batcher_says_so() -> None:
+    batcher = Batcher()
+    batcher.close()
+    with pytest.raises(Unavailable, match="stopping"):
+        batcher.submit(enumerate, 1)
+
+
+SHAPES = st.lists(st.tuples(st.integers(0, 2), st.sampled_from([0, 5, 20]), st.integers(1, 300)))
+
+
+@given(SHAPES, st.integers(1, 600))
+def test_passes_are_bounded_and_leave_nothing_out(
+    shapes: list[tuple[int, int, int]], tokens: int
+) -> None:
+    found = passes(shapes, tokens)
+    assert sorted(place for places in found for place in places) == list(range(len(shapes)))
+    for places in found:
+        models, fronts, lengths = zip(*(shapes[place] for place in places), strict=True)
+        assert len(set(models)) == 1
+        assert len(places) == 1 or len(places) * (max(fronts) + max(lengths)) <= tokens
+
+
+def cost(found: list[list[int]], shapes: list[tuple[int, int, int]], overhead: int) -> int:
+    padded = [
+        len(places) * (max(shapes[p][1] for p in places) + max(shapes[p][2] for p in places))
+        for places in found
+    ]
+    return sum(padded) + overhead * len(found)
+
+
+@given(SHAPES.filter(lambda shapes: len(shapes) <= 7), st.integers(0, 400))
+def test_no_other_cut_of_the_sorted_rows_is_cheaper(
+    shapes: list[tuple[int, int, int]], overhead: int
+) -> None:
+    order = sorted(range(len(shapes)), key=shapes.__getitem__)
+    found = cost(passes(shapes, 600, overhead), shapes, overhead)
+    for cuts in itertools.product((False, True), repeat=max(0, len(shapes) - 1)):
+        other: list[list[int]] = [[]]
+        for place, cut_before in zip(order, (False, *cuts), strict=False):
+            if cut_before:
+                other.append([])
+            other[-1].append(place)
+        if all(
+            len({shapes[p][0] for p in places}) == 1
+            and (len(places) == 1 or cost([places], shapes, 0) <= 600)
+            for places in other
+        ):
+            assert found <= cost(other, shapes, overhead)

@@ -1,0 +1,288 @@
+"""One model answers for many adapters, and for each as if it were alone."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from sottovoce.cloud.job import Release, TrainingOptions
+from sottovoce.cloud.metrics import Metrics
+from sottovoce.cloud.models import backbone
+from sottovoce.cloud.models.methods import Adapting, Full, Lora, Prefix, Prompt
+from sottovoce.cloud.serving.predictor import Predictor
+from sottovoce.cloud.training.trainer import train
+from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.bundle.manifest import sha256
+from sottovoce.core.errors import BundleMismatch, DataLoss, SottovoceError
+from tests.support.cloud import environment, examples, tiny_bert, tiny_bundle
+from tests.support.serving import Made, make, served
+
+TEXTS = [row.text for row in examples(9, seed=4)]
+
+
+@pytest.fixture(scope="module")
+def folders(bert: str, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Three adapters that differ: of other labels, seeds, and numbers of classes."""
+    made = []
+    jobs = tmp_path_factory.mktemp("jobs")
+    choices = (("garden", "office"), ("garden", "kitchen", "office"), ("kitchen", "office"))
+    for i, topics in enumerate(choices):
+        options = TrainingOptions(epochs=2, batch_size=8, learning_rate=2e-2, seed=i)
+        rows = examples(24, topics=topics, seed=i)
+        made.append(train(rows, options, backbone.load(bert), jobs / f"j{i}" / "adapter").folder)
+    return made
+
+
+@pytest.fixture
+def predictor(bert: str) -> Iterator[Predictor]:
+    """A predictor."""
+    predictor = Predictor(backbone.load(bert))
+    yield predictor
+    predictor.close()
+
+
+def alone(bert: str, folder: Path, texts: list[str]) -> list[dict[str, float]]:
+    """Each text by itself, from a model that never saw another adapter."""
+    predictor = Predictor(backbone.load(bert))
+    found = [dict(predictor.submit(folder, text).result()) for text in texts]
+    predictor.close()
+    return found
+
+
+def test_a_mixed_batch_answers_as_each_adapter_alone(
+    bert: str, folders: list[Path], predictor: Predictor
+) -> None:
+    asked = [(folders[i % 3], text) for i, text in enumerate(TEXTS)]
+    waiting = [predictor.submit(folder, text) for folder, text in asked]
+    answers = [dict(answer.result()) for answer in waiting]
+    for (folder, text), answer in zip(asked, answers, strict=True):
+        (expected,) = alone(bert, folder, [text])
+        assert answer == pytest.approx(expected, abs=1e-5)
+
+
+def test_the_adapters_do_differ(bert: str, folders: list[Path]) -> None:
+    first, second, third = (alone(bert, folder, TEXTS[:1])[0] for folder in folders)
+    assert set(first) != set(second) != set(third)
+    assert first["office"] != pytest.approx(second["office"], abs=1e-3)
+
+
+def test_probabilities_are_sorted_and_sum_to_one(folders: list[Path], predictor: Predictor) -> None:
+    scores = predictor.submit(folders[1], TEXTS[0]).result()
+    values = [probability for _, probability in scores]
+    assert values == sorted(values, reverse=True)
+    assert sum(values) == pytest.approx(1)
+    assert {label for label, _ in scores} == {"garden", "kitchen", "office"}
+
+
+def test_memory_for_fewer_adapters_gives_the_same_answers(bert: str, folders: list[Path]) -> None:
+    size = sum(file.stat().st_size for file in folders[0].glob("*.safetensors"))
+    metrics = Metrics()
+    predictor = Predictor(backbone.load(bert), memory=2 * size, metrics=metrics)
+    for _ in range(2):
+        for folder in folders:
+            assert dict(predictor.submit(folder, TEXTS[0]).result()) == pytest.approx(
+                alone(bert, folder, TEXTS[:1])[0], abs=1e-6
+            )
+    value = metrics.registry.get_sample_value
+    assert value("sottovoce_adapter_loads_total") == 6
+    assert (value("sottovoce_adapter_evictions_total") or 0) >= 4
+    assert (value("sottovoce_adapter_bytes") or 0) <= 2 * size
+    predictor.close()
+
+
+def test_one_bad_adapter_spoils_no_other_answer(
+    folders: list[Path], predictor: Predictor, tmp_path: Path
+) -> None:
+    with pytest.raises(DataLoss):
+        predictor.submit(tmp_path / "none" / "adapter", TEXTS[0])
+    assert len(predictor.submit(folders[0], TEXTS[0]).result()) == 2
+
+
+def test_an_adapter_of_another_backbone_is_refused(folders: list[Path], tmp_path: Path) -> None:
+    predictor = Predictor(backbone.load(str(tiny_bert(tmp_path / "other", seed=1))))
+    with pytest.raises(BundleMismatch, match="another backbone"):
+        predictor.submit(folders[0], TEXTS[0]).result()
+    predictor.close()
+
+
+def test_closing_answers_what_was_asked(bert: str, folders: list[Path]) -> None:
+    predictor = Predictor(backbone.load(bert), batch=4)
+    answers = [predictor.submit(folders[0], text) for text in TEXTS]
+    predictor.close()
+    assert all(answer.done() for answer in answers)
+
+
+def test_a_text_the_tokenizer_does_not_know_still_gets_an_answer(
+    folders: list[Path], predictor: Predictor
+) -> None:
+    scores = predictor.submit(folders[0], "\u200b").result()
+    assert sum(p for _, p in scores) == pytest.approx(1)
+
+
+METHODS: dict[str, Adapting] = {
+    "lora": Lora(rank=4),
+    "wide": Lora(rank=7, alpha=7, feed_forward=True),
+    "prompt": Prompt(5),
+    "longer": Prompt(9),
+    "prefix": Prefix(4),
+    "deeper": Prefix(6),
+    "full": Full(),
+    "other": Full(),
+}
+FAMILIES = ("bert", "qwen2", "t5", "llama", "mistral")
+IN_ANOTHER_PROCESS = """
+import json, sys
+from pathlib import Path
+from sottovoce.cloud.models import backbone
+from sottovoce.cloud.serving.predictor import Predictor
+from tests.support.serving import served
+predictor = Predictor(backbone.load(sys.argv[1]))
+asked = [(Path(folder), text) for folder, text in json.loads(sys.argv[2])]
+print(json.dumps([row.tolist() for row in served(predictor, asked)]))
+"""
+
+
+def all_methods(bones: Path, jobs: Path) -> list[Made]:
+    """An adapter of every method, and of label words where the backbone is a decoder."""
+    made = [
+        make(bones, jobs / name / "adapter", method, seed=seed, classes=2 + seed % 3)
+        for seed, (name, method) in enumerate(METHODS.items())
+    ]
+    if "t5" not in bones.name and "bert" not in bones.name:
+        made.append(make(bones, jobs / "words" / "adapter", Lora(), seed=9, label_words=True))
+    return made
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_all_methods_in_one_batch_are_as_each_alone(
+    family: str, families: dict[str, Path], tmp_path: Path
+) -> None:
+    made = all_methods(families[family], tmp_path)
+    texts = [f"{text} {'salt ' * (5 * i % 17)}" for i, text in enumerate(TEXTS * 3)]
+    asked = [(made[i % len(made)], text) for i, text in enumerate(texts)]
+    predictor = Predictor(backbone.load(str(families[family])))
+    found = served(predictor, [(one.folder, text) for one, text in asked])
+    for (one, text), row in zip(asked, found, strict=True):
+        assert torch.allclose(row, one.logits(text), atol=1e-4), one.folder.parent.name
+    # They do differ, and a second batch finds nothing of the first.
+    shares = {tuple(one.logits(TEXTS[0]).softmax(-1).tolist()) for one in made}
+    assert len(shares) == len(made)
+    again = served(predictor, [(one.folder, text) for one, text in asked[:3]])
+    for before, after in zip(found, again, strict=False):
+        assert torch.allclose(before, after, atol=1e-4)
+    predictor.close()
+
+
+def test_every_method_reloads_to_identical_logits_in_a_new_process(
+    families: dict[str, Path], tmp_path: Path
+) -> None:
+    made = all_methods(families["qwen2"], tmp_path)
+    asked = [(str(one.folder), text) for one in made for text in TEXTS[:2]]
+    there = subprocess.run(
+        [sys.executable, "-c", IN_ANOTHER_PROCESS, families["qwen2"], json.dumps(asked)],
+        capture_output=True,
+        check=True,
+        cwd=Path(__file__).parents[3],
+        env=environment(),
+        text=True,
+    )
+    predictor = Predictor(backbone.load(str(families["qwen2"])))
+    here = served(predictor, [(Path(folder), text) for folder, text in asked])
+    predictor.close()
+    assert [row.tolist() for row in here] == json.loads(there.stdout)
+
+
+def test_the_reconstruction_head_is_not_served(families: dict[str, Path], tmp_path: Path) -> None:
+    predictor = Predictor(backbone.load(str(families["bert"])))
+    for one in all_methods(families["bert"], tmp_path):
+        head = sum(p.numel() for n, p in one.model.trained().items() if "reconstruction" in n)
+        trained = sum(p.numel() for p in one.model.trained().values())
+        adapter, release = predictor._adapters.acquire(one.folder)
+        assert head > 0
+        assert adapter.bytes == 4 * (trained - head)
+        release()
+    predictor.close()
+
+
+def test_bfloat16_answers_nearly_the_same(families: dict[str, Path], tmp_path: Path) -> None:
+    made = all_methods(families["bert"], tmp_path)
+    predictor = Predictor(backbone.load(str(families["bert"])), dtype=torch.bfloat16)
+    found = served(predictor, [(one.folder, TEXTS[0]) for one in made])
+    predictor.close()
+    for one, row in zip(made, found, strict=True):
+        assert row.dtype == torch.float32
+        assert torch.allclose(row, one.logits(TEXTS[0]), atol=0.15)
+
+
+@pytest.mark.parametrize("name", ["lora", "prompt", "prefix", "full"])
+def test_parameters_that_do_not_fit_fail_before_they_meet_others(
+    name: str, families: dict[str, Path], tmp_path: Path
+) -> None:
+    one = make(families["bert"], tmp_path / "job" / "adapter", METHODS[name])
+    file = one.folder / "adapter_model.safetensors"
+    first, *others = load_file(file).items()
+    save_file({first[0]: first[1][..., :-1].contiguous(), **dict(others)}, file)
+    described = one.folder / "adapter.json"
+    facts = json.loads(described.read_bytes())
+    facts["sha256"][file.name] = sha256(file)
+    described.write_text(json.dumps(facts))
+    predictor = Predictor(backbone.load(str(families["bert"])))
+    with pytest.raises(SottovoceError, match="does not fit"):
+        predictor.submit(one.folder, TEXTS[0])
+    predictor.close()
+
+
+def test_a_row_that_cannot_be_run_fails_alone(families: dict[str, Path], tmp_path: Path) -> None:
+    # Longer than the backbone has positions for, which training on short texts does not notice.
+    long = make(families["bert"], tmp_path / "long" / "adapter", Prompt(290))
+    good = make(families["bert"], tmp_path / "good" / "adapter", Prompt(289))
+    predictor = Predictor(backbone.load(str(families["bert"])))
+    text = "tree leaf soil rose grass seed"
+    answers = [
+        predictor.submit(folder, t)
+        for folder, t in ((long.folder, text * 2), (good.folder, "tree"), (long.folder, "tree"))
+    ]
+    with pytest.raises(RuntimeError, match=r"expanded size|out of bounds"):
+        answers[0].result(30)
+    for answer, one in ((answers[1], good), (answers[2], long)):
+        shares = one.logits("tree").softmax(-1).tolist()
+        assert [p for _, p in answer.result(30)] == pytest.approx(sorted(shares)[::-1], abs=1e-4)
+    predictor.close()
+
+
+def test_noise_aware_adapters_share_a_batch_with_others(
+    families: dict[str, Path], tmp_path: Path
+) -> None:
+    bones = families["bert"]
+    bundle = Bundle.open(tiny_bundle(tmp_path / "bundle", bones, counts=True))
+    near, far = (Release("t2t.v1", eta, "level", bundle.id, "default") for eta in (2.0, 8.0))
+    made = [
+        make(bones, tmp_path / f"{name}{seed}" / "adapter", METHODS[name], seed=seed, noise=noise)
+        for seed, (name, noise) in enumerate(
+            [("lora", None), ("prefix", None), ("prompt", (bundle, far))]
+            + [(name, (bundle, near)) for name in ("lora", "prefix", "full")]
+        )
+    ]
+    asked = [(one, text) for one in made for text in TEXTS[:3]]
+    loaded = backbone.load(str(bones))
+    predictor = Predictor(loaded, bundles={bundle.id: bundle}, noise_tables=tmp_path / "noise")
+    found = served(predictor, [(one.folder, text) for one, text in asked])
+    predictor.close()
+    for (one, text), row in zip(asked, found, strict=True):
+        assert torch.allclose(row, one.logits(text), atol=1e-4), one.folder.parent.name
+    one = replace(made[3], places=None)  # as if every word were read as it stands
+    assert not torch.allclose(one.logits(TEXTS[0]), made[3].logits(TEXTS[0]), atol=1e-3)
+    assert len(list((tmp_path / "noise").iterdir())) == 2
+
+    without = Predictor(backbone.load(str(bones)))
+    with pytest.raises(BundleMismatch, match="no longer serves"):
+        without.submit(made[-1].folder, TEXTS[0])
+    without.close()

@@ -1,0 +1,173 @@
+"""kill -9 at any moment of a job loses nothing: a later process ends with the very same adapter."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import grpc
+import pytest
+from safetensors.torch import load_file
+
+from sottovoce.cloud.config import Settings
+from sottovoce.cloud.job import Job, Method, State, TrainingOptions
+from sottovoce.cloud.jobs.disposal import job_folder
+from sottovoce.cloud.jobs.jobs import Jobs
+from sottovoce.cloud.jobs.uploads import Upload, append
+from sottovoce.cloud.state.adapters import locate
+from sottovoce.cloud.state.database import Store
+from sottovoce.cloud.state.tenants import Tenants
+from sottovoce.core.bundle.manifest import bundle_id
+from tests.support.cloud import RELEASE, WORDS, Caller, credentials, examples, tiny_bundle
+from tests.support.kills import MOMENTS, UPLOAD_MOMENTS, serving, work
+
+ROWS = examples(28, plain=2)
+OPTIONS = TrainingOptions(
+    reconstruction=True, plain_tokens=2, epochs=4, batch_size=8, learning_rate=1e-2
+)
+Tensors = dict[str, dict[str, list[object]]]
+
+
+def queue(state: Path, options: TrainingOptions = OPTIONS) -> Job:
+    """A state folder with one job that waits."""
+    store = Store(state)
+    Tenants(store).enroll("acme")
+    jobs = Jobs(store)
+    job = jobs.create("acme", "r", "topics", options, RELEASE)
+    uploads = [Upload(f"e{i}", row) for i, row in enumerate(ROWS)]
+    append(jobs, job.id, "acme", 0, uploads, len(WORDS))
+    job = jobs.start(job.id, "acme", len(ROWS))
+    store.close()
+    return job
+
+
+def found(state: Path, job: Job) -> Job:
+    """The job as it stands."""
+    store = Store(state)
+    try:
+        return Jobs(store).get(job.id)
+    finally:
+        store.close()
+
+
+def tensors(state: Path) -> Tensors:
+    """Every number of the adapter that the name stands for, by file and tensor."""
+    folder = locate(state, "acme", "topics")
+    files = sorted(folder.glob("*.safetensors"))
+    assert files
+    return {f.name: {n: t.tolist() for n, t in load_file(f).items()} for f in files}
+
+
+@pytest.fixture(scope="module")
+def undisturbed(bert: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[Tensors, int, Job]:
+    """What a worker that is left alone ends with: the adapter, its steps, the job."""
+    state = tmp_path_factory.mktemp("undisturbed") / "state"
+    job = queue(state)
+    code, steps = work(state, bert)
+    assert code == 0
+    return tensors(state), steps, found(state, job)
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_a_job_survives_kill_9(
+    moment: str, bert: str, undisturbed: tuple[Tensors, int, Job], tmp_path: Path
+) -> None:
+    wanted, steps, ended = undisturbed
+    state = tmp_path / "state"
+    job = queue(state)
+    code, _ = work(state, bert, MOMENTS[moment])
+    assert code == -signal.SIGKILL
+    left = found(state, job)
+    assert left.state == State.RUNNING
+    installed = (state / "adapters" / "acme" / "topics").exists()
+    assert installed == (moment == "before the job is told to have ended")
+
+    code, again = work(state, bert)
+    assert code == 0
+    assert tensors(state) == wanted
+    done = found(state, job)
+    assert (done.state, done.labels) == (State.SUCCEEDED, ended.labels)
+    accuracy = ended.progress.held_out_accuracy
+    assert (done.progress.step, done.progress.held_out_accuracy) == (steps, accuracy)
+    # Nothing half-made stays behind.
+    assert os.listdir(job_folder(state, job.id)) == ["adapter"]
+    assert os.listdir(state / "adapters" / "acme") == ["topics"]
+    epoch = steps // OPTIONS.epochs
+    expected = {
+        "before the first step": steps,
+        "in the middle of the first checkpoint": steps,
+        "in the middle of the third checkpoint": steps - 2 * epoch,
+        "before a written checkpoint is in place": steps - epoch,
+    }
+    assert again == expected.get(moment, 0), "what was done is not done again"
+
+
+@pytest.mark.parametrize("method", [m for m in Method if m not in (Method.LORA, Method.QLORA)])
+def test_every_method_resumes_to_the_same_adapter(
+    method: Method, bert: str, tmp_path: Path
+) -> None:
+    options = replace(OPTIONS, method=method, epochs=2)
+    adapter = []
+    for name, moment in (("whole", None), ("killed", ("checkpoint put in place", 2))):
+        state = tmp_path / name
+        job = queue(state, options)
+        if moment:
+            assert work(state, bert, moment)[0] == -signal.SIGKILL
+        assert work(state, bert)[0] == 0
+        assert found(state, job).state == State.SUCCEEDED
+        adapter.append(tensors(state))
+    assert adapter[0] == adapter[1]
+
+
+@pytest.mark.parametrize("moment", UPLOAD_MOMENTS)
+def test_an_upload_survives_kill_9_of_the_server(
+    moment: str, bert: str, undisturbed: tuple[Tensors, int, Job], tmp_path: Path
+) -> None:
+    state = tmp_path / "state"
+    bundle = tiny_bundle(tmp_path / "bundle", Path(bert))
+    listen = f"unix:{tmp_path}/s.sock"
+    settings = Settings(state, (bundle,), listen, bert, threads=1)
+    store = Store(state)
+    metadata = credentials("acme", Tenants(store).enroll("acme"))
+    store.close()
+    with grpc.insecure_channel(listen) as channel:
+        caller = Caller(channel, metadata)
+        with serving(settings, UPLOAD_MOMENTS[moment]) as server:
+            grpc.channel_ready_future(channel).result(60)
+            job = caller.create(_bundle_id(bundle), training=_wire(OPTIONS))
+            with pytest.raises(grpc.RpcError):
+                caller.upload(job.id, ROWS)
+            server.join(20)
+            assert server.exitcode == -signal.SIGKILL
+        with serving(settings):
+            held = _held(caller, job.id)
+            # Messages of 8: what was committed is there, half a message is not.
+            assert (
+                held == {"in the middle of a message": 8, "between commit and answer": 16}[moment]
+            )
+            assert caller.upload(job.id, ROWS[held - 3 :], first=held - 3) == len(ROWS)
+            caller.start(job.id, len(ROWS))
+    assert work(state, bert)[0] == 0
+    assert tensors(state) == undisturbed[0]
+
+
+def _bundle_id(folder: Path) -> str:
+    return bundle_id((folder / "manifest.json").read_bytes())
+
+
+def _wire(options: TrainingOptions) -> dict[str, object]:
+    return {name: value for name, value in asdict(options).items() if name != "method" and value}
+
+
+def _held(caller: Caller, job_id: str) -> int:
+    """How many examples the server holds, once it is up again."""
+    end = time.monotonic() + 60
+    while True:
+        try:
+            return int(caller.get(job_id).next_sequence)
+        except grpc.RpcError:
+            assert time.monotonic() < end, "the server does not come up"
+            time.sleep(0.05)

@@ -1,0 +1,368 @@
+"""The worker trains one job at a time, and no crash, cancel or orphan loses one."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from safetensors import SafetensorError
+
+from sottovoce.cloud.job import Job, Progress, Release, State, TrainingOptions
+from sottovoce.cloud.jobs.disposal import discard, job_folder
+from sottovoce.cloud.jobs.jobs import Jobs
+from sottovoce.cloud.jobs.uploads import Upload, append
+from sottovoce.cloud.models import adapters
+from sottovoce.cloud.state import quotas
+from sottovoce.cloud.state.adapters import locate
+from sottovoce.cloud.training import checkpoint
+from sottovoce.cloud.training import trainer as train_module
+from sottovoce.cloud.training import worker as worker_module
+from sottovoce.cloud.training.trainer import Recipe
+from sottovoce.cloud.training.worker import ATTEMPTS, Worker
+from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.errors import NotFound
+from tests.support.cloud import RELEASE, WORDS, environment, examples, tiny_bundle
+from tests.support.waiting import until
+
+
+def queue(
+    jobs: Jobs,
+    request_id: str = "r",
+    epochs: int = 2,
+    count: int = 24,
+    training: TrainingOptions | None = None,
+    release: Release = RELEASE,
+) -> Job:
+    training = training or TrainingOptions(epochs=epochs, batch_size=8)
+    job = jobs.create("acme", request_id, "topics", training, release)
+    uploads = [Upload(f"e{i}", row) for i, row in enumerate(examples(count))]
+    append(jobs, job.id, "acme", 0, uploads, len(WORDS))
+    return jobs.start(job.id, "acme", count)
+
+
+def test_a_queued_job_becomes_an_adapter(worker: Worker, jobs: Jobs, tmp_path: Path) -> None:
+    job = queue(jobs)
+    assert worker.run_next()
+    found = jobs.get(job.id)
+    assert (found.state, found.labels) == (State.SUCCEEDED, ("garden", "kitchen", "office"))
+    assert found.progress.step == found.progress.steps > 0
+    adapter = adapters.load(locate(tmp_path, "acme", "topics"))
+    assert adapter.origin["bundle_id"] == RELEASE.bundle_id
+    assert adapter.origin["release"]["eta"] == RELEASE.eta
+    assert os.listdir(job_folder(tmp_path, job.id)) == ["adapter"]
+    assert not worker.run_next()
+
+
+def test_a_new_job_replaces_the_adapter_only_when_it_succeeds(
+    worker: Worker, jobs: Jobs, tmp_path: Path
+) -> None:
+    first = queue(jobs, "1")
+    worker.run_next()
+    second = queue(jobs, "2")
+    jobs.store._connection.execute("UPDATE examples SET label = 'one' WHERE job = ?", (second.id,))
+    worker.run_next()
+    assert jobs.get(second.id).state == State.FAILED
+    assert "at least 2 labels" in jobs.get(second.id).message
+    kept = locate(tmp_path, "acme", "topics")
+    assert kept == job_folder(tmp_path, first.id) / "adapter"
+    assert not job_folder(tmp_path, second.id).exists()
+
+    third = queue(jobs, "3")
+    worker.run_next()
+    assert locate(tmp_path, "acme", "topics") != kept
+    # Deleting the older job leaves the newer one's adapter.
+    assert jobs.delete(first.id)
+    discard(jobs, first)
+    assert locate(tmp_path, "acme", "topics").parent.name == third.id
+    assert jobs.delete(third.id)
+    discard(jobs, third)
+    with pytest.raises(NotFound):
+        locate(tmp_path, "acme", "topics")
+    assert os.listdir(tmp_path / "jobs") == []
+
+
+def test_a_cancelled_job_ends_within_steps_and_leaves_nothing(
+    worker: Worker, jobs: Jobs, tmp_path: Path
+) -> None:
+    job = queue(jobs, epochs=200)
+    thread = threading.Thread(target=worker.run_next)
+    thread.start()
+    until(lambda: jobs.get(job.id).progress.step > 0)
+    jobs.cancel(job.id, "acme")
+    thread.join(60)
+    assert not thread.is_alive()
+    assert jobs.get(job.id).state == State.CANCELLED
+    assert not job_folder(tmp_path, job.id).exists()
+
+
+def test_a_running_job_that_is_deleted_is_purged(
+    worker: Worker, jobs: Jobs, tmp_path: Path
+) -> None:
+    job = queue(jobs, epochs=200)
+    thread = threading.Thread(target=worker.run_next)
+    thread.start()
+    until(lambda: jobs.get(job.id).progress.step > 0)
+    assert not jobs.delete(job.id, "acme")
+    thread.join(60)
+    assert not thread.is_alive()
+    assert not job_folder(tmp_path, job.id).exists()
+    assert jobs.examples(job.id) == []
+    assert jobs.claim() is None
+
+
+def test_a_stopped_worker_leaves_the_job_for_the_next(
+    worker: Worker, jobs: Jobs, tmp_path: Path, bert: str
+) -> None:
+    job = queue(jobs, epochs=30)
+    thread = threading.Thread(target=worker.run_next)
+    thread.start()
+    until(lambda: jobs.get(job.id).progress.step > 0)
+    worker.stop()
+    thread.join(60)
+    left = jobs.get(job.id)
+    assert (left.state, left.attempts) == (State.RUNNING, 0)
+    assert (job_folder(tmp_path, job.id) / "checkpoints" / "last.safetensors").is_file()
+
+    following = Worker(tmp_path, bert)
+    following.run_next()
+    following.jobs.store.close()
+    assert jobs.get(job.id).state == State.SUCCEEDED
+
+
+def test_a_noise_aware_job_reads_the_bundle_its_examples_were_released_with(
+    jobs: Jobs, tmp_path: Path, bert: str
+) -> None:
+    folder = tiny_bundle(tmp_path / "other" / "bundle", Path(bert), counts=True)
+    training = TrainingOptions(epochs=1, batch_size=8, noise_aware=True)
+    served = Release("t2t.v1", 30.0, "balanced", Bundle.open(folder).id, "default")
+    submitted = [queue(jobs, "1", training=training, release=served)]
+    submitted.append(queue(jobs, "2", training=training))  # with a bundle that is gone
+    worker = Worker(tmp_path, bert, bundles=[folder])
+    while worker.run_next():
+        pass
+    worker.jobs.store.close()
+    first, second = (jobs.get(job.id) for job in submitted)
+    assert (first.state, first.message) == (State.SUCCEEDED, "")
+    assert list((tmp_path / "noise").iterdir())
+    assert second.state == State.FAILED
+    assert "sotto pull" in second.message
+
+
+def test_a_job_that_takes_too_long_fails_and_leaves_the_adapter_there_was(
+    worker: Worker, jobs: Jobs, tmp_path: Path
+) -> None:
+    first = queue(jobs, "1")
+    worker.run_next()
+    quotas.change(jobs.store, "acme", "training_seconds", 1_000)
+    second = queue(jobs, "2", epochs=200)
+    # As if an earlier worker had trained it for long: time counts over restarts.
+    jobs.report(second.id, Progress(), 999.5)
+    worker.run_next()
+    found = jobs.get(second.id)
+    assert found.state == State.FAILED
+    assert "longer than 1000 s" in found.message
+    assert "fewer examples or epochs" in found.message
+    assert found.trained >= 999.5
+    assert found.progress.step < 600, "it did not go on to its end"
+    assert not job_folder(tmp_path, second.id).exists()
+    kept = locate(tmp_path, "acme", "topics")
+    assert kept == job_folder(tmp_path, first.id) / "adapter"
+    quotas.change(jobs.store, "acme", "training_seconds", None)
+    third = queue(jobs, "3")
+    worker.run_next()
+    assert jobs.get(third.id).state == State.SUCCEEDED
+
+
+def test_a_job_waits_for_room_on_the_disk_and_then_goes_on(
+    worker: Worker,
+    jobs: Jobs,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(worker_module, "IDLE_SECONDS", 0.05)
+    real, full = checkpoint.save_file, 2 * ATTEMPTS
+
+    def save_file(*arguments: Any, **options: Any) -> None:
+        nonlocal full
+        full -= 1
+        if full >= 0:
+            raise SafetensorError("I/O error: No space left on device (os error 28)")
+        real(*arguments, **options)
+
+    monkeypatch.setattr(checkpoint, "save_file", save_file)
+    job = queue(jobs)
+    assert worker.run_next()
+    assert full < 0
+    assert jobs.get(job.id).state == State.SUCCEEDED
+    assert caplog.text.count("the cloud's disk is full") == 2 * ATTEMPTS
+
+
+def test_a_job_that_waits_for_room_can_be_cancelled(
+    worker: Worker, jobs: Jobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(checkpoint, "save_file", full)
+    job = queue(jobs)
+    thread = threading.Thread(target=worker.run_next)
+    thread.start()
+    until(lambda: jobs.get(job.id).state == State.RUNNING)
+    jobs.cancel(job.id)
+    thread.join(30)
+    assert not thread.is_alive()
+    assert jobs.get(job.id).state == State.CANCELLED
+
+
+def test_files_that_cannot_be_removed_are_not_forgotten(
+    worker: Worker, jobs: Jobs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = queue(jobs)
+    worker.run_next()
+    with monkeypatch.context() as stuck:
+        stuck.setattr(shutil, "rmtree", lambda *_, **__: None)
+        jobs.delete(job.id)
+        discard(jobs, job)
+        assert [each.id for each in jobs.unpurged()] == [job.id]
+    assert not worker.run_next()
+    assert jobs.unpurged() == []
+    assert not job_folder(tmp_path, job.id).exists()
+
+
+def test_an_idle_worker_is_woken_by_a_job_and_by_its_end(
+    tmp_path: Path, bert: str, jobs: Jobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker_module, "IDLE_SECONDS", 600.0)
+    worker = Worker(tmp_path, bert)
+    looked = 0
+    real = worker.run_next
+
+    def run_next() -> bool:
+        nonlocal looked
+        looked += 1
+        return real()
+
+    monkeypatch.setattr(worker, "run_next", run_next)
+    thread = threading.Thread(target=worker.run)
+    thread.start()
+    until(lambda: looked == 1)
+    time.sleep(1.0)
+    assert looked == 1, "it sleeps"
+    job = queue(jobs, epochs=1)
+    until(lambda: jobs.get(job.id).state == State.SUCCEEDED)
+    worker.stop()
+    thread.join(30)
+    assert not thread.is_alive()
+    worker.jobs.store.close()
+
+
+def test_deaths_count_only_as_long_as_a_job_gets_no_further(
+    worker: Worker, jobs: Jobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = queue(jobs, epochs=1)
+    for _ in range(ATTEMPTS - 1):
+        jobs.claim()  # and the worker dies
+    # A checkpoint within the epoch, as every 20 seconds of a long one, and death in the next step.
+    monkeypatch.setattr(train_module, "Recipe", partial(Recipe, checkpoint_seconds=0.0))
+    real, steps = train_module.step, iter((True, False))
+
+    def step(*arguments: Any, **options: Any) -> Any:
+        if not next(steps):
+            raise KeyboardInterrupt
+        return real(*arguments, **options)
+
+    monkeypatch.setattr(train_module, "step", step)
+    with pytest.raises(KeyboardInterrupt):
+        worker.run_next()
+    assert jobs.get(job.id).attempts == 0
+
+
+def test_a_job_that_kills_its_worker_is_given_up(worker: Worker, jobs: Jobs) -> None:
+    job = queue(jobs)
+    for _ in range(ATTEMPTS):
+        jobs.claim()  # and the worker dies
+    worker.run_next()
+    found = jobs.get(job.id)
+    assert found.state == State.FAILED
+    assert "died" in found.message
+
+
+def test_an_internal_error_says_its_kind_and_quotes_nothing(
+    worker: Worker, jobs: Jobs, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    job = queue(jobs)
+    (tmp_path / "jobs").write_text("in the way")  # no folder can be made here
+    worker.run_next()
+    found = jobs.get(job.id)
+    assert found.state == State.FAILED
+    assert "internal error" in found.message
+    assert str(tmp_path) not in found.message
+    # The provider is told where, and not what: the error's own words may quote an example.
+    (record,) = [record for record in caplog.records if record.levelname == "ERROR"]
+    assert "at " in record.getMessage()
+    assert ".py:" in record.getMessage()
+    assert "in the way" not in caplog.text
+
+
+def test_the_second_worker_waits_for_the_first_to_leave(
+    tmp_path: Path, bert: str, jobs: Jobs
+) -> None:
+    job = queue(jobs, epochs=8)
+    workers = [Worker(tmp_path, bert) for _ in range(2)]
+    threads = [threading.Thread(target=worker.run) for worker in workers]
+    for thread in threads:
+        thread.start()
+    until(lambda: jobs.get(job.id).state == State.SUCCEEDED)
+    # Had both trained it, the later one could not have ended it, and its thread had died.
+    assert all(thread.is_alive() for thread in threads)
+    for worker, thread in zip(workers, threads, strict=True):
+        worker.stop()
+        thread.join(60)
+        assert not thread.is_alive()
+        worker.jobs.store.close()
+
+
+def test_an_orphan_puts_its_job_down_and_ends(tmp_path: Path, bert: str, jobs: Jobs) -> None:
+    job = queue(jobs, epochs=200, count=90)
+    parent = subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            "import os, subprocess, sys, time\n"
+            "p = subprocess.Popen([*sys.argv[1:], '--parent', str(os.getpid())])\n"
+            "print(p.pid, flush=True)\n"
+            "time.sleep(600)",
+            *[sys.executable, "-m", "sottovoce.cloud.training.worker", "--state", str(tmp_path)],
+            *["--backbone", bert, "--threads", "1"],
+        ],
+        env=environment(),
+        stdout=subprocess.PIPE,
+    )
+    assert parent.stdout is not None
+    orphan = int(parent.stdout.readline())
+    until(lambda: jobs.get(job.id).progress.step > 0)
+    parent.send_signal(signal.SIGKILL)
+    parent.wait()
+    parent.stdout.close()
+
+    def gone() -> bool:
+        try:
+            os.kill(orphan, 0)
+        except ProcessLookupError:
+            return True
+        return Path(f"/proc/{orphan}/stat").read_text().split()[2] == "Z"
+
+    until(gone)
+    assert jobs.get(job.id).state == State.RUNNING
+    assert (job_folder(tmp_path, job.id) / "checkpoints" / "last.safetensors").is_file()

@@ -1,0 +1,175 @@
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sottovoce.core.bundle import manifest as bundles
+from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.bundle.manifest import Manifest
+from sottovoce.core.errors import BundleMismatch, DataLoss, NotFound, NotReady
+
+
+@pytest.fixture
+def folder(small_bundle_folder: Path, tmp_path: Path) -> Path:
+    """A copy that a test may damage."""
+    return Path(shutil.copytree(small_bundle_folder, tmp_path / "bundle"))
+
+
+def change_manifest(folder: Path, **changes: Any) -> None:
+    file = folder / "manifest.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | changes))
+
+
+def test_a_manifest_survives_the_round_trip(folder: Path) -> None:
+    data = (folder / "manifest.json").read_bytes()
+    manifest = Manifest.from_json(data)
+    assert manifest.to_json() == data
+    assert bundles.bundle_id(data) == Bundle.open(folder).id
+    assert len(bundles.bundle_id(data)) == 16
+
+
+def test_arrays_are_read_only_maps(small_bundle: Bundle) -> None:
+    for array in (
+        small_bundle.space,
+        small_bundle.tokens,
+        small_bundle.members,
+        small_bundle.rows,
+    ):
+        assert isinstance(array, np.memmap)
+        assert not array.flags.writeable
+
+
+def test_words_and_classes(small_bundle: Bundle) -> None:
+    assert small_bundle.words[small_bundle.word_ids["lake"]] == "lake"
+    members = small_bundle.class_members("AUX+clitic")
+    assert sorted(small_bundle.words[i] for i in members) == ["'d", "'ll", "'m", "'re", "'s", "'ve"]
+    assert np.all(np.diff(small_bundle.class_members("*")) > 0)
+    assert bundles.class_name("AUX", True) == "AUX+clitic"
+    assert bundles.class_name("AUX", False) == "AUX"
+
+
+@pytest.mark.parametrize("place", ["nowhere", "file/inside"])
+def test_no_bundle_says_how_to_get_one(tmp_path: Path, place: str) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(NotReady, match="sotto pull"):
+        Bundle.open(tmp_path / place)
+
+
+def test_a_truncated_file_is_found_without_hashing(folder: Path) -> None:
+    data = (folder / "rows.npy").read_bytes()
+    (folder / "rows.npy").write_bytes(data[:-1])
+    with pytest.raises(DataLoss, match=r"rows\.npy is missing or truncated"):
+        Bundle.open(folder)
+
+
+def test_a_missing_file_is_found(folder: Path) -> None:
+    (folder / "indexes" / "NOUN.hnsw").unlink()
+    with pytest.raises(DataLoss, match=r"NOUN\.hnsw is missing"):
+        Bundle.open(folder)
+
+
+def test_one_altered_byte_is_found_by_hashing(folder: Path) -> None:
+    data = bytearray((folder / "rows.npy").read_bytes())
+    data[-1] ^= 1
+    (folder / "rows.npy").write_bytes(data)
+    Bundle.open(folder)
+    with pytest.raises(DataLoss, match=r"rows\.npy was altered") as caught:
+        Bundle.open(folder, verify=True)
+    assert caught.value.subject == "rows.npy"
+
+
+def test_another_backbone_is_refused(small_bundle_folder: Path) -> None:
+    assert Bundle.open(small_bundle_folder, backbone="small")
+    with pytest.raises(BundleMismatch, match="'small', not 'large'"):
+        Bundle.open(small_bundle_folder, backbone="large")
+
+
+def test_another_format_is_refused(folder: Path) -> None:
+    change_manifest(folder, format="sottovoce.bundle.v9")
+    with pytest.raises(BundleMismatch, match=r"bundle\.v9"):
+        Bundle.open(folder)
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b"[]", b"null", b"\xff", b'{"words": 1}'])
+def test_an_unreadable_manifest_is_data_loss(folder: Path, data: bytes) -> None:
+    (folder / "manifest.json").write_bytes(data)
+    with pytest.raises(DataLoss, match="unreadable"):
+        Bundle.open(folder)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"classes": []},
+        {"classes": {"NOUN": {"offset": 0}}},
+        {"policies": 3},
+        {"backbone": {"name": "small"}},
+        {"files": {"../outside": {"bytes": 1, "sha256": ""}}},
+        {"files": {"/etc/passwd": {"bytes": 1, "sha256": ""}}},
+    ],
+)
+def test_a_manifest_of_the_wrong_shape_is_data_loss(folder: Path, changes: dict[str, Any]) -> None:
+    change_manifest(folder, **changes)
+    with pytest.raises(DataLoss, match="incomplete"):
+        Bundle.open(folder)
+
+
+@pytest.mark.parametrize("key", ["words", "tagset", "calibration", "files", "clitics"])
+def test_a_manifest_without_a_field_is_data_loss(folder: Path, key: str) -> None:
+    raw = json.loads((folder / "manifest.json").read_text())
+    del raw[key]
+    (folder / "manifest.json").write_text(json.dumps(raw))
+    with pytest.raises(DataLoss, match="incomplete"):
+        Bundle.open(folder)
+
+
+def test_an_array_of_another_shape_is_data_loss(folder: Path) -> None:
+    change_manifest(folder, dimensions=9)
+    with pytest.raises(DataLoss, match=r"rows\.npy has the wrong shape"):
+        Bundle.open(folder)
+
+
+def test_pickles_are_not_read(small_bundle_folder: Path, tmp_path: Path) -> None:
+    manifest = Bundle.open(small_bundle_folder).manifest
+    np.save(tmp_path / "rows.npy", np.array([{}], object), allow_pickle=True)
+    with pytest.raises(DataLoss, match=r"rows\.npy is not an array"):
+        Bundle(tmp_path, manifest, "0")
+
+
+def test_a_word_list_of_another_length_is_data_loss(
+    small_bundle_folder: Path, folder: Path
+) -> None:
+    (folder / "words.txt").write_text("lake\n")
+    damaged = Bundle(folder, Bundle.open(small_bundle_folder).manifest, "0")
+    with pytest.raises(DataLoss, match=r"words\.txt"):
+        _ = damaged.words
+
+
+def test_unknown_levels_and_mechanisms_name_those_there_are(small_bundle: Bundle) -> None:
+    manifest = small_bundle.manifest
+    assert manifest.level("t2t.v1", "strong").eta == 4.0
+    with pytest.raises(NotFound, match="use one of: balanced, light, strong") as caught:
+        manifest.level("t2t.v1", "paranoid")
+    assert caught.value.subject == "level"
+    with pytest.raises(NotFound, match=r"pct2t\.v1, t2t\.v1") as caught:
+        manifest.level("t9t.v1", "strong")
+    assert caught.value.subject == "mechanism"
+
+
+def test_the_built_bundle_is_sound(bundle_folder: Path) -> None:
+    bundle = Bundle.open(bundle_folder, verify=True)
+    manifest = bundle.manifest
+    assert np.allclose(np.linalg.norm(bundle.space, axis=1), 1, atol=1e-5)
+    assert len(bundle.word_ids) == len(bundle.words) == manifest.words
+    for name in manifest.classes:
+        members = bundle.class_members(name)
+        assert np.all(np.diff(members) > 0)
+        assert members[-1] < manifest.words
+    for mechanism in ("pct2t.v1", "t2t.v1"):
+        etas = [manifest.level(mechanism, level).eta for level in ("strong", "balanced", "light")]
+        assert etas == sorted(etas)

@@ -1,0 +1,92 @@
+"""Targets: one spelling, always on the side of more noise, never beyond what was measured."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import pytest
+
+from sottovoce.core.bundle import levels
+from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.bundle.levels import Level
+from sottovoce.core.errors import InvalidInput, NotFound
+
+CURVE = (
+    Level(10.0, 0.9, 0.95, 0.2, 0.1, 0.15),
+    Level(20.0, 0.6, 0.7, 0.5, 0.4, 0.45),
+    Level(40.0, 0.1, 0.2, 0.9, 0.8, 0.85),
+)
+
+
+@pytest.mark.parametrize(
+    "name", ["attack:0.30", "attack:0.300", "attack:.3", "attack:0", "attack:1", "replaced:0.333"]
+)
+def test_a_share_is_written_in_one_way_only(name: str) -> None:
+    assert not levels.is_target(name)
+    with pytest.raises(InvalidInput, match=r"attack:0\.3"):
+        levels.between(CURVE, name)
+
+
+def test_every_hundredth_has_a_name() -> None:
+    for measure in levels.MEASURES:
+        names = [levels.name_of(measure, number / 100) for number in range(1, 100)]
+        assert len(set(names)) == 99
+        assert all(levels.is_target(name) for name in names)
+    assert levels.name_of("attack", 0.999) == "attack:0.99"
+    for share in (0.0, 1.0, 0.001, -0.5, math.nan, math.inf):
+        with pytest.raises(InvalidInput, match="share of words"):
+            levels.name_of("attack", share)
+
+
+def test_a_target_keeps_to_the_safe_side_of_the_curve() -> None:
+    before = 0.0
+    for number in range(22, 91):
+        level = levels.between(CURVE[::-1], f"attack:{number / 100:g}")
+        assert level.eta > before
+        assert number / 100 - 0.02 < level.map_attack < number / 100
+        before = level.eta
+    for number in range(10, 90):
+        level = levels.between(CURVE, f"replaced:{number / 100:g}")
+        assert number / 100 < level.replaced < number / 100 + 0.005
+
+
+def test_at_a_point_only_the_error_of_measurement_is_given_up() -> None:
+    level = levels.between(CURVE, "attack:0.5")
+    assert 0.95 * 20 < level.eta < 20
+    assert 0.48 < level.map_attack < 0.5
+    level = levels.between(CURVE, "replaced:0.6")
+    assert 0.99 * 20 < level.eta < 20
+    assert 0.6 < level.replaced < 0.603
+
+
+def test_luck_at_a_lighter_point_lends_nothing() -> None:
+    lucky = (*CURVE, Level(30.0, 0.4, 0.5, 0.3, 0.2, 0.25))
+    assert levels.between(lucky, "attack:0.4").eta < 20
+
+
+def test_outside_of_what_was_measured_nothing_is_made_up() -> None:
+    low, high = levels.span(CURVE, "attack")
+    assert (low, high) == (0.22, 0.9)
+    assert levels.span(CURVE, "replaced") == (0.1, 0.89)
+    for name in ("attack:0.21", "attack:0.91"):
+        with pytest.raises(InvalidInput, match=r"0\.22 to 0\.90"):
+            levels.between(CURVE, name)
+    for curve in ((), CURVE[:1]):
+        with pytest.raises(InvalidInput, match="no curve"):
+            levels.between(curve, "attack:0.3")
+
+
+def test_the_manifest_resolves_targets_after_its_own_names(small_bundle: Bundle) -> None:
+    named = small_bundle.manifest.calibration["t2t.v1"]
+    manifest = dataclasses.replace(
+        small_bundle.manifest,
+        curve={"t2t.v1": CURVE},
+        calibration={"t2t.v1": named | {"attack:0.4": CURVE[0]}, "pct2t.v1": named},
+    )
+    assert manifest.level("t2t.v1", "attack:0.3") == levels.between(CURVE, "attack:0.3")
+    assert manifest.level("t2t.v1", "attack:0.4") == CURVE[0]
+    with pytest.raises(InvalidInput, match="no curve"):
+        manifest.level("pct2t.v1", "attack:0.3")
+    with pytest.raises(NotFound, match=r"strong.*attack:0\.3"):
+        manifest.level("t2t.v1", "attack:0.30")

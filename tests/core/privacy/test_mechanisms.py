@@ -1,0 +1,66 @@
+"""The mechanisms know what they cover, cost, promise and give away.
+
+That they keep the promise is `test_guarantee`'s matter.
+"""
+
+from __future__ import annotations
+
+import doctest
+import math
+
+import numpy as np
+import pytest
+
+from sottovoce.core.errors import InvalidInput
+from sottovoce.core.privacy import mechanisms
+from sottovoce.core.privacy.mechanisms import MECHANISMS, PCT2T, T2T
+
+
+def test_perturb_is_fresh_for_every_row() -> None:
+    noisy = T2T(5.0).perturb(np.zeros((3, 4), np.float32), np.random.default_rng(0))
+    assert noisy.dtype == np.float32
+    assert len(np.unique(noisy, axis=0)) == 3
+
+
+def test_the_guarantee_states_eta_and_its_local_bound() -> None:
+    for mechanism in (T2T(12.5), PCT2T(12.5, ("NOUN", "VERB"))):
+        assert mechanism.guarantee.eta == 12.5
+        assert mechanism.guarantee.ldp_epsilon == 25.0
+        assert "at most 2" in mechanism.guarantee.metric
+        assert any("identifiers" in leak for leak in mechanism.guarantee.leaks)
+    constrained = PCT2T(12.5, ("NOUN", "VERB")).guarantee
+    assert "infinite across" in constrained.metric
+    assert any("other parts of speech than NOUN, VERB" in leak for leak in constrained.leaks)
+
+
+def test_the_charge_is_eta_a_word() -> None:
+    assert T2T(2.5).charge(4) == 10.0
+    assert PCT2T(2.5, ("NOUN",)).charge(0) == 0.0
+
+
+def test_what_is_covered_and_where_it_may_move() -> None:
+    every, some = T2T(1.0), PCT2T(1.0, ("NOUN", "AUX"))
+    assert every.protects("DET")
+    assert not some.protects("DET")
+    assert some.protects("AUX")
+    assert every.word_class("NOUN", False) == "*"
+    assert every.word_class("AUX", True) == "*+clitic"
+    assert some.word_class("NOUN", False) == "NOUN"
+    assert some.word_class("AUX", True) == "AUX+clitic"
+
+
+@pytest.mark.parametrize("eta", [0.0, -1.0, math.nan, math.inf])
+def test_eta_must_be_positive(eta: float) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        T2T(eta)
+    assert caught.value.subject == "eta"
+
+
+def test_names_are_versioned() -> None:
+    assert MECHANISMS == ("pct2t.v1", "t2t.v1")
+
+
+def test_examples_in_the_docstrings() -> None:
+    outcome = doctest.testmod(mechanisms)
+    assert outcome.attempted
+    assert not outcome.failed

@@ -1,0 +1,50 @@
+"""Randomised response keeps its promise, measured and by counting."""
+
+from __future__ import annotations
+
+import math
+import secrets
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sottovoce.core.errors import InvalidInput
+from sottovoce.core.privacy.randomized_response import MAX_EPSILON, keep_probability, respond
+
+CLASSES = ["a", "b", "c", "d"]
+
+
+@given(st.floats(0.01, MAX_EPSILON), st.integers(2, 1000))
+def test_the_likelihood_ratio_is_exactly_the_bound(epsilon: float, classes: int) -> None:
+    keep = keep_probability(epsilon, classes)
+    other = (1 - keep) / (classes - 1)
+    assert math.log(keep / other) == pytest.approx(epsilon, rel=1e-6)
+
+
+def test_answers_follow_the_stated_distribution() -> None:
+    """Chi-square over 4 answers (3 degrees of freedom), alpha = 1e-4: critical value 21.11."""
+    draws, epsilon = 20_000, 1.2
+    seen = Counter(respond("b", CLASSES, epsilon, secrets.token_bytes(16)) for _ in range(draws))
+    keep = keep_probability(epsilon, 4)
+    expected = {label: draws * (keep if label == "b" else (1 - keep) / 3) for label in CLASSES}
+    distance = sum((seen[label] - expected[label]) ** 2 / expected[label] for label in CLASSES)
+    assert distance < 21.11
+
+
+def test_the_same_chance_gives_the_same_answer() -> None:
+    chance = secrets.token_bytes(32)
+    assert len({respond("a", CLASSES, 0.1, chance) for _ in range(20)}) == 1
+
+
+@pytest.mark.parametrize("epsilon", [0.0, -1.0, math.nan, math.inf, MAX_EPSILON + 1])
+def test_an_epsilon_without_meaning_is_refused(epsilon: float) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        respond("a", CLASSES, epsilon, bytes(16))
+    assert caught.value.subject == "label_epsilon"
+
+
+def test_too_little_chance_is_refused() -> None:
+    with pytest.raises(ValueError, match="16 bytes"):
+        respond("a", CLASSES, 1.0, bytes(8))

@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.bundle.manifest import ANY
+from sottovoce.core.errors import DataLoss
+from sottovoce.core.privacy import search as searching
+from sottovoce.core.privacy.noise import draw
+from sottovoce.core.privacy.search import ExactIndex, HnswIndex, Search
+
+
+def queries(bundle: Bundle, name: str, n: int, eta: float, seed: int = 0) -> np.ndarray:
+    """Noisy vectors (n, r) of words of a class."""
+    random = np.random.default_rng(seed)
+    ids = random.choice(bundle.class_members(name), n)
+    return bundle.space[ids] + draw(random, n, bundle.manifest.dimensions, eta)
+
+
+def nearest_by_distance(rows: np.ndarray, noisy: np.ndarray) -> np.ndarray:
+    """The oracle: Euclidean distances in float64, one query at a time."""
+    rows = rows.astype(np.float64)
+    return np.array([np.argmin(np.linalg.norm(rows - q, axis=1)) for q in noisy.astype(np.float64)])
+
+
+def test_exact_search_agrees_with_euclidean_distance(small_bundle: Bundle) -> None:
+    noisy = queries(small_bundle, "VERB", 500, 5.0)
+    rows = small_bundle.space[small_bundle.class_members("VERB")]
+    assert np.array_equal(ExactIndex(rows).nearest(noisy), nearest_by_distance(rows, noisy))
+
+
+def test_exact_search_is_the_same_in_pieces(
+    small_bundle: Bundle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    noisy = queries(small_bundle, ANY, 300, 5.0)
+    index = ExactIndex(small_bundle.space)
+    whole = index.nearest(noisy)
+    for queries_at_once, scores in ((7, 7 * 5), (128, 128), (1, 1_000_000)):
+        monkeypatch.setattr(searching, "_QUERIES", queries_at_once)
+        monkeypatch.setattr(searching, "_SCORES", scores)
+        assert np.array_equal(index.nearest(noisy), whole)
+
+
+def test_of_equal_words_the_first_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(searching, "_SCORES", 2)
+    rows = np.tile(np.eye(2, dtype=np.float32), (3, 1))
+    assert ExactIndex(rows).nearest(rows[:2] * 5).tolist() == [0, 1]
+
+
+def test_classes_are_searched_where_they_lie_in_the_file(small_bundle: Bundle) -> None:
+    for name in small_bundle.manifest.classes:
+        rows = small_bundle.class_rows(name)
+        assert np.array_equal(rows, small_bundle.space[small_bundle.class_members(name)])
+        assert np.shares_memory(ExactIndex(rows)._rows, small_bundle.rows)
+
+
+def test_an_agent_without_graphs_does_not_load_their_library(small_bundle: Bundle) -> None:
+    script = """if True:
+        import sys
+        from pathlib import Path
+        from sottovoce.core.bundle.folder import Bundle
+        from sottovoce.core.privacy.search import Search
+        bundle = Bundle.open(Path(sys.argv[1]))
+        for name in ("VERB", "NOUN"):
+            Search(bundle).nearest(name, bundle.space[:1])
+            print("hnswlib" in sys.modules)
+    """
+    command = [sys.executable, "-c", script, str(small_bundle.folder)]
+    ran = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True)
+    assert ran.stdout.split() == ["False", "True"]
+
+
+def test_the_graph_agrees_with_exact_search(small_bundle: Bundle) -> None:
+    noisy = queries(small_bundle, "NOUN", 500, 5.0)
+    rows = small_bundle.space[small_bundle.class_members("NOUN")]
+    found = small_bundle.class_members("NOUN")[nearest_by_distance(rows, noisy)]
+    # ef exceeds the number of nouns, so the graph is walked in full.
+    assert np.array_equal(Search(small_bundle).nearest("NOUN", noisy), found)
+
+
+def test_every_class_answers_with_its_own_words(small_bundle: Bundle) -> None:
+    search = Search(small_bundle)
+    for name in small_bundle.manifest.classes:
+        noisy = queries(small_bundle, ANY, 50, 1.0)
+        assert np.isin(search.nearest(name, noisy), small_bundle.class_members(name)).all()
+
+
+def test_no_query_no_answer(small_bundle: Bundle) -> None:
+    none = np.empty((0, small_bundle.manifest.dimensions), np.float32)
+    assert len(ExactIndex(small_bundle.space).nearest(none)) == 0
+
+
+def test_classes_the_bundle_lacks_fall_back(small_bundle: Bundle) -> None:
+    search = Search(small_bundle)
+    assert search.known_class("VERB") == "VERB"
+    assert search.known_class("AUX+clitic") == "AUX+clitic"
+    assert search.known_class("PUNCT") == "*"
+    assert search.known_class("NOUN+clitic") == "*+clitic"
+
+
+def test_indexes_are_opened_when_first_asked_for(small_bundle_folder: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "bundle"
+    shutil.copytree(small_bundle_folder, folder)
+    (folder / "indexes" / "NOUN.hnsw").write_bytes(b"")
+    bundle = Bundle(folder, Bundle.open(small_bundle_folder).manifest, "0")
+    search = Search(bundle)
+    search.nearest("VERB", queries(bundle, "VERB", 1, 5.0))
+    with pytest.raises(DataLoss, match=r"NOUN\.hnsw"):
+        search.nearest("NOUN", queries(bundle, "NOUN", 1, 5.0))
+
+
+def test_an_index_of_another_size_is_refused(small_bundle: Bundle) -> None:
+    file = small_bundle.folder / "indexes" / "NOUN.hnsw"
+    words = len(small_bundle.class_members("NOUN"))
+    with pytest.raises(DataLoss):
+        HnswIndex(file, words + 1, small_bundle.manifest.dimensions, 50)
+
+
+def test_threads_share_one_search(small_bundle: Bundle) -> None:
+    search = Search(small_bundle)
+    names = [name for name in small_bundle.manifest.classes if "clitic" not in name]
+    expected = {name: Search(small_bundle).nearest(name, queries(small_bundle, name, 200, 5.0))
+                for name in names}  # fmt: skip
+    wrong: list[str] = []
+
+    def work() -> None:
+        for name in names * 5:
+            found = search.nearest(name, queries(small_bundle, name, 200, 5.0))
+            if not np.array_equal(found, expected[name]):
+                wrong.append(name)
+
+    threads = [threading.Thread(target=work) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong

@@ -1,0 +1,66 @@
+"""Files are complete or absent, and the disk's refusals name the fix."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from sottovoce.core.errors import ConfigError, QuotaExceeded
+from sottovoce.core.system.files import atomic, disk, open_to_others, private_folder
+
+
+def test_atomic_replaces_in_one_step(tmp_path: Path) -> None:
+    target = tmp_path / "out.txt"
+    target.write_text("old")
+    with atomic(target) as file:
+        file.write(b"new")
+        assert target.read_text() == "old"
+    assert target.read_text() == "new"
+    assert not open_to_others(target)
+
+
+def test_an_interrupted_write_leaves_nothing(tmp_path: Path) -> None:
+    target = tmp_path / "out.txt"
+    target.write_text("old")
+    with pytest.raises(KeyboardInterrupt), atomic(target) as file:  # noqa: PT012
+        file.write(b"half")
+        raise KeyboardInterrupt
+    assert target.read_text() == "old"
+    assert os.listdir(tmp_path) == ["out.txt"]
+
+
+def test_a_private_folder_is_private(tmp_path: Path) -> None:
+    made = private_folder(tmp_path / "a" / "b")
+    assert made.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_folder_others_can_write_to_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "shared"
+    folder.mkdir()
+    folder.chmod(0o777)
+    with pytest.raises(ConfigError, match="a folder of your own"):
+        private_folder(folder)
+
+
+def test_a_file_in_the_place_of_a_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigError):
+        private_folder(tmp_path / "file" / "state")
+
+
+def test_a_full_disk_is_a_spent_quota(tmp_path: Path) -> None:
+    full = Path("/dev/full")
+    if not full.exists():
+        pytest.skip("this system has no /dev/full")
+    with pytest.raises(QuotaExceeded) as caught, disk(full), full.open("wb", buffering=0) as file:
+        file.write(b"x")
+    assert caught.value.subject == "disk"
+
+
+def test_other_errors_pass_unchanged(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="pipe") as caught, disk(tmp_path):
+        raise OSError(errno.EPIPE, "pipe")
+    assert caught.value.errno == errno.EPIPE

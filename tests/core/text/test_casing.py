@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import doctest
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sottovoce.core.text import casing
+from sottovoce.core.text.casing import Case
+
+
+@pytest.mark.parametrize(
+    ("word", "case"),
+    [
+        ("lake", Case.LOWER),
+        ("Lake", Case.CAPITALISED),
+        ("I", Case.CAPITALISED),
+        ("NATO", Case.UPPER),
+        ("iPhone", Case.LOWER),
+        ("McKay", Case.LOWER),
+        ("Élan", Case.CAPITALISED),
+        ("ΑΘΗΝΑ", Case.UPPER),
+        ("N'T", Case.UPPER),
+        ("'S", Case.CAPITALISED),
+        ("東京", Case.LOWER),
+        ("$", Case.LOWER),
+    ],
+)
+def test_shapes(word: str, case: Case) -> None:
+    assert casing.shape(word) is case
+
+
+@pytest.mark.parametrize(
+    ("case", "result"), [(Case.LOWER, "lake"), (Case.CAPITALISED, "Lake"), (Case.UPPER, "LAKE")]
+)
+@pytest.mark.parametrize("listed", ["lake", "Lake", "LAKE"])
+def test_the_replacement_takes_the_shape_whatever_its_own(
+    case: Case, result: str, listed: str
+) -> None:
+    assert casing.apply(case, listed) == result
+
+
+@given(st.text(min_size=1))
+def test_any_word_has_a_shape_and_any_shape_applies(word: str) -> None:
+    assert casing.apply(casing.shape(word), "ab") in ("ab", "Ab", "AB")
+
+
+@given(st.from_regex(r"[a-z]{2,12}", fullmatch=True), st.sampled_from(Case))
+def test_a_shaped_word_has_that_shape(word: str, case: Case) -> None:
+    assert casing.shape(casing.apply(case, word)) is case
+
+
+def test_examples_in_the_docstrings() -> None:
+    outcome = doctest.testmod(casing)
+    assert outcome.attempted
+    assert not outcome.failed

@@ -1,0 +1,162 @@
+"""Nothing of a document is lost between words, and nothing with content passes as punctuation."""
+
+import gzip
+import unicodedata
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sottovoce.core.text.words import Kind, Word
+from sottovoce.core.text.words import split as cut
+
+ENGLISH = ("n't", "'s", "'ll", "'re", "'ve", "'d", "'m")
+DATA = Path(__file__).parents[4] / "shared" / "data"
+
+anything = st.text(st.characters(exclude_categories=()))
+awkward = st.text(st.sampled_from("aB1é\u0301我ア٣²'’.,-_@/:?=&#£%😀\u200d\ud800\x00\u2028 \n(«"))
+documents = anything | awkward
+
+
+def split(document: str, clitics: tuple[str, ...] = ENGLISH) -> list[Word]:
+    return cut(document, clitics)
+
+
+def texts(document: str) -> list[str]:
+    return [word.text for word in split(document)]
+
+
+@given(documents)
+def test_words_and_white_space_make_up_the_document(document: str) -> None:
+    done = 0
+    for word in split(document):
+        assert word.text == document[word.start : word.end]
+        assert word.text
+        gap = document[done : word.start]
+        assert not gap or gap.isspace()
+        done = word.end
+    assert not document[done:] or document[done:].isspace()
+
+
+@given(documents)
+def test_no_word_holds_white_space(document: str) -> None:
+    assert not any(character.isspace() for word in split(document) for character in word.text)
+
+
+@given(documents)
+def test_punctuation_is_one_character_repeated_and_nothing_else(document: str) -> None:
+    for word in split(document):
+        if word.kind is Kind.PUNCTUATION:
+            assert len(set(word.text)) == 1
+            assert unicodedata.category(word.text[0])[0] == "P"
+
+
+@given(documents)
+def test_numbers_of_any_script_are_identifiers(document: str) -> None:
+    for word in split(document):
+        if any(unicodedata.category(character)[0] == "N" for character in word.text):
+            assert word.kind is Kind.IDENTIFIER
+
+
+@given(documents)
+def test_every_letter_and_symbol_is_in_a_word_that_is_not_punctuation(document: str) -> None:
+    for word in split(document):
+        if any(unicodedata.category(character)[0] != "P" for character in word.text):
+            assert word.kind is not Kind.PUNCTUATION
+
+
+@pytest.mark.parametrize(
+    ("document", "expected"),
+    [
+        ("She'll stay, don't worry.", ["She", "'ll", "stay", ",", "do", "n't", "worry", "."]),
+        ("SHE’LL", ["SHE", "’LL"]),
+        ("Bo's dogs' bowl", ["Bo", "'s", "dogs", "'", "bowl"]),
+        ("shouldn't've", ["should", "n't", "'ve"]),
+        ("I cannot", ["I", "cannot"]),
+        ("do n't it 's", ["do", "n't", "it", "'s"]),
+        ("O'Brien's 'quoted'", ["O'Brien", "'s", "'", "quoted", "'"]),
+        ("a well-known (fact)!!", ["a", "well", "-", "known", "(", "fact", ")", "!!"]),
+        ("wait...what?!", ["wait", "...", "what", "?", "!"]),
+        ("the U.S. at 5 p.m., e.g. now", ["the", "U.S.", "at", "5", "p.m.", ",", "e.g.", "now"]),
+        ("The end.Next day", ["The", "end", ".", "Next", "day"]),
+        ("and/or AT&T", ["and", "/", "or", "AT", "&", "T"]),
+        ("1990's", ["1990", "'s"]),
+        ("ok👍🏽 👨\u200d👩\u200d👧!", ["ok", "👍🏽", "👨\u200d👩\u200d👧", "!"]),
+        ("cafe\u0301 naïve", ["cafe\u0301", "naïve"]),
+        ("我有3个。", ["我", "有", "3", "个", "。"]),
+        ("Привет, мир", ["Привет", ",", "мир"]),
+        ("C++ costs €", ["C", "++", "costs", "€"]),
+        ("_hi_ *there*", ["_", "hi", "_", "*", "there", "*"]),
+        ("", []),
+        (" \n\t", []),
+    ],
+)
+def test_cuts_as_universal_dependencies_do(document: str, expected: list[str]) -> None:
+    assert texts(document) == expected
+
+
+@pytest.mark.parametrize("document", ["it's", "It’S", "it 's", "they'd", "1990's", "U.S.'s"])
+def test_clitics_are_marked(document: str) -> None:
+    assert [word.clitic for word in split(document)] == [False, True]
+
+
+@pytest.mark.parametrize("document", ["'", "s", "'tis", "rock'n'roll", "n", "'sister"])
+def test_what_only_looks_like_a_clitic_is_not_marked(document: str) -> None:
+    assert not any(word.clitic for word in split(document))
+
+
+def test_clitics_of_another_language_can_be_given() -> None:
+    assert texts("dammi'lo") == ["dammi'lo"]
+    assert [w.text for w in cut("don't it's")] == ["don't", "it's"]
+    assert [w.text for w in split("dammi'lo don't", clitics=("'lo",))] == ["dammi", "'lo", "don't"]
+
+
+def test_invisible_and_control_characters_are_words() -> None:
+    for character in ("\x00", "\u200b", "\ufeff", "\ue000", "\ud800", "\u0378"):
+        (word,) = split(character)
+        assert word.kind is Kind.WORD
+
+
+@pytest.mark.parametrize(
+    "pump",
+    [
+        *("a", "a@", "(", "a.", "a'", "n't", "'s", "a-", "1,", "www.", "http://", "http://a)"),
+        *("://", "?a=", "~/", "\\", "a_", "\u0301", "a\u0301.", "😀\u200d", "我", "A.b", "'", "!?"),
+    ],
+)
+def test_time_is_linear(pump: str) -> None:
+    # At this length a scanner that looks back or ahead without bound would take hours.
+    document = pump * (200_000 // len(pump))
+    assert "".join(texts(document)) == document
+
+
+@pytest.mark.skipif(not DATA.is_dir(), reason="the treebank is not in ../shared/data")
+def test_agrees_with_the_treebank_about_where_words_end() -> None:
+    found_all = gold_all = both = 0
+    gold: list[str] = []
+    text = ""
+    with gzip.open(DATA / "ud_ewt" / "dev.conllu.gz", "rt", encoding="utf-8") as file:
+        for line in file:
+            fields = line.rstrip("\n").split("\t")
+            if line.startswith("# text = "):
+                text = line.removeprefix("# text = ")
+            elif fields[0].isdigit():
+                gold.append(fields[1])
+            elif line == "\n":
+                found_ends, gold_ends = ends(texts(text)), ends(gold)
+                found_all += len(found_ends)
+                gold_all += len(gold_ends)
+                both += len(found_ends & gold_ends)
+                gold = []
+    assert both / gold_all > 0.985
+    assert both / found_all > 0.985
+
+
+def ends(words: list[str]) -> set[int]:
+    """Where words end, white space not counted."""
+    total, found = 0, set()
+    for word in words:
+        total += len(word)
+        found.add(total)
+    return found

@@ -1,0 +1,128 @@
+"""Settings that contradict one another are refused, by name and with a fix."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from sottovoce.core.errors import InvalidInput
+from sottovoce.core.wire import training_settings
+from sottovoce.v1 import edge_agent_pb2 as agent
+from sottovoce.v1 import training_pb2 as training
+
+
+def test_every_method_of_the_wire_has_a_name() -> None:
+    numbers = set(training.Method.values()) - {training.METHOD_UNSPECIFIED}
+    assert set(training_settings.METHODS.values()) == numbers
+
+
+def test_what_the_app_asks_for_is_what_the_cloud_is_asked_for() -> None:
+    shared = {f.name for f in training.TrainingSettings.DESCRIPTOR.fields} - {"plain_tokens"}
+    asked = agent.CustomizationSettings(
+        method=training.METHOD_PREFIX_TUNING,
+        reconstruction=True,
+        epochs=3,
+        batch_size=4,
+        learning_rate=0.01,
+        seed=5,
+        virtual_tokens=6,
+        rank=7,
+        label_words=True,
+        noise_aware=True,
+        reconstruction_width=8,
+        reconstruction_weight=0.5,
+    )
+    wanted = training_settings.of(asked, 9)
+    assert wanted.plain_tokens == 9
+    for name in shared:
+        assert getattr(asked, name), f"{name} is not tried here"
+        assert getattr(wanted, name) == getattr(asked, name)
+
+
+def test_no_method_means_lora() -> None:
+    assert training_settings.of(agent.CustomizationSettings(), 0).method == training.METHOD_LORA
+    training_settings.check(training.TrainingSettings(rank=4))
+
+
+@pytest.mark.parametrize(
+    ("method", "rank", "virtual_tokens", "refused"),
+    [
+        ("lora", 4, 0, ""),
+        ("lora", 0, 4, "virtual_tokens"),
+        ("qlora", 4, 0, ""),
+        ("qlora", 0, 4, "virtual_tokens"),
+        ("prompt", 4, 0, "rank"),
+        ("prompt", 0, 4, ""),
+        ("prefix", 4, 0, "rank"),
+        ("prefix", 0, 4, ""),
+        ("full", 4, 0, "rank"),
+        ("full", 0, 4, "virtual_tokens"),
+    ],
+)
+def test_sizes_go_with_their_methods(
+    method: str, rank: int, virtual_tokens: int, refused: str
+) -> None:
+    settings = training.TrainingSettings(
+        method=training_settings.METHODS[method], rank=rank, virtual_tokens=virtual_tokens
+    )
+    if not refused:
+        training_settings.check(settings)
+        return
+    with pytest.raises(InvalidInput) as caught:
+        training_settings.check(settings)
+    assert caught.value.subject == f"training.{refused}"
+    assert caught.value.fix
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"reconstruction": True}, "plain_tokens"),
+        ({"plain_tokens": 3}, "plain_tokens"),
+        ({"reconstruction_width": 96}, "reconstruction_width"),
+        ({"reconstruction_weight": 0.5}, "reconstruction_weight"),
+        ({"learning_rate": 0.2}, "learning_rate"),
+        ({"learning_rate": -1.0}, "learning_rate"),
+        ({"learning_rate": math.nan}, "learning_rate"),
+        (
+            {"reconstruction": True, "plain_tokens": 1, "reconstruction_weight": math.inf},
+            "reconstruction_weight",
+        ),
+        ({"method": 99}, "method"),
+    ],
+)
+def test_the_field_that_is_wrong_is_named(change: dict[str, object], field: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        training_settings.check(training.TrainingSettings(**change))
+    assert caught.value.subject == f"training.{field}"
+    assert caught.value.fix
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"plain_tokens": 3}, "plain_tokens"),
+        ({"plain_sequences": 3}, "plain_sequences"),
+        ({"plain_vocabulary": 3}, "plain_vocabulary"),
+        ({"plain_sampling": agent.PLAIN_SAMPLING_UNIFORM}, "plain_sampling"),
+        ({"reconstruction": True, "plain_sampling": 99}, "plain_sampling"),
+        ({"reconstruction": True, "plain_sequences": 10_001}, "plain_sequences"),
+    ],
+)
+def test_plain_tokens_need_the_reconstruction(change: dict[str, object], field: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        training_settings.check_plain(agent.CustomizationSettings(**change))
+    assert caught.value.subject == field
+
+
+def test_choices_about_plain_tokens_pass_with_it() -> None:
+    training_settings.check_plain(
+        agent.CustomizationSettings(
+            reconstruction=True,
+            plain_tokens=40,
+            plain_sequences=5,
+            plain_vocabulary=100,
+            plain_sampling=agent.PLAIN_SAMPLING_FREQUENCY,
+        )
+    )

@@ -1,0 +1,176 @@
+"""A pull gives all of the right bundle or changes nothing, and wastes no byte that had arrived."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.errors import BundleMismatch, DataLoss, NotFound, NotReady, Unavailable
+from sottovoce.edge.client.cloud import Cloud
+from sottovoce.edge.client.pull import Pulled, pull
+from sottovoce.edge.config import Config
+from tests.support.agent import configured
+from tests.support.fake_cloud import SmallCloud, small_cloud
+
+
+@contextmanager
+def _pair(folder: Path, bundle: Path, **environ: str) -> Iterator[tuple[SmallCloud, Config]]:
+    with small_cloud(bundle) as server:
+        yield server, configured(folder, SOTTO_CLOUD_ADDRESS=server.address, **environ)
+
+
+def _pull(config: Config, **options: str) -> Pulled:
+    with closing(Cloud(config.cloud)) as cloud:
+        return pull(cloud, config.bundle, pause=0, **options)
+
+
+def _size(bundle: Path) -> int:
+    return sum(stored.bytes for stored in Bundle.open(bundle).manifest.files.values())
+
+
+def _other(folder: Path, bundle: Path, language: str) -> Path:
+    copy = folder / f"bundle-{language}"
+    shutil.copytree(bundle, copy)
+    manifest = json.loads((copy / "manifest.json").read_bytes())
+    (copy / "manifest.json").write_bytes(json.dumps(manifest | {"language": language}).encode())
+    return copy
+
+
+def test_a_pull_is_complete_verified_and_current(tmp_path: Path, small_bundle_folder: Path) -> None:
+    told: list[tuple[str, int, int]] = []
+    with _pair(tmp_path, small_bundle_folder) as (_, config):
+        with closing(Cloud(config.cloud)) as cloud:
+            pulled = pull(cloud, config.bundle, progress=lambda *at: told.append(at))
+        assert not pulled.up_to_date
+        assert Bundle.open(config.bundle.current.resolve(), verify=True).id == pulled.id
+        assert config.bundle.current.is_symlink()
+        assert pulled.folder == config.bundle.path / "bundles" / pulled.id
+        assert told[-1][1:] == (pulled.bytes, pulled.bytes)
+        assert [done for _, done, _ in told] == sorted(done for _, done, _ in told)
+        assert _pull(config).up_to_date
+
+
+def test_a_broken_pull_goes_on_where_it_stopped(tmp_path: Path, small_bundle_folder: Path) -> None:
+    with _pair(tmp_path, small_bundle_folder) as (server, config):
+        server.bytes_left = _size(small_bundle_folder) // 2
+        _pull(config)
+        # Whatever had arrived was not fetched again, but for the chunk in flight at each break.
+        assert server.fetched.total() <= _size(small_bundle_folder) + 8 * 512
+        assert Bundle.open(config.bundle.current.resolve(), verify=True)
+
+
+def test_a_pull_that_gave_up_is_resumed_by_the_next(
+    tmp_path: Path, small_bundle_folder: Path
+) -> None:
+    with _pair(tmp_path, small_bundle_folder) as (server, config):
+
+        def dies(name: str, done: int, total: int) -> None:
+            if done > total // 3:
+                raise KeyboardInterrupt
+
+        with closing(Cloud(config.cloud)) as cloud, pytest.raises(KeyboardInterrupt):
+            pull(cloud, config.bundle, progress=dies, pause=0)
+        assert not config.bundle.current.exists()
+        (partial,) = (config.bundle.path / "bundles").iterdir()
+        kept = sum(p.stat().st_size for p in partial.rglob("*") if p.is_file())
+        assert kept > _size(small_bundle_folder) // 4
+        server.fetched.clear()
+        _pull(config)
+        assert server.fetched.total() == _size(small_bundle_folder) - kept
+
+
+def test_altered_bytes_are_refused_and_removed(tmp_path: Path, small_bundle_folder: Path) -> None:
+    with _pair(tmp_path, small_bundle_folder) as (server, config):
+        server.altered = "rows.npy"
+        with pytest.raises(DataLoss, match=r"rows\.npy") as caught:
+            _pull(config)
+        assert caught.value.subject == "rows.npy"
+        assert not config.bundle.current.exists()
+        assert not list(config.bundle.path.rglob("rows.npy"))
+        server.altered = ""
+        assert Bundle.open(_pull(config).folder, verify=True)
+
+
+def test_a_file_longer_than_promised_is_cut_off(tmp_path: Path, small_bundle_folder: Path) -> None:
+    served = tmp_path / "served"
+    shutil.copytree(small_bundle_folder, served)
+    (served / "words.txt").write_bytes(bytes(1 << 20))
+    with _pair(tmp_path, served) as (server, config):
+        with pytest.raises(DataLoss, match=r"words\.txt"):
+            _pull(config)
+        assert server.fetched["words.txt"] < 1 << 20
+
+
+def test_a_bundle_damaged_later_is_mended_by_pulling_again(
+    tmp_path: Path, small_bundle_folder: Path
+) -> None:
+    with _pair(tmp_path, small_bundle_folder) as (server, config):
+        folder = _pull(config).folder
+        data = bytearray((folder / "rows.npy").read_bytes())
+        data[-1] ^= 1
+        (folder / "rows.npy").write_bytes(data)
+        server.fetched.clear()
+        assert not _pull(config).up_to_date
+        assert Bundle.open(config.bundle.current.resolve(), verify=True)
+        assert list(server.fetched) == ["rows.npy"]
+
+
+def test_a_manifest_that_is_not_its_own_id_is_refused(
+    tmp_path: Path, small_bundle_folder: Path
+) -> None:
+    with _pair(tmp_path, small_bundle_folder) as (_, config):
+        good = Bundle.open(small_bundle_folder).id
+        assert _pull(config, wanted=good).id == good
+        with pytest.raises(NotFound, match="no such bundle"):
+            _pull(config, wanted="0" * 16)
+
+
+def test_the_bundle_before_is_kept_and_older_ones_are_removed(
+    tmp_path: Path, small_bundle_folder: Path
+) -> None:
+    with _pair(tmp_path, small_bundle_folder) as (server, config):
+        folders = [_pull(config).folder]
+        for language in ("aa", "bb"):
+            server.bundle = _other(tmp_path, small_bundle_folder, language)
+            folders.append(_pull(config).folder)
+        assert config.bundle.current.resolve() == folders[2]
+        assert [folder.exists() for folder in folders] == [False, True, True]
+
+
+def test_the_wrong_backbone_is_refused_before_anything_is_fetched(
+    tmp_path: Path, small_bundle_folder: Path
+) -> None:
+    with _pair(tmp_path, small_bundle_folder, SOTTO_BUNDLE_BACKBONE="other") as (server, config):
+        with pytest.raises(BundleMismatch, match="other"):
+            _pull(config)
+        assert server.fetched.total() == 0
+
+
+def test_one_pull_at_a_time(tmp_path: Path, small_bundle_folder: Path) -> None:
+    with _pair(tmp_path, small_bundle_folder) as (_, config):
+        inner: list[type[BaseException]] = []
+
+        def again(name: str, done: int, total: int) -> None:
+            if not inner:
+                with pytest.raises(NotReady, match="another") as caught:
+                    _pull(config)
+                inner.append(caught.type)
+
+        with closing(Cloud(config.cloud)) as cloud:
+            pull(cloud, config.bundle, progress=again)
+        assert inner == [NotReady]
+
+
+def test_no_cloud_leaves_everything_as_it_was(tmp_path: Path, small_bundle_folder: Path) -> None:
+    with _pair(tmp_path, small_bundle_folder) as (server, config):
+        before = _pull(config).folder
+        server.stop()
+        with pytest.raises(Unavailable):
+            _pull(config)
+        assert config.bundle.current.resolve() == before

@@ -1,0 +1,89 @@
+"""The head learns what can be learnt, keeps it in a file, and refuses what is not its own."""
+
+import stat
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sottovoce.core.errors import DataLoss, InvalidInput
+from sottovoce.edge.measure.classifier import Head, _slopes
+
+WIDTH = 24
+
+
+def examples(n: int, seed: int) -> tuple[np.ndarray, list[str]]:
+    """Unit vectors whose label no straight line tells: the product of two signs."""
+    rows = np.random.default_rng(seed).standard_normal((n, WIDTH)).astype(np.float32)
+    rows[:, :2] *= 4
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    return rows, ["same" if a * b > 0 else "other" for a, b in rows[:, :2]]
+
+
+@pytest.fixture(scope="module")
+def head() -> Head:
+    return Head.fit(*examples(600, 0))
+
+
+def test_it_learns_what_a_line_cannot_tell(head: Head) -> None:
+    rows, labels = examples(400, 1)
+    right = np.mean(
+        [found == label for found, label in zip(head.predict(rows), labels, strict=True)]
+    )
+    assert right > 0.85
+
+
+def test_scores_are_probabilities_in_the_order_of_labels(head: Head) -> None:
+    rows, _ = examples(20, 2)
+    scores = head.scores(rows)
+    assert head.labels == ("other", "same")
+    np.testing.assert_allclose(scores.sum(axis=1), 1, atol=1e-5)
+    assert [head.labels[i] for i in scores.argmax(axis=1)] == head.predict(rows)
+
+
+def test_gradients_are_those_of_the_loss() -> None:
+    random = np.random.default_rng(3)
+    weights = [random.standard_normal(shape) for shape in ((5, 4), (4,), (4, 3), (3,))]
+    inputs = random.standard_normal((7, 5))
+    wanted = np.eye(3)[random.integers(0, 3, 7)]
+
+    def loss() -> float:
+        logits = np.maximum(inputs @ weights[0] + weights[1], 0) @ weights[2] + weights[3]
+        return float((np.log(np.exp(logits).sum(axis=1)) - (logits * wanted).sum(axis=1)).mean())
+
+    for part, slopes in zip(weights, _slopes(weights, inputs, wanted), strict=True):
+        place = tuple(0 for _ in part.shape)
+        part[place] += 1e-5
+        above = loss()
+        part[place] -= 2e-5
+        assert slopes[place] == pytest.approx((above - loss()) / 2e-5, abs=1e-4)
+        part[place] += 1e-5
+
+
+def test_a_saved_head_answers_the_same(head: Head, tmp_path: Path) -> None:
+    file = tmp_path / "head.npz"
+    head.save(file)
+    rows, _ = examples(30, 4)
+    np.testing.assert_array_equal(Head.load(file).scores(rows), head.scores(rows))
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("how", ["absent", "cut", "other"])
+def test_files_that_hold_no_head_are_refused(head: Head, tmp_path: Path, how: str) -> None:
+    file = tmp_path / "head.npz"
+    if how == "cut":
+        head.save(file)
+        file.write_bytes(file.read_bytes()[:200])
+    elif how == "other":
+        np.savez(file, format=np.array("head.v0"))
+    with pytest.raises(DataLoss):
+        Head.load(file)
+
+
+def test_labels_must_fit(head: Head) -> None:
+    rows, labels = examples(10, 5)
+    for given in (labels[:9], ["one"] * 10):
+        with pytest.raises(InvalidInput):
+            Head.fit(rows, given)
+    with pytest.raises(InvalidInput):
+        head.scores(rows[:, :5])

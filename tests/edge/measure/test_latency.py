@@ -1,0 +1,64 @@
+"""The parts of `sotto bench`: clocks add up, documents are long enough, memory is read."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.privacy.privatizer import STAGES, Privatizer
+from sottovoce.core.privacy.release import Setting
+from sottovoce.core.text.tagger import Tagger
+from sottovoce.edge.measure import latency as benchmark
+
+
+def test_a_stopwatch_adds_up_what_its_clock_says() -> None:
+    ticks = iter([1.0, 3.0, 10.0, 10.5])
+    watch = benchmark.Stopwatch(lambda: next(ticks))
+    for _ in range(2):
+        with watch.stage("noise"):
+            pass
+    assert watch.seconds == {**dict.fromkeys(STAGES, 0.0), "noise": 2.5}
+
+
+@pytest.mark.parametrize("words", [1, 12, 13, 500])
+def test_a_document_has_the_words_asked_for_all_of_them_listed(
+    small_bundle: Bundle, words: int
+) -> None:
+    text = benchmark.document(small_bundle, words)
+    found = [word.strip(".").lower() for word in text.split()]
+    assert len(found) == words
+    assert set(found) <= {word.lower() for word in small_bundle.words}
+    assert text.endswith(".")
+    assert text == benchmark.document(small_bundle, words)
+
+
+def test_every_stage_is_timed_and_they_make_up_the_whole(
+    small_bundle: Bundle, lexicon_tagger: Tagger
+) -> None:
+    watch = benchmark.Stopwatch()
+    privatizer = Privatizer(small_bundle, lexicon_tagger, stage=watch.stage)
+    text = benchmark.document(small_bundle, 2_000)
+    between: list[None] = []
+    total, stages = benchmark.latency(
+        privatizer, watch, text, Setting("strong"), 3, between=lambda: between.append(None)
+    )
+    assert list(stages) == list(STAGES)
+    assert all(taken > 0 for taken in stages.values())
+    # Medians of parts need not add up to the median of the whole, but no part is counted twice.
+    assert sum(stages.values()) < 1.5 * total
+    assert len(between) == 4  # one round is not counted
+
+
+def test_resident_memory_is_read_from_the_kernel() -> None:
+    found = benchmark.resident(os.getpid())
+    if not os.path.exists("/proc/self/status"):
+        assert found == {}
+        return
+    assert set(found) == {"peak", "now", "private", "files"}
+    assert 5 < found["now"] <= found["peak"]
+    block = bytearray(30 << 20)
+    block[::4096] = b"x" * len(block[::4096])
+    assert benchmark.resident()["now"] > found["now"] + 25
+    assert benchmark.resident(2**31 - 1) == {}

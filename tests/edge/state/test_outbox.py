@@ -1,0 +1,129 @@
+"""Records and queued examples: durable where it counts, bounded where it is sent."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from pathlib import Path
+
+import pytest
+
+from sottovoce.core.errors import NotFound, QuotaExceeded
+from sottovoce.edge.state.database import Store
+from sottovoce.edge.state.outbox import LARGEST_BATCH, UNFINISHED_LIMIT, Outbox, outbox_place
+from sottovoce.v1 import edge_agent_pb2 as agent
+from sottovoce.v1 import training_pb2 as training
+
+UPLOADING = agent.CUSTOMIZATION_STATE_UPLOADING
+
+
+def _insert(store: Store, outbox: Outbox, identity: str, texts: list[str]) -> agent.Customization:
+    record = agent.Customization(id=identity, adapter="desk", state=UPLOADING, examples=len(texts))
+    job = training.CreateJobRequest(request_id=identity, adapter="desk")
+    with store.transaction() as transaction:
+        transaction.execute(
+            "INSERT INTO customizations (id, request, finished, sealed, job) VALUES (?,?,?,?,?)",
+            outbox.insert_values(record, f"request {identity}", job),
+        )
+        for number, text in enumerate(texts):
+            example = training.PrivatizedExample(released_text=text)
+            sealed = store.seal.seal(example.SerializeToString(), outbox_place(identity, number))
+            transaction.execute("INSERT INTO outbox VALUES (?, ?, ?)", (identity, number, sealed))
+    return record
+
+
+def test_records_survive_and_are_found(tmp_path: Path) -> None:
+    store = Store.open(tmp_path)
+    first = _insert(store, Outbox(store), "one", ["a"])
+    second = _insert(store, Outbox(store), "two", ["a"])
+    store.close()
+    store = Store.open(tmp_path)
+    outbox = Outbox(store)
+    assert outbox.get("one") == first
+    assert outbox.find_request("request two") == second
+    assert outbox.find_request("request three") is None
+    assert outbox.newest("desk") == second
+    assert outbox.all() == [second, first]
+    assert outbox.job_request("one").adapter == "desk"
+    with pytest.raises(NotFound):
+        outbox.get("three")
+    with pytest.raises(NotFound):
+        outbox.newest("other")
+    store.close()
+
+
+def test_batches_are_bounded_ordered_and_complete(tmp_path: Path) -> None:
+    store = Store.open(tmp_path)
+    outbox = Outbox(store)
+    texts = [f"{n} " + "x" * (60_000 if 100 <= n < 130 else 10) for n in range(300)]
+    _insert(store, outbox, "one", texts)
+    for first in (0, 1, 64, 99, 299):
+        batches = list(outbox.batches("one", first))
+        assert batches[0].first_sequence == first
+        assert [e.released_text for b in batches for e in b.examples] == texts[first:]
+        for before, after in itertools.pairwise(batches):
+            assert after.first_sequence == before.first_sequence + len(before.examples)
+        assert all(len(b.examples) <= LARGEST_BATCH and b.ByteSize() < 1 << 20 for b in batches)
+    assert list(outbox.batches("one", 300)) == []
+    store.close()
+
+
+def test_an_ended_customisation_keeps_its_record_and_drops_its_examples(tmp_path: Path) -> None:
+    store = Store.open(tmp_path)
+    outbox = Outbox(store)
+    record = _insert(store, outbox, "one", ["a", "b"])
+    _insert(store, outbox, "two", ["c"])
+    record.state = agent.CUSTOMIZATION_STATE_SUCCEEDED
+    outbox.save(record)
+    assert outbox.unfinished() == ["two"]
+    assert store.rows("SELECT customization FROM outbox") == [("two",)]
+    assert Outbox(store).get("one").state == agent.CUSTOMIZATION_STATE_SUCCEEDED
+    store.close()
+
+
+def test_watchers_see_every_state_and_the_end(tmp_path: Path) -> None:
+    store = Store.open(tmp_path)
+    outbox = Outbox(store)
+    record = _insert(store, outbox, "one", ["a"])
+    seen: list[int] = []
+    first = threading.Event()
+
+    def watch() -> None:
+        for state in outbox.watch("one", lambda: False):
+            seen.append(state.state)
+            first.set()
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    assert first.wait(5)
+    record.state = agent.CUSTOMIZATION_STATE_FAILED
+    outbox.save(record)
+    thread.join(5)
+    assert not thread.is_alive()
+    assert seen == [UPLOADING, agent.CUSTOMIZATION_STATE_FAILED]
+    store.close()
+
+
+def test_a_watcher_stops_when_told(tmp_path: Path) -> None:
+    store = Store.open(tmp_path)
+    outbox = Outbox(store)
+    _insert(store, outbox, "one", ["a"])
+    stopped = threading.Event()
+    thread = threading.Thread(target=lambda: list(outbox.watch("one", stopped.is_set)))
+    thread.start()
+    stopped.set()
+    outbox.wake()
+    thread.join(5)
+    assert not thread.is_alive()
+    store.close()
+
+
+def test_too_many_unfinished_are_refused(tmp_path: Path) -> None:
+    store = Store.open(tmp_path)
+    outbox = Outbox(store)
+    for number in range(UNFINISHED_LIMIT):
+        outbox.check_room()
+        _insert(store, outbox, f"n{number}", ["a"])
+    with pytest.raises(QuotaExceeded):
+        outbox.check_room()
+    store.close()

@@ -1,0 +1,79 @@
+"""What is sealed opens only with its key and in its place."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from sottovoce.core.errors import ConfigError, DataLoss
+from sottovoce.edge.state.sealing import Seal
+
+
+def test_sealed_bytes_come_back() -> None:
+    seal = Seal(bytes(32))
+    sealed = seal.seal(b"clear words", b"here")
+    assert b"clear" not in sealed
+    assert seal.unseal(sealed, b"here") == b"clear words"
+
+
+def test_equal_data_seal_differently() -> None:
+    seal = Seal(bytes(32))
+    assert seal.seal(b"x", b"") != seal.seal(b"x", b"")
+
+
+def test_other_place_other_key_and_altered_bytes_are_refused() -> None:
+    seal = Seal(bytes(32))
+    sealed = seal.seal(b"x" * 40, b"here")
+    attempts = [
+        (seal, sealed, b"there"),
+        (Seal(b"\1" * 32), sealed, b"here"),
+        (seal, sealed[:-1] + bytes([sealed[-1] ^ 1]), b"here"),
+        (seal, sealed[:5], b"here"),
+    ]
+    for opener, data, place in attempts:
+        with pytest.raises(DataLoss):
+            opener.unseal(data, place)
+
+
+def test_names_depend_on_key_and_on_where_parts_end() -> None:
+    seal = Seal(bytes(32))
+    assert seal.name(b"ab", b"c") == seal.name(b"ab", b"c")
+    assert seal.name(b"ab", b"c") != seal.name(b"a", b"bc")
+    assert seal.name(b"ab", b"c") != Seal(b"\1" * 32).name(b"ab", b"c")
+
+
+def test_the_key_is_made_once_and_kept_private(tmp_path: Path) -> None:
+    path = tmp_path / "key"
+    seals: list[Seal] = []
+    threads = [
+        threading.Thread(target=lambda: seals.append(Seal.open(path, create=True)))
+        for _ in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len({seal.name(b"") for seal in seals}) == 1
+    assert len(seals) == 8
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_lost_or_damaged_key_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "key"
+    with pytest.raises(DataLoss, match="is gone"):
+        Seal.open(path, create=False)
+    path.write_bytes(b"short")
+    path.chmod(0o600)
+    with pytest.raises(DataLoss, match="damaged"):
+        Seal.open(path, create=True)
+
+
+def test_a_key_that_others_can_read_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "key"
+    Seal.open(path, create=True)
+    path.chmod(0o640)
+    with pytest.raises(ConfigError, match="chmod 600"):
+        Seal.open(path, create=True)

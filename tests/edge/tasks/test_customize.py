@@ -1,0 +1,319 @@
+"""Taking examples in: all or none, charged once, refused before privacy is spent."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from sottovoce.core.errors import InvalidInput, NotFound, NotReady, QuotaExceeded
+from sottovoce.core.privacy.randomized_response import keep_probability
+from sottovoce.core.text.tagger import Tagger
+from sottovoce.edge.state.ledger import Spending
+from sottovoce.edge.tasks.agent import Parts
+from sottovoce.edge.tasks.customize import Defaults, Intake
+from sottovoce.v1 import edge_agent_pb2 as agent
+from sottovoce.v1 import training_pb2 as training
+from tests.support.agent import configured, opened
+
+SETTINGS = agent.CustomizationSettings(adapter="desk")
+
+
+@contextmanager
+def _intake(
+    folder: Path, bundle: Path, tagger: Tagger, **environ: str
+) -> Iterator[tuple[Intake, Parts]]:
+    with opened(configured(folder, bundle=bundle, **environ), tagger) as parts:
+        defaults = Defaults(parts.default, 3)
+        yield (
+            Intake(parts.engine, parts.store, parts.ledger, parts.releases, parts.outbox, defaults),
+            parts,
+        )
+
+
+def _examples(number: int = 20) -> list[agent.LabelledText]:
+    return [
+        agent.LabelledText(
+            text=f"The {('river', 'doctor')[n % 2]} was in the garden, Anna{n}",
+            label=("outside", "clinic")[n % 2],
+        )
+        for n in range(number)
+    ]
+
+
+def _queued(parts: Parts, identity: str) -> list[training.PrivatizedExample]:
+    return [e for batch in parts.outbox.batches(identity, 0) for e in batch.examples]
+
+
+def _untouched(parts: Parts) -> bool:
+    tables = ("releases", "customizations", "outbox", "staged")
+    empty = all(not parts.store.rows(f"SELECT * FROM {t}") for t in tables)
+    return empty and parts.ledger.spending() == Spending(0, 0)
+
+
+def test_examples_are_queued_as_released(
+    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
+) -> None:
+    with _intake(tmp_path, small_bundle_folder, lexicon_tagger) as (intake, parts):
+        record = intake.accept(SETTINGS, _examples())
+        assert (record.examples, record.uploaded) == (20, 0)
+        assert record.state == agent.CUSTOMIZATION_STATE_UPLOADING
+        assert parts.outbox.get(record.id) == record
+        queued = _queued(parts, record.id)
+        assert [e.label for e in queued] == [e.label for e in _examples()]
+        assert len({e.example_id for e in queued}) == 20
+        # what goes out is the very release an app gets for the same text
+        default = parts.default
+        for example, waiting in zip(_examples(), queued, strict=True):
+            assert parts.releases.release(example.text, default).text == waiting.released_text
+            assert not waiting.plain_token_ids
+        assert parts.ledger.spending().releases == 20
+        assert parts.store.rows("SELECT * FROM staged") == []
+        release = parts.outbox.job_request(record.id).release
+        assert (release.mechanism, release.level, release.policy) == (
+            "pct2t.v1",
+            "balanced",
+            "default",
+        )
+        assert (release.eta, release.bundle_id) == (15.0, parts.engine.current().bundle.id)
+
+
+def test_repeated_texts_are_released_and_charged_once(
+    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
+) -> None:
+    with _intake(tmp_path, small_bundle_folder, lexicon_tagger) as (intake, parts):
+        known = parts.releases.release(_examples()[0].text, parts.default)
+        record = intake.accept(SETTINGS, _examples() + _examples())
+        queued = _queued(parts, record.id)
+        assert queued[0].released_text == queued[20].released_text == known.text
+        assert queued[0].example_id != queued[20].example_id
+        spent = parts.ledger.spending()
+        assert spent.releases == 20
+        intake.accept(agent.CustomizationSettings(adapter="again"), _examples())
+        assert parts.ledger.spending() == spent
+
+
+def test_the_same_request_is_the_same_customisation(
+    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
+) -> None:
+    with _intake(tmp_path, small_bundle_folder, lexicon_tagger) as (intake, parts):
+        settings = agent.CustomizationSettings(adapter="desk", request_id="r")
+        first = intake.accept(settings, _examples())
+        assert intake.accept(settings, iter(())) == first
+        assert len(parts.outbox.all()) == 1
+
+
+def test_the_same_request_twice_at_once_is_one_customisation(
+    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
+) -> None:
+    with _intake(tmp_path, small_bundle_folder, lexicon_tagger) as (intake, parts):
+        settings = agent.CustomizationSettings(adapter="desk", request_id="r")
+        inner: list[agent.Customization] = []
+
+        def examples() -> Iterator[agent.LabelledText]:
+            yield from _examples()
+            inner.append(intake.accept(settings, _examples()))  # overtakes the outer call
+
+        outer = intake.accept(settings, examples())
+        assert [outer] == inner
+        assert len(parts.store.rows("SELECT * FROM outbox")) == 20
+        assert parts.store.rows("SELECT * FROM staged") == []
+
+
+def test_plain_tokens_are_drawn_for_each_example_and_released_with_it(
+    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
+) -> None:
+    with _intake(tmp_path, small_bundle_folder, lexicon_tagger) as (intake, parts):
+        settings = agent.CustomizationSettings(
+            adapter="desk", reconstruction=True, privacy=agent.PrivacyOptions(level="light")
+        )
+        record = intake.accept(settings, _examples())
+        queued = _queued(parts, record.id)
+        words = parts.engine.current().bundle.words
+        assert all(len(e.plain_token_ids) == len(e.released_plain_tokens) == 3 for e in queued)
+        assert len({tuple(e.plain_token_ids) for e in queued}) > 15
+        # at this level of the small bundle the noise moves no word
+        for example in queued:
+            assert [words[i] for i in example.plain_token_ids] == list(
+                example.released_plain_tokens
+            )
+        job = parts.outbox.job_request(record.id)
+        assert (job.training.reconstruction, job.training.plain_tokens) == (True, 3)
+
+
+def test_the_methods_settings_reach_the_cloud_and_few_sequences_are_shared(
+    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
+) -> None:
+    with _intake(tmp_path, small_bundle_folder, lexicon_tagger) as (intake, parts):
+        settings = agent.CustomizationSettings(
+            adapter="desk",
+            method=training.METHOD_PREFIX_TUNING,
+            virtual_tokens=7,
+            noise_aware=True,
+            reconstruction=True,
+            reconstruction_width=48,
+            plain_tokens=20,  # of ten words, some of which no noise moves
+            plain_sequences=2,
+            plain_vocabulary=10,
+        )
+        record = intake.accept(settings, _examples())
+        asked = parts.outbox.job_request(record.id).training
+        assert (asked.method, asked.virtual_tokens) == (training.METHOD_PREFIX_TUNING, 7)
+        assert asked.noise_aware
+        assert (asked.reconstruction_width, asked.plain_tokens) == (48, 20)
+        drawn = {tuple(e.plain_token_ids) for e in _queued(parts, record.id)}
+        assert len(drawn) == 2
+        released = {tuple(e.released_plain_tokens) for e in _queued(parts, record.id)}
+        assert len(released) > 2  # the same plain tokens, but noise of their own every time
+
+
+def test_without_word_frequencies_nothing_is_spent(
+    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
+) -> None:
+    with _intake(tmp_path, small_bundle_folder, lexicon_tagger) as (intake, parts):
+        settings = agent.CustomizationSettings(
+            adapter="desk", reconstruction=True, plain_sampling=agent.PLAIN_SAMPLING_FREQUENCY
+        )
+        with pytest.raises(NotReady, match="word frequencies"):
+            intake.accept(settings, _examples())
+        assert _untouched(parts)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"adapter": ""}, "lower-case"),
+        ({"adapter": "Desk"}, "lower-case"),
+        ({"adapter": "x" * 65}, "lower-case"),
+        ({"adapter": "desk\n"}, "lower-case"),
+        ({"adapter": "_desk"}, "lower-case"),
+        ({"adapter": "-desk"}, "lower-case"),
+        ({"plain_tokens": 4}, "without reconstruction"),
+        ({"reconstruction": True, "plain_tokens": 65}, "at most 64"),
+        ({"label_epsilon": -1.0}, "out of range"),
+        ({"label_epsilon": math.nan}, "out of range"),
+        ({"label_epsilon": 1e9}, "out of range"),
+        ({"method": training.METHOD_FULL_FINE_TUNING, "rank": 4}, "a rank without LoRA"),
+        ({"virtual_tokens": 4}, "without a prompt or a prefix"),
+        ({"plain_sequences": 4}, "without reconstruction"),
+    ],
+)
+def test_wrong_settings_are_refused(
+    tmp_path: Path,
+    small_bundle_folder: Path,
+    lexicon_tagger: Tagger,
+    change: dict[str, object],
+    said: str,
+) -> None:
+    with _intake(tmp_path, small_bundle_folder, lexicon_tagger) as (intake, parts):
+        settings = agent.CustomizationSettings(**{"adapter": "desk", **change})
+        with pytest.raises(InvalidInput, match=said):
+            intake.accept(settings, _examples())
+        assert _untouched(parts)
+
+
+def _with(number: int, **change: str) -> list[agent.LabelledText]:
+    examples = _examples()
+    for name, value in change.items():
+        setattr(examples[number], name, value)
+    return examples
+
+
+@pytest.mark.parametrize(
+    ("examples", "said"),
+    [
+        (_examples(7), "7 examples are too few"),
+        ([], "0 examples"),
+        ([e for e in _examples(40) if e.label == "clinic"], "same label"),
+        (_with(19, label="once"), "'once' occurs once"),
+        (_with(4, text=""), "example 5: the text is empty"),
+        (_with(4, text="a\0b"), "example 5: the text looks binary"),
+        (_with(4, text="word " * 14_000), "example 5: its text is too long"),
+        (_with(4, label=" "), "example 5: it has no label"),
+        (_with(4, label="x" * 257), "example 5: its label is too long"),
+    ],
+)
+def test_examples_that_cannot_be_trained_on_cost_nothing(
+    tmp_path: Path,
+    small_bundle_folder: Path,
+    lexicon_tagger: Tagger,
+    examples: list[agent.LabelledText],
+    said: str,
+) -> None:
+    with _intake(tmp_path, small_bundle_folder, lexicon_tagger) as (intake, parts):
+        with pytest.raises(InvalidInput, match=said):
+            intake.accept(SETTINGS, examples)
+        assert _untouched(parts)
+
+
+def test_a_spent_ledger_takes_nothing_in(
+    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
+) -> None:
+    limit = {"SOTTO_PRIVACY_LEDGER_LIMIT": "200"}
+    with _intake(tmp_path, small_bundle_folder, lexicon_tagger, **limit) as (intake, parts):
+        with pytest.raises(QuotaExceeded):
+            intake.accept(SETTINGS, _examples())
+        assert _untouched(parts)
+
+
+def test_a_caller_that_goes_away_leaves_nothing(
+    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
+) -> None:
+    def broken() -> Iterator[agent.LabelledText]:
+        yield from _examples(100)  # more than are staged at once
+        raise ConnectionError
+
+    with _intake(tmp_path, small_bundle_folder, lexicon_tagger) as (intake, parts):
+        with pytest.raises(ConnectionError):
+            intake.accept(SETTINGS, broken())
+        assert _untouched(parts)
+
+
+def test_an_unknown_level_is_refused_before_the_first_example(
+    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
+) -> None:
+    with _intake(tmp_path, small_bundle_folder, lexicon_tagger) as (intake, parts):
+        settings = agent.CustomizationSettings(
+            adapter="desk", privacy=agent.PrivacyOptions(level="weak")
+        )
+        with pytest.raises(NotFound):
+            intake.accept(settings, _examples())
+        assert _untouched(parts)
+
+
+def test_what_a_crash_left_staged_is_cleared(
+    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
+) -> None:
+    with _intake(tmp_path, small_bundle_folder, lexicon_tagger) as (intake, parts):
+        with parts.store.transaction() as transaction:
+            transaction.execute("INSERT INTO staged VALUES ('x', 0, x'', x'', 1, x'', x'')")
+        intake.clear_staging()
+        assert _untouched(parts)
+
+
+def test_labels_are_randomised_once_and_for_all(
+    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
+) -> None:
+    """The share of true labels lies within 4.9 standard deviations (two-sided, alpha = 1e-6)."""
+    number, epsilon = 400, 1.0
+    with _intake(tmp_path, small_bundle_folder, lexicon_tagger) as (intake, parts):
+        sent: list[list[str]] = []
+        for adapter in ("one", "two"):
+            settings = agent.CustomizationSettings(adapter=adapter, label_epsilon=epsilon)
+            record = intake.accept(settings, _examples(number))
+            sent.append([e.label for e in _queued(parts, record.id)])
+        assert sent[0] == sent[1]  # asking again averages nothing out
+        true = [e.label for e in _examples(number)]
+        kept = sum(a == b for a, b in zip(sent[0], true, strict=True))
+        keep = keep_probability(epsilon, 2)
+        assert abs(kept - number * keep) < 4.9 * math.sqrt(number * keep * (1 - keep))
+        assert Counter(sent[0]).keys() == {"outside", "clinic"}
+        on_disk = b"".join(p.read_bytes() for p in parts.store.folder.iterdir())
+        assert b"outside" not in on_disk
+        settings = agent.CustomizationSettings(adapter="three", label_epsilon=0.5)
+        record = intake.accept(settings, _examples(number))
+        assert [e.label for e in _queued(parts, record.id)] != sent[0]

@@ -1,0 +1,421 @@
+"""Embeddings: what leaves, what is charged, what comes back, and what stays when no cloud is there.
+
+The small cloud averages the vectors it gets, and a plain stand-in takes the denoiser's place, so
+that numbers can be followed; the shipped denoiser answers in the end-to-end tests.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import grpc
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.errors import (
+    InvalidInput,
+    NotFound,
+    NotReady,
+    QuotaExceeded,
+    SottovoceError,
+    Unavailable,
+)
+from sottovoce.core.privacy.token_embedding import LONGEST, TokenEmbedding, unpack
+from sottovoce.core.privacy.vectors import unit_rows
+from sottovoce.core.text.tagger import Tagger
+from sottovoce.core.wire.status import from_rpc_error
+from sottovoce.edge.client import resending
+from sottovoce.edge.tasks import embed
+from sottovoce.edge.tasks.agent import Parts
+from sottovoce.edge.tasks.embed import WINDOW, Embedder
+from sottovoce.v1 import edge_agent_pb2 as agent
+from sottovoce.v1 import edge_agent_pb2_grpc
+from sottovoce.v1 import inference_pb2 as inference
+from tests.support.agent import configured, opened, running
+from tests.support.fake_cloud import SmallCloud, small_cloud
+from tests.support.plain_denoiser import PlainDenoiser
+from tests.support.waiting import until
+
+TEXT = "the river in winter"
+
+
+@pytest.fixture(autouse=True)
+def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resending, "_SECONDS", 0.0)
+
+
+@contextmanager
+def _device(folder: Path, bundle: Path, tagger: Tagger, **environ: str) -> Iterator[Parts]:
+    with opened(configured(folder, bundle=bundle, **environ), tagger) as parts:
+        parts.embedder = Embedder(
+            parts.engine, parts.store, parts.ledger, parts.cloud, "balanced", PlainDenoiser
+        )
+        yield parts
+
+
+@pytest.fixture
+def cloud() -> Iterator[SmallCloud]:
+    with small_cloud() as server:
+        yield server
+
+
+@pytest.fixture
+def device(
+    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger, cloud: SmallCloud
+) -> Iterator[Parts]:
+    with _device(
+        tmp_path, small_bundle_folder, lexicon_tagger, SOTTO_CLOUD_ADDRESS=cloud.address
+    ) as parts:
+        yield parts
+
+
+def _request(text: str = TEXT, level: str = "", *, local: bool = False) -> agent.EmbedRequest:
+    return agent.EmbedRequest(text=text, level=level, local=local)
+
+
+def _stream(*requests: agent.EmbedRequest) -> Iterator[agent.EmbedStreamRequest]:
+    for number, request in enumerate(requests):
+        yield agent.EmbedStreamRequest(request_id=str(number), request=request)
+
+
+def _row(response: agent.EmbedResponse) -> NDArray[np.float32]:
+    return np.array(response.embedding, np.float32)
+
+
+def test_the_answer_is_denoised_and_says_what_it_cost(device: Parts, cloud: SmallCloud) -> None:
+    answer = device.embed(_request())
+    assert np.linalg.norm(_row(answer)) == pytest.approx(1, abs=1e-5)
+    assert (answer.level, answer.eta, answer.tokens, answer.truncated) == (
+        "balanced",
+        15.0,
+        4,
+        False,
+    )
+    bundle = device.engine.current().bundle
+    assert answer.bundle_id == bundle.id
+    ids = bundle.tokenizer.ids(TEXT)
+    (query,) = cloud.queries
+    mean = unpack(query.vectors, 4, 8, TokenEmbedding(15.0)).mean(axis=0)
+    sent = np.resize(mean, 16) / np.linalg.norm(np.resize(mean, 16))
+    expected = PlainDenoiser(bundle).denoise(ids, sent, 15.0)
+    assert _row(answer) == pytest.approx(expected, abs=1e-6)
+
+
+def test_with_hardly_any_noise_the_vectors_are_the_tokens_own(
+    device: Parts, cloud: SmallCloud
+) -> None:
+    device.embed(_request(level="light"))
+    bundle = device.engine.current().bundle
+    ids = bundle.tokenizer.ids(TEXT)
+    (query,) = cloud.queries
+    arrived = unpack(query.vectors, query.tokens, 8, TokenEmbedding(query.eta))
+    assert arrived == pytest.approx(unit_rows(bundle.tokens[ids]), abs=5e-3)
+
+
+def test_what_leaves_is_vectors_and_public_numbers_only(device: Parts, cloud: SmallCloud) -> None:
+    device.embed(_request())
+    (query,) = cloud.queries
+    bundle = device.engine.current().bundle
+    assert (query.bundle_id, query.mechanism) == (bundle.id, "token-embedding.v1")
+    assert (query.eta, query.tokens, len(query.vectors)) == (15.0, 4, 2 * 4 * 8)
+    assert len(query.request_id) == 16
+    rest = inference.EncodeRequest.FromString(query.SerializeToString())
+    for field in ("request_id", "bundle_id", "mechanism", "eta", "tokens", "vectors"):
+        rest.ClearField(field)
+    assert rest.SerializeToString() == b""
+
+
+def test_the_same_text_is_other_bytes_each_time_and_charged_each_time(
+    device: Parts, cloud: SmallCloud
+) -> None:
+    for number in range(1, 4):
+        device.embed(_request())
+        assert device.ledger.spending().spent == pytest.approx(number * 4 * 15.0)
+    assert len({query.vectors for query in cloud.queries}) == 3
+    assert len({query.request_id for query in cloud.queries}) == 3
+    # The difference of two uploads is the difference of two independent draws: no row repeats.
+    first, second, _ = (unpack(q.vectors, 4, 8, TokenEmbedding(15.0)) for q in cloud.queries)
+    assert len(np.unique((first - second).round(4), axis=0)) == 4
+
+
+def test_a_retry_sends_the_same_bytes_under_the_same_id(device: Parts, cloud: SmallCloud) -> None:
+    cloud.lose_queries = 2
+    device.embed(_request())
+    assert len(cloud.queries) == 3
+    assert len({q.SerializeToString(deterministic=True) for q in cloud.queries}) == 1
+    assert device.ledger.spending().spent == pytest.approx(4 * 15.0)
+
+
+def test_a_stream_survives_lost_connections_with_the_same_bytes(
+    device: Parts, cloud: SmallCloud
+) -> None:
+    answers = device.embed_stream(_stream(*[_request(f"river {n}") for n in range(60)]))
+    seen = []
+    for answer in answers:
+        seen.append(answer.request_id)
+        if len(seen) in (5, 20):
+            cloud.lose_queries = 1
+    assert seen == [str(n) for n in range(60)]
+    sent: dict[str, set[bytes]] = {}
+    for query in cloud.queries:
+        sent.setdefault(query.request_id, set()).add(query.vectors)
+    assert len(sent) == 60
+    assert all(len(versions) == 1 for versions in sent.values())
+    assert device.ledger.spending().releases == 60
+
+
+def test_the_ledger_refuses_before_anything_leaves(
+    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger, cloud: SmallCloud
+) -> None:
+    with _device(
+        tmp_path,
+        small_bundle_folder,
+        lexicon_tagger,
+        SOTTO_CLOUD_ADDRESS=cloud.address,
+        SOTTO_PRIVACY_LEDGER_LIMIT="125",
+    ) as parts:
+        parts.embed(_request())
+        parts.embed(_request())
+        with pytest.raises(QuotaExceeded, match="ledger"):
+            parts.embed(_request())
+        with pytest.raises(QuotaExceeded, match="ledger"):
+            list(parts.embed_stream(_stream(_request())))
+        assert len(cloud.queries) == 2
+        assert parts.ledger.spending().spent == pytest.approx(120)
+        assert parts.embed(_request(local=True)).tokens == 4
+
+
+def test_local_needs_no_cloud_and_costs_nothing(
+    tmp_path: Path,
+    small_bundle_folder: Path,
+    lexicon_tagger: Tagger,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("a connection was opened")
+
+    monkeypatch.setattr("grpc.insecure_channel", refuse)
+    monkeypatch.setattr("grpc.secure_channel", refuse)
+    with _device(
+        tmp_path, small_bundle_folder, lexicon_tagger, SOTTO_CLOUD_ADDRESS="127.0.0.1:1"
+    ) as parts:
+        answer = parts.embed(_request(local=True))
+        assert (answer.level, answer.eta, answer.tokens) == ("", 0.0, 4)
+        assert _row(answer) == pytest.approx(_row(parts.embed(_request(local=True))))
+        streamed = list(parts.embed_stream(_stream(_request(local=True))))
+        assert _row(streamed[0].response) == pytest.approx(_row(answer))
+        assert parts.ledger.spending().releases == 0
+
+
+def test_local_and_asked_for_answers_share_a_stream_in_order(
+    device: Parts, cloud: SmallCloud
+) -> None:
+    asked = [_request(f"river {n}", local=n % 3 == 0) for n in range(100)]
+    answers = list(device.embed_stream(_stream(*asked)))
+    assert [a.request_id for a in answers] == [str(n) for n in range(100)]
+    assert [a.response.level == "" for a in answers] == [n % 3 == 0 for n in range(100)]
+    assert len(cloud.queries) == 66
+
+
+def test_without_a_cloud_nothing_is_charged(
+    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
+) -> None:
+    with _device(tmp_path, small_bundle_folder, lexicon_tagger) as parts:
+        for ask in (
+            lambda: parts.embed(_request()),
+            lambda: list(parts.embed_stream(_stream(_request()))),
+        ):
+            with pytest.raises(NotReady, match=r"cloud\.address"):
+                ask()
+        assert parts.ledger.spending().releases == 0
+
+
+def test_a_cloud_that_is_gone_is_unavailable(device: Parts, cloud: SmallCloud) -> None:
+    cloud.stop()
+    with pytest.raises(Unavailable):
+        device.embed(_request())
+    with pytest.raises(Unavailable):
+        list(device.embed_stream(_stream(_request())))
+
+
+def test_a_bundle_without_a_denoiser_says_so_and_charges_nothing(
+    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger, cloud: SmallCloud
+) -> None:
+    config = configured(tmp_path, bundle=small_bundle_folder, SOTTO_CLOUD_ADDRESS=cloud.address)
+    with opened(config, lexicon_tagger) as parts:
+        for request in (_request(), _request(local=True)):
+            with pytest.raises(NotReady, match="denoiser"):
+                parts.embed(request)
+        assert parts.ledger.spending().releases == 0
+        assert cloud.queries == []
+
+
+@pytest.mark.parametrize(
+    ("text", "level", "kind", "subject"),
+    [
+        (" ", "", InvalidInput, "text"),
+        ("a\0b", "", InvalidInput, "text"),
+        ("x" * (1 << 20) + "y", "", InvalidInput, "text"),
+        ("\u200b", "", InvalidInput, "text"),
+        (TEXT, "extreme", NotFound, "level"),
+    ],
+)
+def test_what_cannot_be_embedded_is_refused_uncharged(
+    device: Parts, text: str, level: str, kind: type[SottovoceError], subject: str
+) -> None:
+    with pytest.raises(kind) as caught:
+        device.embed(_request(text, level))
+    assert caught.value.subject == subject
+    assert caught.value.fix
+    assert device.ledger.spending().releases == 0
+
+
+def test_a_long_text_is_cut_and_that_is_told(device: Parts, cloud: SmallCloud) -> None:
+    answer = device.embed(_request("river " * (LONGEST + 90)))
+    assert (answer.tokens, answer.truncated) == (LONGEST, True)
+    assert cloud.queries[0].tokens == LONGEST
+    assert device.ledger.spending().spent == pytest.approx(LONGEST * 15.0)
+
+
+@pytest.mark.parametrize("answer", [[0.5] * 15, [float("nan")] * 16, []])
+def test_an_answer_that_is_no_embedding_is_not_passed_on(
+    device: Parts, cloud: SmallCloud, monkeypatch: pytest.MonkeyPatch, answer: list[float]
+) -> None:
+    monkeypatch.setattr(
+        cloud,
+        "_encoded",
+        lambda request: inference.EncodeResponse(request_id=request.request_id, embedding=answer),
+    )
+    with pytest.raises(SottovoceError, match="no embedding"):
+        device.embed(_request())
+
+
+def test_the_first_error_comes_after_the_answers_before_it(device: Parts) -> None:
+    answers = device.embed_stream(_stream(_request(), _request(), _request(" "), _request()))
+    assert [next(answers).request_id, next(answers).request_id] == ["0", "1"]
+    with pytest.raises(InvalidInput, match="empty"):
+        next(answers)
+
+
+def test_a_stream_runs_no_further_ahead_than_its_window(device: Parts) -> None:
+    taken = answered = 0
+
+    def requests() -> Iterator[agent.EmbedStreamRequest]:
+        nonlocal taken
+        for request in _stream(*[_request("river")] * (3 * WINDOW)):
+            taken += 1
+            assert taken - answered <= WINDOW + 3
+            yield request
+
+    for _ in device.embed_stream(requests()):
+        answered += 1
+    assert answered == 3 * WINDOW
+
+
+def test_a_stream_whose_reader_leaves_ends_its_threads(device: Parts) -> None:
+    list(device.embed_stream(_stream(_request())))  # what stays: the channel, the server's pool
+    before = threading.active_count()
+    endless = (agent.EmbedStreamRequest(request=_request("river")) for _ in iter(int, 1))
+    answers = device.embed_stream(endless)
+    next(answers)
+    answers.close()
+    until(lambda: threading.active_count() <= before)
+
+
+def _resident() -> int:
+    """Bytes of memory this process holds."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def test_a_stream_of_10000_texts_holds_memory_flat(device: Parts) -> None:
+    """Every tenth through the small cloud, which keeps it; the real cloud has a test of its own."""
+    requests = (
+        agent.EmbedStreamRequest(request=_request(f"river {n} winter", local=n % 10 > 0))
+        for n in range(10_000)
+    )
+    settled = 0
+    for number, _ in enumerate(device.embed_stream(requests)):
+        if number == 2_000:
+            settled = _resident()
+    assert number == 9_999
+    # 8,000 texts, tokens and embeddings would be over 10 MB; the small cloud's record is under 1.
+    assert _resident() - settled < 6 << 20
+
+
+def test_apps_get_embeddings_and_errors_over_the_socket(
+    tmp_path: Path,
+    small_bundle_folder: Path,
+    lexicon_tagger: Tagger,
+    cloud: SmallCloud,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(embed, "_open_denoiser", PlainDenoiser)
+    config = configured(tmp_path, bundle=small_bundle_folder, SOTTO_CLOUD_ADDRESS=cloud.address)
+    with running(config, lexicon_tagger) as address, grpc.insecure_channel(address) as channel:
+        app = edge_agent_pb2_grpc.EdgeAgentStub(channel)
+        answer = app.Embed(_request(level="light"))
+        assert (len(answer.embedding), answer.eta) == (16, 10_000.0)
+        streamed = list(app.EmbedStream(_stream(_request(level="light"), _request(local=True))))
+        assert [(a.request_id, a.response.level) for a in streamed] == [("0", "light"), ("1", "")]
+        # 10,000 is hardly any noise: the same vectors, hence the same answer.
+        assert _row(streamed[0].response) == pytest.approx(_row(answer), abs=1e-2)
+        for ask in (app.Embed, lambda request: list(app.EmbedStream(_stream(request)))):
+            with pytest.raises(grpc.RpcError) as caught:
+                ask(_request(" "))
+            assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+            error = from_rpc_error(caught.value, peer="agent")
+            assert (error.problem, error.subject) == ("the text is empty", "text")
+
+
+def test_the_shipped_denoiser_embeds_meaning_without_a_cloud(
+    tmp_path: Path, bundle_folder: Path
+) -> None:
+    config = configured(tmp_path, bundle=bundle_folder)
+    with closing(Parts(config)) as parts:
+        one, like, unlike = (
+            _row(parts.embed(_request(text, local=True)))
+            for text in (
+                "The boiler is leaking, please send someone.",
+                "Water is coming out of the heating.",
+                "The orchestra played the second symphony.",
+            )
+        )
+    assert len(one) == 384
+    assert one @ like > one @ unlike + 0.2
+
+
+def test_a_new_bundle_brings_its_own_denoiser(
+    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
+) -> None:
+    made: list[str] = []
+
+    def opener(bundle: Bundle) -> PlainDenoiser:
+        made.append(bundle.id)
+        return PlainDenoiser(bundle)
+
+    config = configured(tmp_path, bundle=small_bundle_folder)
+    with opened(config, lexicon_tagger) as parts:
+        embedder = Embedder(
+            parts.engine, parts.store, parts.ledger, parts.cloud, "balanced", opener
+        )
+        for _ in range(3):
+            embedder.embed(_request(local=True))
+        assert len(made) == 1
+        manifest = (small_bundle_folder / "manifest.json").read_bytes()
+        other = tmp_path / "other"
+        other.mkdir()
+        for path in small_bundle_folder.iterdir():
+            if path.name != "manifest.json":
+                (other / path.name).symlink_to(path)
+        (other / "manifest.json").write_bytes(manifest + b"\n")
+        config.bundle.current.unlink()
+        config.bundle.current.symlink_to(other)
+        embedder.embed(_request(local=True))
+        assert len(set(made)) == len(made) == 2

@@ -1,0 +1,59 @@
+"""The engine uses what is linked, from the next text on."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.bundle.manifest import Manifest
+from sottovoce.core.errors import BundleMismatch, NotReady
+from sottovoce.core.text.tagger import Tagger
+from sottovoce.edge.tasks.engine import open_tagger
+from tests.support.agent import configured, engine
+
+
+def test_no_bundle_is_not_ready_until_there_is_one(
+    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
+) -> None:
+    config = configured(tmp_path)
+    current = engine(config, lexicon_tagger)
+    with pytest.raises(NotReady, match="sotto pull"):
+        current.current()
+    config.bundle.path.mkdir(parents=True)
+    config.bundle.current.symlink_to(small_bundle_folder)
+    assert current.current().bundle.id == Bundle.open(small_bundle_folder).id
+    assert current.current() is current.current()
+
+
+def test_a_newly_linked_bundle_is_taken_up(
+    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
+) -> None:
+    config = configured(tmp_path, bundle=small_bundle_folder)
+    current = engine(config, lexicon_tagger)
+    first = current.current().bundle.id
+    other = tmp_path / "other"
+    shutil.copytree(small_bundle_folder, other)
+    manifest = other / "manifest.json"
+    changed = manifest.read_bytes().replace(b'"language": "en"', b'"language": "xx"')
+    assert Manifest.from_json(changed).language == "xx"
+    manifest.write_bytes(changed)
+    config.bundle.current.unlink()
+    config.bundle.current.symlink_to(other)
+    assert current.current().bundle.id == Bundle.open(other).id != first
+
+
+def test_another_backbone_is_refused(
+    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
+) -> None:
+    config = configured(tmp_path, bundle=small_bundle_folder, SOTTO_BUNDLE_BACKBONE="other")
+    with pytest.raises(BundleMismatch, match=r"bundle\.backbone"):
+        engine(config, lexicon_tagger).current()
+
+
+def test_a_tagger_that_is_not_there_is_said(tmp_path: Path, small_bundle_folder: Path) -> None:
+    config = configured(tmp_path, bundle=small_bundle_folder)
+    with pytest.raises(NotReady, match=r"'en', brings no tagger.*tagger\.backend"):
+        open_tagger(Bundle.open(small_bundle_folder), config.tagger)

@@ -1,0 +1,185 @@
+"""Predictions: privacy as trained, order kept, errors where they belong."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from sottovoce.core.errors import InvalidInput, NotFound, NotReady, Unavailable
+from sottovoce.core.privacy.release import Setting
+from sottovoce.core.text.tagger import Tagger
+from sottovoce.edge.tasks.agent import Parts
+from sottovoce.edge.tasks.customize import Defaults, Intake
+from sottovoce.edge.tasks.predict import WINDOW
+from sottovoce.edge.tasks.uploader import Courier
+from sottovoce.v1 import edge_agent_pb2 as agent
+from tests.support.agent import configured, opened
+from tests.support.fake_cloud import SmallCloud, small_cloud
+from tests.support.waiting import until
+
+
+@contextmanager
+def _trained(folder: Path, bundle: Path, tagger: Tagger) -> Iterator[tuple[Parts, SmallCloud]]:
+    """Parts of an agent whose adapter "desk" was trained at level "light"."""
+    with small_cloud() as cloud:
+        config = configured(folder, bundle=bundle, SOTTO_CLOUD_ADDRESS=cloud.address)
+        with opened(config, tagger) as parts:
+            _train(parts, "light")
+            until(lambda: cloud.adapters)
+            yield parts, cloud
+
+
+def _train(parts: Parts, level: str) -> None:
+    defaults = Defaults(parts.default, 1)
+    intake = Intake(parts.engine, parts.store, parts.ledger, parts.releases, parts.outbox, defaults)
+    settings = agent.CustomizationSettings(
+        adapter="desk", privacy=agent.PrivacyOptions(level=level)
+    )
+    examples = [
+        agent.LabelledText(text=f"{word} {word} was here", label=label)
+        for word, label in (("river", "wet"), ("stone", "dry"))
+        for _ in range(5)
+    ]
+    record = intake.accept(settings, examples)
+    Courier(parts.cloud, parts.outbox).carry(record.id)
+
+
+def _request(text: str, adapter: str = "desk", level: str = "") -> agent.PredictRequest:
+    return agent.PredictRequest(
+        text=text, adapter=adapter, privacy=agent.PrivacyOptions(level=level)
+    )
+
+
+def test_labels_come_from_what_was_trained(
+    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
+) -> None:
+    with _trained(tmp_path, small_bundle_folder, lexicon_tagger) as (parts, _):
+        wet = parts.predict(_request("the river"))
+        assert wet.label == "wet"
+        assert parts.predict(_request("the stone")).label == "dry"
+        assert [s.label for s in wet.scores] == ["wet", "dry"]
+        assert wet.scores[0].score > wet.scores[1].score
+        assert sum(s.score for s in wet.scores) == pytest.approx(1)
+
+
+def test_the_default_privacy_is_that_of_the_training(
+    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
+) -> None:
+    text = "the river and the stone by the garden of the clinic"
+    with _trained(tmp_path, small_bundle_folder, lexicon_tagger) as (parts, _):
+        assert parts.default.level == "balanced"
+        trained = parts.releases.release(text, Setting("light"))
+        assert parts.predict(_request(text)).released_text == trained.text
+        strong = parts.releases.release(text, Setting("strong"))
+        assert parts.predict(_request(text, level="strong")).released_text == strong.text
+
+
+def test_a_training_that_failed_does_not_change_the_default_privacy(
+    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
+) -> None:
+    text = "the river and the stone by the garden of the clinic"
+    with _trained(tmp_path, small_bundle_folder, lexicon_tagger) as (parts, cloud):
+        until(lambda: parts.outbox.newest("desk").state == agent.CUSTOMIZATION_STATE_SUCCEEDED)
+        before = parts.predict(_request(text)).released_text
+        cloud.fail_training = "no"
+        _train(parts, "strong")
+        until(lambda: parts.outbox.newest("desk").state == agent.CUSTOMIZATION_STATE_FAILED)
+        assert parts.predict(_request(text)).released_text == before
+        cloud.fail_training = ""
+        _train(parts, "strong")
+        until(lambda: parts.outbox.newest("desk").state == agent.CUSTOMIZATION_STATE_SUCCEEDED)
+        strong = parts.releases.release(text, Setting("strong"))
+        assert parts.predict(_request(text)).released_text == strong.text
+
+
+def test_a_stream_keeps_order_and_ids_far_beyond_its_window(
+    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
+) -> None:
+    with _trained(tmp_path, small_bundle_folder, lexicon_tagger) as (parts, _):
+        words = ["river" if n % 3 else "stone" for n in range(4 * WINDOW)]
+        requests = (
+            agent.PredictStreamRequest(request_id=f"r{n}", request=_request(word))
+            for n, word in enumerate(words)
+        )
+        answers = list(parts.predictor.predict_stream(requests))
+        assert [a.request_id for a in answers] == [f"r{n}" for n in range(4 * WINDOW)]
+        assert [a.response.label for a in answers] == [
+            {"river": "wet", "stone": "dry"}[word] for word in words
+        ]
+
+
+def test_a_stream_runs_no_further_ahead_than_its_window(
+    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
+) -> None:
+    with _trained(tmp_path, small_bundle_folder, lexicon_tagger) as (parts, _):
+        taken = 0
+        answered = 0
+
+        def requests() -> Iterator[agent.PredictStreamRequest]:
+            nonlocal taken
+            for n in range(3 * WINDOW):
+                taken += 1
+                assert taken - answered <= WINDOW + 2
+                yield agent.PredictStreamRequest(request_id=str(n), request=_request("river"))
+
+        for _ in parts.predictor.predict_stream(requests()):
+            answered += 1
+        assert answered == 3 * WINDOW
+
+
+def test_the_first_error_comes_after_the_answers_before_it(
+    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
+) -> None:
+    with _trained(tmp_path, small_bundle_folder, lexicon_tagger) as (parts, _):
+        requests = [
+            agent.PredictStreamRequest(request_id=text, request=_request(text))
+            for text in ("river", "stone", " ", "river")
+        ]
+        answers = parts.predictor.predict_stream(requests)
+        assert [next(answers).request_id, next(answers).request_id] == ["river", "stone"]
+        with pytest.raises(InvalidInput, match="empty"):
+            next(answers)
+
+
+def test_a_stream_whose_reader_leaves_ends_its_threads(
+    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
+) -> None:
+    with _trained(tmp_path, small_bundle_folder, lexicon_tagger) as (parts, _):
+        before = threading.active_count()
+        endless = (
+            agent.PredictStreamRequest(request_id="", request=_request("river"))
+            for _ in iter(int, 1)
+        )
+        answers = parts.predictor.predict_stream(endless)
+        next(answers)
+        answers.close()
+        until(lambda: threading.active_count() <= before)
+
+
+def test_unknown_adapters_and_missing_clouds_are_told_apart(
+    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
+) -> None:
+    with _trained(tmp_path, small_bundle_folder, lexicon_tagger) as (parts, cloud):
+        with pytest.raises(NotFound, match="no such adapter"):
+            parts.predict(_request("river", adapter="none"))
+        with pytest.raises(InvalidInput, match="no adapter"):
+            parts.predict(_request("river", adapter=""))
+        cloud.stop()
+        with pytest.raises(Unavailable):
+            parts.predict(_request("river"))
+
+
+def test_without_a_cloud_no_privacy_is_spent(
+    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
+) -> None:
+    config = configured(tmp_path, bundle=small_bundle_folder)
+    with opened(config, lexicon_tagger) as parts:
+        with pytest.raises(NotReady, match=r"cloud\.address"):
+            parts.predict(_request("river"))
+        with pytest.raises(NotReady, match=r"cloud\.address"):
+            next(parts.predictor.predict_stream(iter(())))
+        assert parts.ledger.spending().releases == 0

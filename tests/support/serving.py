@@ -1,0 +1,98 @@
+"""Adapters of every method with random parameters, saved as training saves them.
+
+What an adapter should answer is computed by the model that training uses, one text at a time:
+PEFT's own LoRA, no padding, no other rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from sottovoce.cloud.job import Release
+from sottovoce.cloud.models import adapters, backbone, noise_aware
+from sottovoce.cloud.models.batches import collate, encode
+from sottovoce.cloud.models.classifier import TextClassifier
+from sottovoce.cloud.models.label_words import LabelWords
+from sottovoce.cloud.models.methods import Adapting, Full
+from sottovoce.cloud.models.noise_aware import WordPlaces
+from sottovoce.cloud.serving.predictor import Predictor, _Request
+from sottovoce.core.bundle.folder import Bundle
+
+LABELS = ("doctor", "letter", "market", "garden")  # words the tiny decoders know
+
+
+@dataclass(frozen=True)
+class Made:
+    """An adapter on disk, and the model it was taken out of."""
+
+    folder: Path
+    loaded: backbone.LoadedBackbone
+    model: TextClassifier
+    cue: tuple[int, ...]
+    places: WordPlaces | None = None
+
+    @torch.no_grad()
+    def logits(self, text: str) -> Tensor:
+        """Float (C,), from this text alone."""
+        rows = encode(self.loaded.tokenizer, [text], cue=self.cue, places=self.places)
+        logits: Tensor = self.model(collate(rows, 0))[0][0]
+        return logits
+
+
+def make(
+    bones: Path,
+    folder: Path,
+    method: Adapting,
+    *,
+    seed: int = 0,
+    classes: int = 3,
+    label_words: bool = False,
+    bundle_id: str = "",
+    noise: tuple[Bundle, Release] | None = None,
+) -> Made:
+    """Saves an adapter of ``method`` with random numbers in all it trains."""
+    loaded = backbone.load(str(bones))
+    origin: dict[str, Any] = {"bundle_id": bundle_id}
+    if noise is not None:
+        origin |= {"training": {"noise_aware": True}, "release": asdict(noise[1])}
+    labels = LABELS[:classes]
+    words = LabelWords.of(loaded, labels) if label_words else None
+    torch.manual_seed(seed)
+    model = TextClassifier(
+        loaded,
+        method,
+        classes,
+        vocabulary=5,  # a reconstruction head, which must not come along
+        words=words.weight(loaded) if words else None,
+        noise=noise_aware.table(*noise, loaded) if noise else None,
+    ).eval()
+    size = 0.02 if isinstance(method, Full) else 0.3
+    with torch.no_grad():
+        for parameter in model.trained().values():
+            parameter += size * torch.randn_like(parameter)
+    adapters.save(folder, model, labels, loaded, origin, words)
+    places = WordPlaces(noise[0]) if noise else None
+    return Made(folder, loaded, model, words.cue if words else (), places)
+
+
+def served(predictor: Predictor, asked: list[tuple[Path, str]]) -> list[Tensor]:
+    """Logits of each, from one batch of the server."""
+    held = [predictor._adapters.acquire(folder) for folder, _ in asked]
+    requests = [
+        _Request(adapter, text) for (adapter, _), (_, text) in zip(held, asked, strict=True)
+    ]
+    rows: list[Tensor] = []
+    answered = predictor.batcher.submit(
+        lambda batches: enumerate([dict(predictor._logits(batches[0]))]), requests
+    ).result(60)
+    for found in (answered[place] for place in range(len(asked))):
+        assert isinstance(found, Tensor), found
+        rows.append(found)
+    for _, release in held:
+        release()
+    return rows

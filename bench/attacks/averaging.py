@@ -50,12 +50,12 @@ class Averaging(Map):
                 different.append(each)
         found = different[0].symbols.copy()
         for group, which in chunks(self._channel, different[0]):
-            suspects = self._channel.suspects[group]
-            scores: Floats = np.tile(suspects.log_prior, (len(which), 1))
+            candidates = self._channel.candidates[group]
+            scores: Floats = np.tile(candidates.log_prior, (len(which), 1))
             for each in different:
-                evidence = self._channel.evidence(each.evidence(which), suspects)
+                evidence = self._channel.evidence(each.evidence(which), candidates)
                 scores += np.float32(self.rate) * evidence
-            found[which] = suspects.ids[scores.argmax(axis=1)]
+            found[which] = candidates.ids[scores.argmax(axis=1)]
         return found
 
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from bench.attacks.channels import Noised, Public, Words, distances
 from bench.attacks.entities import EntityTagger
-from bench.attacks.interface import OPEN, Floats, Releases, Seen, Sees, Suspects
+from bench.attacks.interface import OPEN, Candidates, Floats, Releases, Seen, Sees
 from bench.attacks.text import Ints, Lexicon, Text
 from sottovoce.cloud.building.attack import perturb
 from sottovoce.cloud.corpus.running_text import draw, released_in, weights_by_class
@@ -53,9 +53,9 @@ class _Baseline(ABC):
         return self.ours.level
 
     @property
-    def suspects(self) -> tuple[Suspects, ...]:
+    def candidates(self) -> tuple[Candidates, ...]:
         """See `Channel`."""
-        return self.ours.suspects
+        return self.ours.candidates
 
     @property
     def kept(self) -> float:
@@ -141,9 +141,9 @@ class FullWidth(_Baseline):
                 found[which[start : start + _ROWS]] = members[scores.argmax(axis=1)]
         return found
 
-    def evidence(self, seen: Floats | Ints, suspects: Suspects) -> Floats:
+    def evidence(self, seen: Floats | Ints, candidates: Candidates) -> Floats:
         """Minus the distances."""
-        return -distances(self.rows[seen], self.rows[suspects.ids])
+        return -distances(self.rows[seen], self.rows[candidates.ids])
 
 
 @dataclass(eq=False)
@@ -171,7 +171,7 @@ class SanText(_Baseline):
 
         self.epsilon = epsilon = _solve(kept, self.kept, 1.0, 1_000.0)
         totals = []
-        for members, each in zip(self._outputs, self.suspects, strict=True):
+        for members, each in zip(self._outputs, self.candidates, strict=True):
             total = np.zeros(len(self.rows), np.float32)
             for start in range(0, len(each.ids), _ROWS):
                 some = each.ids[start : start + _ROWS]
@@ -204,12 +204,12 @@ class SanText(_Baseline):
                     found[which[here]] = members[np.minimum(chosen, len(members) - 1)]
         return found
 
-    def evidence(self, seen: Floats | Ints, suspects: Suspects) -> Floats:
+    def evidence(self, seen: Floats | Ints, candidates: Candidates) -> Floats:
         """log P(y | x)."""
-        scores = distances(self.rows[seen], self.rows[suspects.ids])
+        scores = distances(self.rows[seen], self.rows[candidates.ids])
         scores *= np.float32(-self.epsilon / 2)
-        group = next(i for i, each in enumerate(self.suspects) if each is suspects)
-        return scores - self._log_total[group][suspects.ids]
+        group = next(i for i, each in enumerate(self.candidates) if each is candidates)
+        return scores - self._log_total[group][candidates.ids]
 
 
 @dataclass(eq=False)
@@ -270,10 +270,10 @@ class CusText(_Baseline):
         found: Ints = self._sets[self._place[ids], chosen]
         return found
 
-    def evidence(self, seen: Floats | Ints, suspects: Suspects) -> Floats:
+    def evidence(self, seen: Floats | Ints, candidates: Candidates) -> Floats:
         """log P(y | x)."""
-        scores = np.full((len(seen), len(suspects.ids)), _IMPOSSIBLE, np.float32)
-        sets = self._place[suspects.ids]
+        scores = np.full((len(seen), len(candidates.ids)), _IMPOSSIBLE, np.float32)
+        sets = self._place[candidates.ids]
         order = np.argsort(sets, kind="stable")
         wanted = self._place[np.asarray(seen)]
         starts, ends = (np.searchsorted(sets[order], wanted, side) for side in ("left", "right"))
@@ -282,7 +282,7 @@ class CusText(_Baseline):
             where = self._sets[sets[same]] == word
             scores[row, same] = np.where(
                 where.any(axis=1),
-                (self._log_table[suspects.ids[same]] * where).sum(axis=1),
+                (self._log_table[candidates.ids[same]] * where).sum(axis=1),
                 _IMPOSSIBLE,
             )
         return scores
@@ -316,23 +316,23 @@ class Scrubbed:
         return self.public.bundle.space
 
     @property
-    def suspects(self) -> tuple[Suspects, ...]:
+    def candidates(self) -> tuple[Candidates, ...]:
         """One group: all listed words, as often as they are written as names."""
         return (self._names,)
 
     def __post_init__(self) -> None:
-        names, suspects = self.public.groups(PCT2T.name)
-        self._names = suspects[names.index("PROPN")]
+        names, candidates = self.public.groups(PCT2T.name)
+        self._names = candidates[names.index("PROPN")]
 
-    _names: Suspects = field(init=False, repr=False)
+    _names: Candidates = field(init=False, repr=False)
 
     def send(self, ids: Ints, group: Ints, random: Generator) -> Ints:
         """The placeholder."""
         return np.full(len(ids), self._placeholder(self.public.lexicon), np.int32)
 
-    def evidence(self, seen: Floats | Ints, suspects: Suspects) -> Floats:
+    def evidence(self, seen: Floats | Ints, candidates: Candidates) -> Floats:
         """Every word looks the same."""
-        return np.zeros((len(seen), len(suspects.ids)), np.float32)
+        return np.zeros((len(seen), len(candidates.ids)), np.float32)
 
     def release(self, text: Text, random: Generator) -> Releases:
         """Recognises entities sentence by sentence."""
@@ -362,15 +362,15 @@ def _words(text: Text, public: Public) -> list[Word]:
 
 def eta_of_success(channel: Noised, wanted: float, draws: int = _TRIED) -> float:
     """The eta at which a maximum-a-posteriori attacker guesses ``wanted`` of running text."""
-    suspects = channel.suspects[0]
-    ids = suspects.draw(draws, np.random.default_rng(0))
+    candidates = channel.candidates[0]
+    ids = candidates.draw(draws, np.random.default_rng(0))
 
     def success(eta: float) -> float:
         sent = perturb(channel.rows[ids], eta, np.random.default_rng(1))
-        scores = distances(sent, channel.rows[suspects.ids])
+        scores = distances(sent, channel.rows[candidates.ids])
         scores *= np.float32(-eta)
-        scores += suspects.log_prior
-        return float((suspects.ids[scores.argmax(axis=1)] == ids).mean())
+        scores += candidates.log_prior
+        return float((candidates.ids[scores.argmax(axis=1)] == ids).mean())
 
     return _solve(success, wanted, 1.0, 2_000.0)
 

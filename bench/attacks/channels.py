@@ -18,7 +18,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from bench.attacks.interface import OPEN, Floats, Releases, Seen, Sees, Suspects
+from bench.attacks.interface import OPEN, Candidates, Floats, Releases, Seen, Sees
 from bench.attacks.text import Ints, Lexicon, Text
 from sottovoce.cloud.building.attack import SLOPES, perturb
 from sottovoce.cloud.corpus import frequencies
@@ -89,14 +89,14 @@ class Public:
         """Word ids by class."""
         return {name: self.bundle.class_members(name) for name in self.bundle.manifest.classes}
 
-    def groups(self, mechanism: str) -> tuple[tuple[str, ...], tuple[Suspects, ...]]:
+    def groups(self, mechanism: str) -> tuple[tuple[str, ...], tuple[Candidates, ...]]:
         """Names of the classes within which ``mechanism`` moves words, and who may hide there."""
         names = groups_of(mechanism)
         tags = None if mechanism == T2T.name else UPOS
         weights = weights_by_class(self.counts, self.clitic, tags)
         none = np.zeros(len(self.counts))
         return names, tuple(
-            Suspects.of(
+            Candidates.of(
                 weights.get(name, none).copy(), self.classes[released_in(name, self.classes)]
             )
             for name in names
@@ -154,7 +154,7 @@ class Noised:
     mechanism: str
     level: str
     rows: Floats
-    suspects: tuple[Suspects, ...]
+    candidates: tuple[Candidates, ...]
     eta: float
     sees: Sees = field(default="vector", init=False)
 
@@ -167,9 +167,9 @@ class Noised:
         """Fresh noise on each row: Floats2d (n, d)."""
         return perturb(self.rows[ids], self.eta, random)
 
-    def evidence(self, seen: Floats | Ints, suspects: Suspects) -> Floats:
+    def evidence(self, seen: Floats | Ints, candidates: Candidates) -> Floats:
         """Minus the distances."""
-        return -distances(seen, self.rows[suspects.ids])
+        return -distances(seen, self.rows[candidates.ids])
 
     def release(self, releases: Releases, random: Generator) -> Releases:
         """The same words as ``releases``, hidden where those are, seen as vectors."""
@@ -219,14 +219,14 @@ class Words:
         return groups_of(self.setting.mechanism)
 
     @cached_property
-    def suspects(self) -> tuple[Suspects, ...]:
+    def candidates(self) -> tuple[Candidates, ...]:
         """See `Channel`."""
         return self.public.groups(self.setting.mechanism)[1]
 
     @property
     def vectors(self) -> Noised:
         """The same, seen before the search."""
-        return Noised(self.mechanism, self.level, self.rows, self.suspects, self.eta)
+        return Noised(self.mechanism, self.level, self.rows, self.candidates, self.eta)
 
     def release(self, text: Text, random: Generator) -> Releases:
         """Releases every sentence of ``text`` on its own.
@@ -239,7 +239,7 @@ class Words:
             group = np.where(free, text.clitic, OPEN).astype(np.int32)
             return Releases(Seen(text.ids, None, group, text.sentence), text.ids)
         privatizer, number = self.public.privatizer, self.public.lexicon.number
-        mechanism = privatizer.check(self.setting)
+        mechanism = privatizer.mechanism(self.setting)
         symbols, group = np.empty(len(text), np.int32), np.empty(len(text), np.int32)
         clitics = text.clitic.tolist()
         position = 0
@@ -266,10 +266,10 @@ class Words:
             found[which] = self.public.search.nearest(name, noisy)
         return found
 
-    def evidence(self, seen: Floats | Ints, suspects: Suspects) -> Floats:
+    def evidence(self, seen: Floats | Ints, candidates: Candidates) -> Floats:
         """Minus the distances: p(y | x) falls about exponentially with them, see
-        `sottovoce.cloud.building.attack.Suspects.behind_words`."""
-        return -distances(self.rows[seen], self.rows[suspects.ids])
+        `sottovoce.cloud.building.attack.Candidates.behind_words`."""
+        return -distances(self.rows[seen], self.rows[candidates.ids])
 
 
 def distances(seen: Floats | Ints, rows: Floats) -> Floats:

@@ -182,7 +182,7 @@ class Harness:
         (private, origin), (known, known_origin) = (
             tokens.to_tokens(text, bundle) for text in (self.private, self.known)
         )
-        judged = tokens.judged_tokens(self.judged, private, origin, channel.suspects[0].log_prior)
+        judged = tokens.judged_tokens(self.judged, private, origin, channel.candidates[0].log_prior)
         random = np.random.default_rng(3)
         seen = tokens.released(channel, private, self.private.sentence[origin], random)
         public = tokens.released(channel, known, self.known.sentence[known_origin], random)
@@ -261,7 +261,7 @@ class Harness:
         seen = tokens.released(channel, private, self.private.sentence[origin], random)
         none = Bigrams.of(private[:2], len(channel.rows))  # a bigram model that knows nothing
         attacks = [*self.inversion(channel, none, 0), *self.networks(channel, 2)]
-        judged = tokens.judged_tokens(self.judged, private, origin, channel.suspects[0].log_prior)
+        judged = tokens.judged_tokens(self.judged, private, origin, channel.candidates[0].log_prior)
         return self._attacked(channel, attacks, seen, seen, judged).rows
 
     def measures(self, channel: TextChannel, found: Found) -> tuple[Row, Point]:

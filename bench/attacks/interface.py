@@ -20,12 +20,12 @@ from sottovoce.cloud.corpus.running_text import UNSEEN
 __all__ = [
     "OPEN",
     "Attack",
+    "Candidates",
     "Channel",
     "Floats",
     "Releases",
     "Seen",
     "Sees",
-    "Suspects",
     "TextChannel",
 ]
 
@@ -44,7 +44,7 @@ class Seen:
         symbols: Ints1d (n,), the released ones; where only vectors are released, those that need
             no guess (``OPEN``), and -1.
         vectors: Floats2d (n, d), or None where words are released.
-        group: Ints1d (n,), which of the channel's `Suspects` may hide behind each, or ``OPEN``.
+        group: Ints1d (n,), which of the channel's `Candidates` may hide behind each, or ``OPEN``.
             For words this is the part of speech the device saw, which the attacker is granted.
         sentence: Ints1d (n,), ascending.
     """
@@ -74,7 +74,7 @@ class Releases:
 
 
 @dataclass(frozen=True)
-class Suspects:
+class Candidates:
     """What may hide behind a symbol of one group, and how likely each is beforehand.
 
     Attributes:
@@ -86,7 +86,7 @@ class Suspects:
     log_prior: Floats
 
     @classmethod
-    def of(cls, weights: NDArray[np.float64], members: Ints) -> Suspects:
+    def of(cls, weights: NDArray[np.float64], members: Ints) -> Candidates:
         """All with a weight, and all ``members``."""
         possible = weights > 0
         possible[members] = True
@@ -120,7 +120,7 @@ class Channel(Protocol):
         """Floats2d (alphabet, d), a vector for each symbol that can be released or suspected."""
 
     @property
-    def suspects(self) -> tuple[Suspects, ...]:
+    def candidates(self) -> tuple[Candidates, ...]:
         """Of each group."""
 
     @property
@@ -130,7 +130,7 @@ class Channel(Protocol):
     def send(self, ids: Ints, group: Ints, random: Generator) -> Floats | Ints:
         """Fresh releases of single symbols: Floats2d (n, d) or Ints1d (n,)."""
 
-    def evidence(self, seen: Floats | Ints, suspects: Suspects) -> Floats:
+    def evidence(self, seen: Floats | Ints, candidates: Candidates) -> Floats:
         """Floats2d (n, m): how well each suspect explains each, up to a factor and a constant of
         the row."""
 

@@ -23,7 +23,7 @@ __all__ = ["ContextMap", "Map", "Nearest", "Rescaled", "chunks"]
 _SCORES: Final = 1 << 22
 """Scores held at once."""
 _CANDIDATES: Final = 48
-"""Suspects of a position that may be part of the best sentence."""
+"""Candidates of a position that may be part of the best sentence."""
 _TRIED: Final = 2_500
 """Public words on which a rate or a weight is fitted."""
 _WEIGHTS: Final = (0.0, 0.4, 0.6, 0.8, 1.0)
@@ -33,7 +33,7 @@ def chunks(channel: Channel, seen: Seen) -> Iterator[tuple[int, NDArray[np.int64
     """The hidden positions, group by group, few enough for one matrix of scores."""
     for group in np.unique(seen.group[seen.group != OPEN]).tolist():
         which = np.flatnonzero(seen.group == group)
-        step = max(1, _SCORES // len(channel.suspects[group].ids))
+        step = max(1, _SCORES // len(channel.candidates[group].ids))
         for start in range(0, len(which), step):
             yield group, which[start : start + step]
 
@@ -54,10 +54,10 @@ class Nearest:
         if seen.vectors is None:
             return found
         for group, which in chunks(self._channel, seen):
-            suspects = self._channel.suspects[group]
-            rows = self._channel.rows[suspects.ids]
+            candidates = self._channel.candidates[group]
+            rows = self._channel.rows[candidates.ids]
             scores = self._look(seen.vectors[which]) @ rows.T - np.square(rows).sum(axis=1) / 2
-            found[which] = suspects.ids[scores.argmax(axis=1)]
+            found[which] = candidates.ids[scores.argmax(axis=1)]
         return found
 
     def _look(self, vectors: Floats) -> Floats:
@@ -101,40 +101,42 @@ class Map:
         some = public.seen.part(np.arange(min(_TRIED, len(public.true))))
         true, hits = public.true[: len(some.group)], np.zeros(len(rates))
         for group, which in chunks(self._channel, some):
-            suspects = self._channel.suspects[group]
-            evidence = self._channel.evidence(some.evidence(which), suspects)
+            candidates = self._channel.candidates[group]
+            evidence = self._channel.evidence(some.evidence(which), candidates)
             for place, rate in enumerate(rates):
-                guesses = (evidence * np.float32(rate) + suspects.log_prior).argmax(axis=1)
-                hits[place] += (suspects.ids[guesses] == true[which]).sum()
+                guesses = (evidence * np.float32(rate) + candidates.log_prior).argmax(axis=1)
+                hits[place] += (candidates.ids[guesses] == true[which]).sum()
         self.rate = rates[int(hits.argmax())]
 
     def guess(self, seen: Seen) -> Ints:
         found = seen.symbols.copy()
         for group, which in chunks(self._channel, seen):
             scores = self._scores(seen, group, which)
-            found[which] = self._channel.suspects[group].ids[scores.argmax(axis=1)]
+            found[which] = self._channel.candidates[group].ids[scores.argmax(axis=1)]
         return found
 
     def log_posterior(self, seen: Seen, true: Ints) -> NDArray[np.float32]:
         """log p(true | seen) - log p(true): Floats1d (n,); 0 where nothing is hidden, and for a
-        symbol that is none of the suspects."""
+        symbol that is none of the candidates."""
         found = np.zeros(len(true), np.float32)
         for group, which in chunks(self._channel, seen):
-            suspects = self._channel.suspects[group]
+            candidates = self._channel.candidates[group]
             scores = self._scores(seen, group, which)
             top = scores.max(axis=1)
             total = top + np.log(np.exp(scores - top[:, None]).sum(axis=1))
-            place = np.minimum(np.searchsorted(suspects.ids, true[which]), len(suspects.ids) - 1)
-            among = suspects.ids[place] == true[which]
-            gained = scores[np.arange(len(which)), place] - total - suspects.log_prior[place]
+            place = np.minimum(
+                np.searchsorted(candidates.ids, true[which]), len(candidates.ids) - 1
+            )
+            among = candidates.ids[place] == true[which]
+            gained = scores[np.arange(len(which)), place] - total - candidates.log_prior[place]
             found[which] = np.where(among, gained, 0)
         return found
 
     def _scores(self, seen: Seen, group: int, which: NDArray[np.int64]) -> Floats:
-        suspects = self._channel.suspects[group]
-        scores = self._channel.evidence(seen.evidence(which), suspects)
+        candidates = self._channel.candidates[group]
+        scores = self._channel.evidence(seen.evidence(which), candidates)
         scores *= np.float32(self.rate)
-        scores += suspects.log_prior
+        scores += candidates.log_prior
         return scores
 
 
@@ -200,12 +202,12 @@ class ContextMap(Map):
         ids = [seen.symbols[place : place + 1] for place in range(len(seen.symbols))]
         scores = [np.zeros(1, np.float32)] * len(ids)
         for group, which in chunks(self._channel, seen):
-            suspects = self._channel.suspects[group]
+            candidates = self._channel.candidates[group]
             all_scores = self._scores(seen, group, which)
-            k = min(_CANDIDATES, len(suspects.ids))
+            k = min(_CANDIDATES, len(candidates.ids))
             top = np.argpartition(all_scores, -k, axis=1)[:, -k:]
             for row, (place, chosen) in enumerate(zip(which.tolist(), top, strict=True)):
-                ids[place], scores[place] = suspects.ids[chosen], all_scores[row, chosen]
+                ids[place], scores[place] = candidates.ids[chosen], all_scores[row, chosen]
         starts = np.flatnonzero(np.diff(seen.sentence, prepend=-1)).tolist()
         for start, end in pairwise([*starts, len(ids)]):
             before = [np.array([self._boundary], np.int32), *ids[start : end - 1]]

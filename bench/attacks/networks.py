@@ -40,7 +40,7 @@ class _Network(ABC):
         pace = torch.optim.lr_scheduler.OneCycleLR(optimizer, rate, self._steps, pct_start=0.1)
         for _ in range(self._steps):
             group = self._random.choice(len(shares), p=shares)
-            ids = self._channel.suspects[group].draw(_BATCH, self._random)
+            ids = self._channel.candidates[group].draw(_BATCH, self._random)
             sent = self._channel.send(ids, np.full(_BATCH, group, np.int32), self._random)
             loss = self._loss(self._look(sent), ids, group)
             optimizer.zero_grad()
@@ -59,7 +59,7 @@ class _Network(ABC):
 
 
 class Mlp(_Network):
-    """Classifies what is seen as one of the suspects.
+    """Classifies what is seen as one of the candidates.
 
     Two layers move the vector; a word's score is its closeness to where it lands, and a bias that
     starts at how common the word is. Words a batch does not hold are learnt about as well, which a
@@ -85,20 +85,20 @@ class Mlp(_Network):
         found = seen.symbols.copy()
         for group, which in chunks(self._channel, seen):
             scores = self._scores(self._look(seen.evidence(which)), group)
-            found[which] = self._channel.suspects[group].ids[scores.argmax(1).numpy()]
+            found[which] = self._channel.candidates[group].ids[scores.argmax(1).numpy()]
         return found
 
     def _scores(self, vectors: Tensor, group: int) -> Tensor:
-        suspects = self._channel.suspects[group]
-        ids = torch.from_numpy(suspects.ids.astype(np.int64))
+        candidates = self._channel.candidates[group]
+        ids = torch.from_numpy(candidates.ids.astype(np.int64))
         rows, landed = self._rows[ids], vectors + self._move(vectors)
-        bias = self._bias[ids] + torch.from_numpy(suspects.log_prior)
+        bias = self._bias[ids] + torch.from_numpy(candidates.log_prior)
         # -||landed - row||^2 / 2, less what is the same for every word
         closeness: Tensor = landed @ rows.T - rows.square().sum(1) / 2
         return self._log_scale.exp() * closeness + bias
 
     def _loss(self, vectors: Tensor, ids: Ints, group: int) -> Tensor:
-        place = np.searchsorted(self._channel.suspects[group].ids, ids)
+        place = np.searchsorted(self._channel.candidates[group].ids, ids)
         wanted = torch.from_numpy(place.astype(np.int64))
         return nn.functional.cross_entropy(self._scores(vectors, group), wanted)
 
@@ -136,7 +136,7 @@ class Autoencoder(_Network):
     def guess(self, seen: Seen) -> Ints:
         found = seen.symbols.copy()
         for group, which in chunks(self._channel, seen):
-            ids = self._channel.suspects[group].ids
+            ids = self._channel.candidates[group].ids
             rows = self._rows[torch.from_numpy(ids.astype(np.int64))]
             decoded = self._decoded(self._look(seen.evidence(which)))
             scores = decoded @ rows.T - rows.square().sum(1) / 2

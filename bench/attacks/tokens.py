@@ -15,7 +15,7 @@ from numpy.random import Generator
 from bench.attacks.bigram import Bigrams
 from bench.attacks.channels import Noised
 from bench.attacks.costs import Embed
-from bench.attacks.interface import Floats, Releases, Seen, Suspects
+from bench.attacks.interface import Candidates, Floats, Releases, Seen
 from bench.attacks.measures import Judged
 from bench.attacks.text import Ints, Text
 from sottovoce.cloud.models.posterior import PosteriorMean
@@ -41,7 +41,7 @@ def levels_of(bundle: Bundle) -> list[Noised]:
     """The bundle's levels of `token-embedding.v1`."""
     rows = unit_rows(np.asarray(bundle.tokens))
     log_prior: Floats = np.load(bundle.folder / "token_prior.npy").astype(np.float32)
-    everyone = (Suspects(np.arange(len(rows), dtype=np.int32), log_prior),)
+    everyone = (Candidates(np.arange(len(rows), dtype=np.int32), log_prior),)
     return [
         Noised(TokenEmbedding.name, level, rows, everyone, stated.eta)
         for level, stated in bundle.manifest.embed.items()
@@ -93,7 +93,7 @@ def posterior(channel: Noised, embeddings: Floats) -> PosteriorMean:
     """What the cloud makes of vectors before it uses them: the mean embedding they may stand for.
     Full-width vectors get the same treatment, though the published cloud takes them as they come:
     it costs no privacy, and a backbone can do little with them else."""
-    return PosteriorMean(channel.rows, embeddings, channel.suspects[0].log_prior)
+    return PosteriorMean(channel.rows, embeddings, channel.candidates[0].log_prior)
 
 
 def as_sent(channel: Noised, embeddings: Floats, bundle: Bundle) -> Embed:

@@ -30,7 +30,7 @@ from bench.embedding.costs import LENGTHS, costs
 from bench.embedding.pipelines import (
     TASKS,
     Published,
-    World,
+    Study,
     ask_paper,
     etas_within,
     fit_paper,
@@ -86,7 +86,7 @@ def main() -> None:
     torch.set_num_threads(arguments.threads)
     budget = QUICK if arguments.quick else FULL
     bundle = Bundle.open(arguments.bundle)
-    world = World.of(bundle)
+    world = Study.of(bundle)
     shipped = Denoiser.load(bundle.denoiser_folder, bundle)
     tokenizer = backbones.load().tokenizer
 
@@ -184,7 +184,7 @@ def main() -> None:
 
 
 def by_length(
-    world: World, shipped: Denoiser, folder: Path, etas: dict[float, float]
+    world: Study, shipped: Denoiser, folder: Path, etas: dict[float, float]
 ) -> list[dict[str, Any]]:
     """Mean cosines over 60 stretches of news of each length."""
     texts = read_task(folder, "RTE", 600)[0][0]
@@ -206,7 +206,7 @@ def by_length(
 
 
 def classify(
-    world: World, shipped: Denoiser, folder: Path, etas: dict[float, float], budget: Budget
+    world: Study, shipped: Denoiser, folder: Path, etas: dict[float, float], budget: Budget
 ) -> list[dict[str, Any]]:
     """Accuracy and AUC of a two-layer head on each kind of embedding."""
     rows: list[dict[str, Any]] = []

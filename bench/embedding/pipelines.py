@@ -33,7 +33,7 @@ __all__ = [
     "TASKS",
     "Floats",
     "Published",
-    "World",
+    "Study",
     "ask_paper",
     "etas_within",
     "fit_paper",
@@ -54,7 +54,7 @@ Floats = NDArray[np.float32]
 
 
 @dataclass(frozen=True)
-class World:
+class Study:
     """What everything is made with."""
 
     encoder: Encoder
@@ -64,7 +64,7 @@ class World:
     """Norm of the longest token embedding: where the published mechanism clips (eq. 3)."""
 
     @classmethod
-    def of(cls, bundle: Bundle) -> World:
+    def of(cls, bundle: Bundle) -> Study:
         """The bundle's privacy space, and the backbone's own for the published way."""
         backbone = backbones.load()
         encoder, embeddings = Encoder(backbone), backbones.input_embeddings(backbone)
@@ -117,7 +117,7 @@ class Published:
     answers: Floats
 
     @classmethod
-    def of(cls, world: World, passages: Passages, etas: Floats, seed: int) -> Published:
+    def of(cls, world: Study, passages: Passages, etas: Floats, seed: int) -> Published:
         """With fresh noise at ``etas``."""
         random = np.random.default_rng(seed)
         ids = [passages[place] for place in range(len(passages))]

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from bench.space.held_out import NAMES, RARE, HeldOut, Kinds, count
 from bench.space.spaces import Words
 from sottovoce.cloud.building import space
-from sottovoce.cloud.building.attack import Suspects, best_slope, perturb
+from sottovoce.cloud.building.attack import Candidates, best_slope, perturb
 from sottovoce.cloud.corpus import frequencies
 from sottovoce.cloud.corpus.running_text import (
     UNSEEN,
@@ -195,13 +195,13 @@ class Trial:
         weights = self._weights.get(name, np.zeros(len(self._rows)))
         possible = weights > 0
         possible[members] = True
-        suspects = np.flatnonzero(possible).astype(np.int32)
-        outside = ~np.isin(suspects, members)
-        log_prior = np.log(weights[suspects] + UNSEEN).astype(np.float32)
-        columns = np.ascontiguousarray(self._rows[suspects].T)
+        candidates = np.flatnonzero(possible).astype(np.int32)
+        outside = ~np.isin(candidates, members)
+        log_prior = np.log(weights[candidates] + UNSEEN).astype(np.float32)
+        columns = np.ascontiguousarray(self._rows[candidates].T)
         squares = (columns * columns).sum(axis=0)
         released, guessed = np.empty_like(ids), np.empty_like(ids)
-        step = max(1, SCORES // len(suspects))
+        step = max(1, SCORES // len(candidates))
         for start in range(0, len(ids), step):
             chunk = slice(start, start + step)
             noisy = self._rows[ids[chunk]] + steps[chunk]
@@ -210,9 +210,9 @@ class Trial:
             distances += squares
             distances += (noisy * noisy).sum(axis=1, keepdims=True)
             np.sqrt(np.maximum(distances, 0, out=distances), out=distances)
-            guessed[chunk] = suspects[(log_prior - eta * distances).argmax(axis=1)]
+            guessed[chunk] = candidates[(log_prior - eta * distances).argmax(axis=1)]
             distances[:, outside] = np.inf
-            released[chunk] = suspects[distances.argmin(axis=1)]
+            released[chunk] = candidates[distances.argmin(axis=1)]
         return released, guessed
 
 
@@ -241,7 +241,7 @@ def tails(
     rows, held = language.bundle.space, language.text(mechanism, draws)
     weights = language.weights(mechanism)
     members = {name: language.classes[released_in(name, language.classes)] for name in weights}
-    suspects = {name: Suspects.of(rows, weights[name], members[name]) for name in weights}
+    candidates = {name: Candidates.of(rows, weights[name], members[name]) for name in weights}
 
     def release(name: str, noisy: Floats2d) -> Ints:
         nearest: Ints = members[name][(noisy @ rows[members[name]].T).argmax(axis=1)]
@@ -255,7 +255,7 @@ def tails(
             name: release(name, perturb(rows[ids], stated.eta, random))
             for name, ids in known.items()
         }
-        slope = best_slope(suspects, rows, known, seen)
+        slope = best_slope(candidates, rows, known, seen)
         hits: dict[str, dict[Kinds, float]] = {"vector": {}, "word": {}}
         for kind, by_class in held.ids.items():
             right = {"vector": 0, "word": 0}
@@ -263,9 +263,9 @@ def tails(
                 if name not in weights:
                     continue  # never guessed
                 noisy = perturb(rows[ids], stated.eta, random)
-                guesses = suspects[name].behind_vectors(noisy, stated.eta)
+                guesses = candidates[name].behind_vectors(noisy, stated.eta)
                 right["vector"] += int((guesses == ids).sum())
-                guesses = suspects[name].behind_words(rows[release(name, noisy)], slope)[0]
+                guesses = candidates[name].behind_words(rows[release(name, noisy)], slope)[0]
                 right["word"] += int((guesses == ids).sum())
             n = sum(map(len, by_class.values()))
             for attacker, times in right.items():

@@ -45,7 +45,7 @@ from sottovoce.cloud.models import backbone as backbones
 from sottovoce.cloud.models.batches import Batch
 from sottovoce.cloud.models.classifier import TextClassifier, targets
 from sottovoce.cloud.models.methods import Lora
-from sottovoce.cloud.models.precision import fast_bfloat16, lighten
+from sottovoce.cloud.models.precision import fast_bfloat16, to_bfloat16
 from sottovoce.cloud.training.dataset import Dataset
 from sottovoce.cloud.training.schedule import batches
 from sottovoce.cloud.training.trainer import Recipe, step
@@ -70,7 +70,7 @@ def ours(light: bool, vocabulary: int, device: torch.device) -> Step:
     loaded = backbones.load()
     model = TextClassifier(loaded, Lora(), 2, vocabulary=vocabulary).to(device).eval()
     if light and device.type == "cpu":
-        lighten(model.encoder)
+        to_bfloat16(model.encoder)
     optimizer = torch.optim.AdamW(model.trained().values(), lr=RATE)
     return lambda batch, labels: step(model, optimizer, batch, labels, weight=0.1)
 

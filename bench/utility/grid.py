@@ -21,7 +21,7 @@ from typing import Any, Final
 import torch
 
 from bench.processes import end_with_parent
-from bench.utility.runs import METHODS, Backbone, Budget, Material, learn
+from bench.utility.runs import METHODS, Backbone, Budget, TaskData, learn
 from bench.utility.tasks import REPLACED, Device, Task, load
 from sottovoce.cloud.job import Release
 from sottovoce.cloud.models import backbone as backbones
@@ -184,7 +184,7 @@ class _Worker:
             if not chosen:
                 continue
             table = self.table(setting) if aware and setting else None
-            material = Material(
+            material = TaskData(
                 self.task(source.task),
                 setting,
                 self.device,
@@ -196,7 +196,7 @@ class _Worker:
             for cell in chosen:
                 self._one(cell, material, setting)
 
-    def _one(self, cell: Cell, material: Material, setting: Setting | None) -> None:
+    def _one(self, cell: Cell, material: TaskData, setting: Setting | None) -> None:
         _ = material.head, material.dev  # shared by the cells: no part of this one's time
         began = time.monotonic()
         answers = learn(

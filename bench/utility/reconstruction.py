@@ -36,7 +36,7 @@ from scipy import stats
 
 from bench import data
 from bench.utility import tasks
-from bench.utility.reconstruction_runs import TEXTS, Form, Scale, World
+from bench.utility.reconstruction_runs import TEXTS, Form, Scale, Study
 from bench.utility.runs import METHODS
 from sottovoce.core.bundle.folder import Bundle
 
@@ -58,7 +58,7 @@ FORMS: Final = {
 Figures = dict[str, Any]
 
 
-def kept(world: World, bundle: str, folder: Path, name: str, **facts: Any) -> Figures:
+def kept(world: Study, bundle: str, folder: Path, name: str, **facts: Any) -> Figures:
     """A run's figures, from disk where it was made before."""
     form, method = FORMS[name], METHODS[facts["method"]]
     identity = json.dumps([bundle, asdict(form), asdict(world.scale), facts], sort_keys=True)
@@ -180,7 +180,7 @@ def main() -> None:
     torch.set_num_threads(arguments.threads)
     scale = Scale(arguments.phrases, warm=arguments.warm, pieces=arguments.pieces)
     bundle = Bundle.open(arguments.bundle)
-    world = World(bundle, arguments.data, scale)
+    world = Study(bundle, arguments.data, scale)
     forms = list(dict.fromkeys([NONE, *arguments.forms]))
     wanted = [
         (share, seed, name)

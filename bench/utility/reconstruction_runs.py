@@ -26,8 +26,8 @@ from sottovoce.cloud.job import Example
 from sottovoce.cloud.models import backbone as backbones
 from sottovoce.cloud.models.batches import Batch, Encoded, collate, encode
 from sottovoce.cloud.models.classifier import TextClassifier, pool
-from sottovoce.cloud.models.methods import Adapting, Lora
-from sottovoce.cloud.models.precision import computing, fast_bfloat16, lighten
+from sottovoce.cloud.models.methods import Lora, MethodConfig
+from sottovoce.cloud.models.precision import computing, fast_bfloat16, to_bfloat16
 from sottovoce.cloud.training.linear_probe import probe
 from sottovoce.cloud.training.schedule import Plan
 from sottovoce.cloud.training.trainer import Recipe
@@ -37,7 +37,7 @@ from sottovoce.core.privacy.privatizer import Privatizer
 from sottovoce.core.privacy.release import Setting
 from sottovoce.core.text.tagger import OnnxTagger
 
-__all__ = ["TEXTS", "Form", "Scale", "World"]
+__all__ = ["TEXTS", "Form", "Scale", "Study"]
 
 TEXTS: Final = (
     *("wikitext2-valid", "novels-sample", "openstax-introduction-business", "us-presidential"),
@@ -103,7 +103,7 @@ class _Piece:
     clear: Encoded
 
 
-class World:
+class Study:
     """What all runs share; nothing is computed before it is asked for."""
 
     def __init__(self, bundle: Bundle, folder: Path, scale: Scale) -> None:
@@ -120,7 +120,7 @@ class World:
         self._starts: dict[tuple[str, float], dict[str, Tensor]] = {}
         self._settings: dict[float, Setting] = {}
 
-    def run(self, form: Form, share: float, seed: int, method: Adapting) -> Figures:
+    def run(self, form: Form, share: float, seed: int, method: MethodConfig) -> Figures:
         """Trains and measures.
 
         Args:
@@ -251,7 +251,7 @@ class World:
         self._pieces[share] = pieces
         return pieces
 
-    def _start(self, kind: str, share: float, method: Adapting) -> dict[str, Tensor]:
+    def _start(self, kind: str, share: float, method: MethodConfig) -> dict[str, Tensor]:
         """What an adapter learns on public text, once for a bundle and a setting."""
         if (kind, share) in self._starts:
             return self._starts[kind, share]
@@ -281,12 +281,12 @@ class World:
         self._starts[kind, share] = learnt
         return learnt
 
-    def _model(self, method: Adapting, seed: int) -> TextClassifier:
+    def _model(self, method: MethodConfig, seed: int) -> TextClassifier:
         torch.manual_seed(seed)
         loaded = backbones.load()
         model = TextClassifier(loaded, method, 2, vocabulary=len(self._places)).eval()
         if fast_bfloat16():
-            lighten(model.encoder)
+            to_bfloat16(model.encoder)
         return model
 
     def _batch(self, rows: Sequence[Encoded]) -> Batch:

@@ -23,17 +23,17 @@ from sottovoce.cloud.job import Example
 from sottovoce.cloud.models.backbone import LoadedBackbone
 from sottovoce.cloud.models.batches import Batch, Encoded, collate, encode
 from sottovoce.cloud.models.classifier import TextClassifier, pool
-from sottovoce.cloud.models.methods import Adapting, Full, Lora, Prefix, Prompt
+from sottovoce.cloud.models.methods import Full, Lora, MethodConfig, Prefix, Prompt
 from sottovoce.cloud.models.noise_aware import NoiseTable, WordPlaces
-from sottovoce.cloud.models.precision import computing, fast_bfloat16, lighten
+from sottovoce.cloud.models.precision import computing, fast_bfloat16, to_bfloat16
 from sottovoce.cloud.training.linear_probe import probe
 from sottovoce.cloud.training.schedule import Plan
 from sottovoce.cloud.training.trainer import Recipe, step
 from sottovoce.core.privacy.release import Setting
 
-__all__ = ["METHODS", "Backbone", "Budget", "Material", "learn"]
+__all__ = ["METHODS", "Backbone", "Budget", "TaskData", "learn"]
 
-METHODS: Final[dict[str, Adapting]] = {
+METHODS: Final[dict[str, MethodConfig]] = {
     "lora": Lora(),
     "prefix": Prefix(),
     "prompt": Prompt(),
@@ -105,12 +105,12 @@ class Backbone:
         if blocks:
             self._trunk, loaded = cut(loaded, blocks)
             if self.light:
-                lighten(self._trunk.encoder)
+                to_bfloat16(self._trunk.encoder)
         self._tail = loaded
 
     def model(
         self,
-        method: Adapting,
+        method: MethodConfig,
         labels: int,
         noise: NoiseTable | None = None,
         *,
@@ -128,7 +128,7 @@ class Backbone:
         )
         model.to(self.device).eval()
         if self.light:
-            lighten(model.encoder)
+            to_bfloat16(model.encoder)
         return model
 
     @torch.no_grad()
@@ -151,7 +151,7 @@ class Backbone:
         return States(rows, self.pad, states)
 
 
-class Material:
+class TaskData:
     """What one device released of a task under one setting, with one seed for the noise.
 
     Args:
@@ -247,9 +247,9 @@ class Material:
 
 
 def learn(
-    material: Material,
+    material: TaskData,
     backbone: Backbone,
-    method: Adapting,
+    method: MethodConfig,
     budget: Budget,
     seed: int,
     *,

@@ -7,7 +7,7 @@ import errno
 import pytest
 from safetensors import SafetensorError
 
-from sottovoce.cloud.disk import roomy
+from sottovoce.cloud.disk import full_disk_is_unavailable
 from sottovoce.core.errors import Unavailable
 
 
@@ -20,7 +20,7 @@ from sottovoce.core.errors import Unavailable
     ],
 )
 def test_no_room_means_later(error: Exception) -> None:
-    with pytest.raises(Unavailable, match="full"), roomy():
+    with pytest.raises(Unavailable, match="full"), full_disk_is_unavailable():
         raise error
 
 
@@ -34,6 +34,6 @@ def test_no_room_means_later(error: Exception) -> None:
     ],
 )
 def test_everything_else_stays_what_it_is(error: Exception) -> None:
-    with pytest.raises(type(error)) as caught, roomy():
+    with pytest.raises(type(error)) as caught, full_disk_is_unavailable():
         raise error
     assert caught.value is error

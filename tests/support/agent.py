@@ -18,7 +18,7 @@ from cryptography.x509.oid import NameOID
 from sottovoce.core.text.tagger import Tagger
 from sottovoce.edge.config import Config, load
 from sottovoce.edge.daemon import server
-from sottovoce.edge.tasks.agent import Parts
+from sottovoce.edge.tasks.agent import Agent
 from sottovoce.edge.tasks.engine import Engine
 
 TOKEN = "correct horse"  # noqa: S105 - of a server that lives for one test
@@ -51,9 +51,9 @@ def engine(config: Config, tagger: Tagger) -> Engine:
 
 
 @contextmanager
-def opened(config: Config, tagger: Tagger) -> Iterator[Parts]:
+def opened(config: Config, tagger: Tagger) -> Iterator[Agent]:
     """All parts of an agent, closed at the end."""
-    parts = Parts(config, engine(config, tagger))
+    parts = Agent(config, engine(config, tagger))
     try:
         yield parts
     finally:

@@ -1,4 +1,4 @@
-"""A small cloud for the device's tests: a real server that keeps everything in memory.
+"""A fake cloud for the device's tests: a real server that keeps everything in memory.
 
 These tests run where there is no torch, so the real cloud cannot be started; this one keeps its
 rules (idempotent calls, sequence numbers, tenants, error details) over real sockets, and its
@@ -49,7 +49,7 @@ class _Job:
     examples: dict[int, training.PrivatizedExample] = field(default_factory=dict)
 
 
-class SmallCloud(
+class FakeCloud(
     bundles_grpc.BundlesServicer,
     training_grpc.TrainingServicer,
     inference_grpc.InferenceServicer,
@@ -301,9 +301,9 @@ class SmallCloud(
 
 
 @contextmanager
-def small_cloud(bundle: Path | None = None) -> Iterator[SmallCloud]:
-    """A running small cloud."""
-    cloud = SmallCloud(bundle)
+def fake_cloud(bundle: Path | None = None) -> Iterator[FakeCloud]:
+    """A running fake cloud."""
+    cloud = FakeCloud(bundle)
     cloud.start()
     try:
         yield cloud

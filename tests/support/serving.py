@@ -18,7 +18,7 @@ from sottovoce.cloud.models import adapters, backbone, noise_aware
 from sottovoce.cloud.models.batches import collate, encode
 from sottovoce.cloud.models.classifier import TextClassifier
 from sottovoce.cloud.models.label_words import LabelWords
-from sottovoce.cloud.models.methods import Adapting, Full
+from sottovoce.cloud.models.methods import Full, MethodConfig
 from sottovoce.cloud.models.noise_aware import WordPlaces
 from sottovoce.cloud.serving.predictor import Predictor, _Request
 from sottovoce.core.bundle.folder import Bundle
@@ -47,7 +47,7 @@ class Made:
 def make(
     bones: Path,
     folder: Path,
-    method: Adapting,
+    method: MethodConfig,
     *,
     seed: int = 0,
     classes: int = 3,

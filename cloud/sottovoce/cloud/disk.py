@@ -16,13 +16,13 @@ from safetensors import SafetensorError
 
 from sottovoce.core.errors import Unavailable
 
-__all__ = ["roomy"]
+__all__ = ["full_disk_is_unavailable"]
 
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 
 
 @contextmanager
-def roomy() -> Iterator[None]:
+def full_disk_is_unavailable() -> Iterator[None]:
     """For blocks that write files.
 
     Raises:

@@ -19,7 +19,7 @@ from bench.attacks.baselines import eta_of_success
 from bench.attacks.bigram import Bigrams
 from bench.attacks.channels import CLEAR, Noised, Public, Words
 from bench.attacks.entities import Entities, EntityTagger, f1
-from bench.attacks.interface import OPEN, Attack, Floats, Releases, Seen, Suspects
+from bench.attacks.interface import OPEN, Attack, Candidates, Floats, Releases, Seen
 from bench.attacks.inversion import ContextMap, Map, Nearest, Rescaled
 from bench.attacks.measures import deniability, geometry, hub_share, information, interval
 from bench.attacks.networks import Autoencoder, Mlp
@@ -49,7 +49,7 @@ def channel(eta: float) -> Noised:
     random = np.random.default_rng(0)
     rows = random.standard_normal((WORDS, 8)).astype(np.float32)
     weights = 10_000.0 / np.arange(1, WORDS + 1)
-    everyone = Suspects.of(weights, np.arange(WORDS, dtype=np.int32))
+    everyone = Candidates.of(weights, np.arange(WORDS, dtype=np.int32))
     return Noised("made up", "-", rows, (everyone,), eta)
 
 
@@ -62,7 +62,7 @@ def sent(to: Noised, ids: Ints, seed: int = 1) -> Releases:
 
 
 def drawn(to: Noised, n: int, seed: int = 2) -> Ints:
-    return to.suspects[0].draw(n, np.random.default_rng(seed))
+    return to.candidates[0].draw(n, np.random.default_rng(seed))
 
 
 def every_attack(to: Noised) -> list[Attack]:
@@ -90,7 +90,7 @@ def test_every_attack_recovers_what_is_not_hidden() -> None:
 def test_no_attack_beats_the_prior_where_everything_is_hidden() -> None:
     to = channel(1e-3)
     known, private = sent(to, drawn(to, 500)), sent(to, drawn(to, 500, 4), 5)
-    best = float(np.exp(to.suspects[0].log_prior.max()))
+    best = float(np.exp(to.candidates[0].log_prior.max()))
     most = stats.binom.ppf(1 - 1e-4, 500, best) / 500  # false alarms: one in 10,000 for each attack
     for attack in every_attack(to):
         attack.fit(known)
@@ -122,7 +122,7 @@ def test_map_beats_the_papers_attacker_and_context_beats_map() -> None:
 
 def test_context_finds_the_best_sentence_of_all() -> None:
     to = channel(1.0)
-    few = Suspects(np.arange(6, dtype=np.int32), to.suspects[0].log_prior[:6])
+    few = Candidates(np.arange(6, dtype=np.int32), to.candidates[0].log_prior[:6])
     to = Noised("made up", "-", to.rows[:6], (few,), 1.0)
     bigrams = Bigrams.of(np.random.default_rng(1).integers(0, 6, 60), 6)
     releases = sent(to, np.array([0, 3, 1, 5], np.int32))
@@ -162,7 +162,7 @@ def test_bigrams_are_probabilities() -> None:
 def test_information_is_the_entropy_without_noise_and_nothing_with_too_much() -> None:
     clear, hidden = channel(1e5), channel(1e-3)
     ids = drawn(clear, 4_000)
-    entropy = -float(clear.suspects[0].log_prior[ids].mean())
+    entropy = -float(clear.candidates[0].log_prior[ids].mean())
     assert information(Map(clear), sent(clear, ids)) == pytest.approx(entropy, abs=1e-3)
     assert information(Map(hidden), sent(hidden, ids)) == pytest.approx(0, abs=0.02)
 

@@ -9,7 +9,7 @@ import pytest
 
 from bench.attacks.baselines import CusText, SanText
 from bench.attacks.channels import distances
-from bench.attacks.interface import Floats, Suspects
+from bench.attacks.interface import Candidates, Floats
 from bench.attacks.text import Ints
 
 WORDS = 105
@@ -39,8 +39,8 @@ def small() -> Small:
 
 def test_custext_sends_what_its_evidence_says(small: Small) -> None:
     every = np.arange(WORDS, dtype=np.int32)
-    suspects = Suspects(every, np.zeros(WORDS, np.float32))
-    shares = np.exp(small.evidence(every, suspects))  # (released, true)
+    candidates = Candidates(every, np.zeros(WORDS, np.float32))
+    shares = np.exp(small.evidence(every, candidates))  # (released, true)
     assert shares.sum(axis=0) == pytest.approx(1, abs=1e-4)  # each word becomes some word
     assert ((shares > 1e-9).sum(axis=0) <= small.size).all()
     word, n = 17, 4_000
@@ -71,7 +71,7 @@ class SmallSan(SanText):
         return np.random.default_rng(0).standard_normal((WORDS, 6)).astype(np.float32)
 
     @property
-    def suspects(self) -> tuple[Suspects, ...]:
+    def candidates(self) -> tuple[Candidates, ...]:
         return (EVERYONE,)
 
     def __post_init__(self) -> None:
@@ -81,7 +81,7 @@ class SmallSan(SanText):
         self._log_total = (np.log(np.exp(-self.epsilon / 2 * apart).sum(axis=1)),)
 
 
-EVERYONE = Suspects(np.arange(WORDS, dtype=np.int32), np.zeros(WORDS, np.float32))
+EVERYONE = Candidates(np.arange(WORDS, dtype=np.int32), np.zeros(WORDS, np.float32))
 
 
 def test_santext_sends_what_its_evidence_says() -> None:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from bench.data import DATA
 from bench.space.evaluation import Language
 from sottovoce.cloud.building import calibration
-from sottovoce.cloud.building.attack import Suspects, perturb
+from sottovoce.cloud.building.attack import Candidates, perturb
 from sottovoce.cloud.corpus.frequencies import FrequencyTable
 from sottovoce.cloud.corpus.running_text import counts_by_tag, draw, released_in, weights_by_class
 from sottovoce.core.bundle import levels
@@ -52,8 +52,10 @@ def success(bundle: Bundle, met: Weights, known: Weights, eta: float, seed: int)
     for name, ids in draw(met, WORDS, random).items():
         words += len(ids)
         if name in known:  # of others he knows nothing
-            suspects = Suspects.of(bundle.space, known[name], classes[released_in(name, classes)])
-            guesses = suspects.behind_vectors(perturb(bundle.space[ids], eta, random), eta)
+            candidates = Candidates.of(
+                bundle.space, known[name], classes[released_in(name, classes)]
+            )
+            guesses = candidates.behind_vectors(perturb(bundle.space[ids], eta, random), eta)
             right += int((guesses == ids).sum())
     assert words > 0.99 * WORDS
     return right / words

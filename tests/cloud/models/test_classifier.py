@@ -11,7 +11,7 @@ from torch import nn
 from sottovoce.cloud.models import backbone
 from sottovoce.cloud.models.batches import collate, encode
 from sottovoce.cloud.models.classifier import TextClassifier, encoder_of, pool, targets
-from sottovoce.cloud.models.methods import Adapting, Full, Lora, Prefix, Prompt
+from sottovoce.cloud.models.methods import Full, Lora, MethodConfig, Prefix, Prompt
 from sottovoce.core.errors import InvalidInput
 from tests.support.cloud import examples, tiny_bert
 
@@ -22,7 +22,7 @@ FAMILIES = ("bert", "qwen2", "llama", "mistral", "t5")
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: type(method).__name__)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_method_trains_its_own_and_the_heads_only(
-    family: str, method: Adapting, families: dict[str, Path]
+    family: str, method: MethodConfig, families: dict[str, Path]
 ) -> None:
     loaded = backbone.load(str(families[family]))
     before = {n: p.clone() for n, p in encoder_of(loaded.model).named_parameters()}

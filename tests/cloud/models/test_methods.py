@@ -9,7 +9,7 @@ import torch
 
 from sottovoce.cloud.job import Method, TrainingOptions
 from sottovoce.cloud.models import methods
-from sottovoce.cloud.models.methods import Full, Lora, Prefix, Prompt, check_available, chosen
+from sottovoce.cloud.models.methods import Full, Lora, Prefix, Prompt, check_available, from_options
 from sottovoce.core.errors import NotReady
 
 
@@ -27,16 +27,16 @@ from sottovoce.core.errors import NotReady
     ],
 )
 def test_options_name_a_method_and_files_give_it_back(
-    options: TrainingOptions, method: methods.Adapting
+    options: TrainingOptions, method: methods.MethodConfig
 ) -> None:
-    assert chosen(options) == method
-    written = json.loads(json.dumps(methods.described(method)))
-    assert methods.read(written) == method
+    assert from_options(options) == method
+    written = json.loads(json.dumps(methods.to_dict(method)))
+    assert methods.from_dict(written) == method
 
 
 def test_an_adapter_from_the_time_of_dropout_is_read() -> None:
     facts = {"method": "lora", "lora": {"rank": 4, "alpha": 8, "dropout": 0.05}}
-    assert methods.read(facts) == Lora(rank=4, alpha=8)
+    assert methods.from_dict(facts) == Lora(rank=4, alpha=8)
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_an_adapter_from_the_time_of_dropout_is_read() -> None:
 )
 def test_other_descriptions_are_refused(facts: dict[str, object]) -> None:
     with pytest.raises((KeyError, TypeError)):
-        methods.read(facts)
+        methods.from_dict(facts)
 
 
 def test_qlora_is_refused_where_it_cannot_run(monkeypatch: pytest.MonkeyPatch) -> None:

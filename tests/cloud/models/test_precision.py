@@ -10,8 +10,8 @@ import torch
 from sottovoce.cloud.job import Method, TrainingOptions
 from sottovoce.cloud.models import backbone
 from sottovoce.cloud.models.classifier import TextClassifier
-from sottovoce.cloud.models.methods import chosen
-from sottovoce.cloud.models.precision import lighten
+from sottovoce.cloud.models.methods import from_options
+from sottovoce.cloud.models.precision import to_bfloat16
 from sottovoce.cloud.training.dataset import Dataset
 from sottovoce.cloud.training.trainer import step
 from tests.support.cloud import examples
@@ -29,14 +29,14 @@ def test_gradients_in_bfloat16_point_where_those_in_float32_do(
         loaded = backbone.load(name)
         data = Dataset.of(examples(16), options, loaded.tokenizer)
         torch.manual_seed(0)
-        model = TextClassifier(loaded, chosen(options), len(data.labels)).eval()
+        model = TextClassifier(loaded, from_options(options), len(data.labels)).eval()
         torch.manual_seed(1)
         with torch.no_grad():  # LoRA starts with zeros, and half of the gradients with them
             for parameter in model.trained().values():
                 parameter.add_(torch.randn_like(parameter) * 0.05)
         before = {n: p.detach().clone() for n, p in model.trained().items()}
         if light:
-            lighten(model.encoder)
+            to_bfloat16(model.encoder)
         optimizer = torch.optim.SGD(model.trained().values(), lr=1.0)
         step(model, optimizer, data.batch(range(16)), data.targets, clip=1e9)
         return {n: before[n] - p.detach() for n, p in model.trained().items()}

@@ -12,7 +12,7 @@ import pytest
 
 from sottovoce.cloud.metrics import Metrics
 from sottovoce.cloud.serving import adapter_cache
-from sottovoce.cloud.serving.adapter_cache import Residency
+from sottovoce.cloud.serving.adapter_cache import AdapterCache
 from sottovoce.core.errors import DataLoss, NotReady, Overloaded
 
 
@@ -51,7 +51,7 @@ def disk(tmp_path: Path) -> Disk:
     return Disk(tmp_path)
 
 
-def use(held: Residency[Loaded], folder: Path) -> str:
+def use(held: AdapterCache[Loaded], folder: Path) -> str:
     value, release = held.acquire(folder)
     release()
     return value.text
@@ -67,7 +67,7 @@ def figures(metrics: Metrics) -> tuple[float, ...]:
 def test_the_least_recently_used_leave_when_memory_is_full(disk: Disk) -> None:
     a, b, c = (disk.put(name) for name in "abc")
     metrics = Metrics()
-    held = Residency(disk.load, budget=250, metrics=metrics)
+    held = AdapterCache(disk.load, budget=250, metrics=metrics)
     for folder in (a, b, a, c, a, b):  # c takes b's place, then b takes c's
         assert use(held, folder) == folder.name
     assert disk.read == ["a", "b", "c", "b"]
@@ -77,7 +77,7 @@ def test_the_least_recently_used_leave_when_memory_is_full(disk: Disk) -> None:
 def test_what_a_request_waits_for_stays_and_the_budget_holds(disk: Disk) -> None:
     a, b, c = (disk.put(name) for name in "abc")
     metrics = Metrics()
-    held = Residency(disk.load, budget=250, patience=0.05, metrics=metrics)
+    held = AdapterCache(disk.load, budget=250, patience=0.05, metrics=metrics)
     _, release_a = held.acquire(a)
     _, release_b = held.acquire(b)
     with pytest.raises(Overloaded, match="in use"):
@@ -92,7 +92,7 @@ def test_what_a_request_waits_for_stays_and_the_budget_holds(disk: Disk) -> None
 
 def test_who_waits_for_room_gets_it(disk: Disk) -> None:
     a, b = disk.put("a"), disk.put("b")
-    held = Residency(disk.load, budget=100, patience=10)
+    held = AdapterCache(disk.load, budget=100, patience=10)
     _, release = held.acquire(a)
     found: list[str] = []
     waiting = threading.Thread(target=lambda: found.append(use(held, b)))
@@ -105,7 +105,7 @@ def test_who_waits_for_room_gets_it(disk: Disk) -> None:
 def test_one_larger_than_memory_is_refused_and_costs_nothing(disk: Disk) -> None:
     small, large = disk.put("small"), disk.put("large", 300)
     metrics = Metrics()
-    held = Residency(disk.load, budget=250, metrics=metrics)
+    held = AdapterCache(disk.load, budget=250, metrics=metrics)
     use(held, small)
     with pytest.raises(NotReady, match="larger") as caught:
         held.acquire(large)
@@ -116,7 +116,7 @@ def test_one_larger_than_memory_is_refused_and_costs_nothing(disk: Disk) -> None
 def test_one_that_was_trained_anew_is_read_anew(disk: Disk) -> None:
     folder = disk.put("a", text="first")
     metrics = Metrics()
-    held = Residency(disk.load, metrics=metrics)
+    held = AdapterCache(disk.load, metrics=metrics)
     old, release = held.acquire(folder)
     disk.put("a", 60, text="second")
     assert use(held, folder) == "second"
@@ -131,7 +131,7 @@ def test_one_that_was_deleted_is_gone_from_memory(
 ) -> None:
     a, b = disk.put("a"), disk.put("b")
     metrics = Metrics()
-    held = Residency(disk.load, metrics=metrics)
+    held = AdapterCache(disk.load, metrics=metrics)
     use(held, a)
     shutil.rmtree(a)
     with pytest.raises(DataLoss):
@@ -143,7 +143,7 @@ def test_one_that_was_deleted_is_gone_from_memory(
 
 def test_one_is_read_once_however_many_ask_and_others_need_not_wait(disk: Disk) -> None:
     a, b = disk.put("a"), disk.put("b")
-    held = Residency(disk.load)
+    held = AdapterCache(disk.load)
     use(held, b)
     disk.gate = threading.Event()
     found: list[str] = []
@@ -167,7 +167,7 @@ def test_one_that_cannot_be_read_leaves_no_trace(disk: Disk) -> None:
             raise DataLoss("damaged")
         return disk.load(at)
 
-    held = Residency(load, budget=100, metrics=metrics)
+    held = AdapterCache(load, budget=100, metrics=metrics)
     for _ in range(3):
         with pytest.raises(DataLoss):
             held.acquire(folder)
@@ -179,7 +179,7 @@ def test_one_that_cannot_be_read_leaves_no_trace(disk: Disk) -> None:
 def test_the_books_balance_whatever_many_threads_do(disk: Disk) -> None:
     folders = [disk.put(str(n), 40 + 10 * n) for n in range(6)]
     metrics = Metrics()
-    held = Residency(disk.load, budget=200, metrics=metrics)
+    held = AdapterCache(disk.load, budget=200, metrics=metrics)
     wrong: list[object] = []
 
     def work(seed: int) -> None:
@@ -209,7 +209,7 @@ def test_what_an_adapter_takes_beside_its_files_counts(disk: Disk) -> None:
         return Loaded(folder.name, 3 * disk.load(folder).bytes)
 
     metrics = Metrics()
-    held = Residency(load, budget=700, patience=0.05, metrics=metrics)
+    held = AdapterCache(load, budget=700, patience=0.05, metrics=metrics)
     first, second = disk.put("first"), disk.put("second")
     with pytest.raises(NotReady, match="larger than the memory"):
         use(held, disk.put("large", 250))

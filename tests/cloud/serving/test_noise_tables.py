@@ -15,7 +15,7 @@ from sottovoce.cloud.job import Release
 from sottovoce.cloud.models import backbone, noise_aware
 from sottovoce.cloud.models.adapters import Adapter
 from sottovoce.cloud.models.methods import Lora
-from sottovoce.cloud.serving.noise_tables import NoiseReaders
+from sottovoce.cloud.serving.noise_tables import NoiseTables
 from sottovoce.core.bundle.folder import Bundle
 from tests.support.cloud import tiny_bundle
 
@@ -29,8 +29,8 @@ def bundle(bert: str, tmp_path_factory: pytest.TempPathFactory) -> Bundle:
 
 
 @pytest.fixture
-def readers(bundle: Bundle, bert: str) -> NoiseReaders:
-    return NoiseReaders(backbone.load(bert), {bundle.id: bundle}, None, torch.device("cpu"))
+def readers(bundle: Bundle, bert: str) -> NoiseTables:
+    return NoiseTables(backbone.load(bert), {bundle.id: bundle}, None, torch.device("cpu"))
 
 
 def trained_on(bundle: Bundle, eta: float) -> Adapter:
@@ -40,7 +40,7 @@ def trained_on(bundle: Bundle, eta: float) -> Adapter:
 
 
 def test_a_table_in_the_making_holds_up_only_who_needs_it(
-    readers: NoiseReaders, bundle: Bundle, monkeypatch: pytest.MonkeyPatch
+    readers: NoiseTables, bundle: Bundle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun, go_on = threading.Event(), threading.Event()
     real, made = noise_aware.table, []
@@ -66,7 +66,7 @@ def test_a_table_in_the_making_holds_up_only_who_needs_it(
 
 
 def test_a_table_that_fails_is_tried_again(
-    readers: NoiseReaders, bundle: Bundle, monkeypatch: pytest.MonkeyPatch
+    readers: NoiseTables, bundle: Bundle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as broken:
         broken.setattr(noise_aware, "class_counts", lambda _: 1 / 0)

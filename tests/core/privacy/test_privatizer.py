@@ -246,8 +246,10 @@ def test_a_release_says_how_it_was_made(small_privatizer: Privatizer, small_bund
     release = small_privatizer.release("hello", STRONG)
     assert release.setting == STRONG
     assert release.bundle_id == small_bundle.id
-    assert small_privatizer.check(STRONG) == PCT2T(4.0, small_bundle.manifest.policies["default"])
-    assert small_privatizer.check(Setting("balanced", "t2t.v1")) == T2T(15.0)
+    assert small_privatizer.mechanism(STRONG) == PCT2T(
+        4.0, small_bundle.manifest.policies["default"]
+    )
+    assert small_privatizer.mechanism(Setting("balanced", "t2t.v1")) == T2T(15.0)
 
 
 @pytest.mark.parametrize(

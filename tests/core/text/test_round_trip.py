@@ -16,7 +16,7 @@ from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import InvalidInput
 from sottovoce.core.privacy.privatizer import Privatizer
 from sottovoce.core.privacy.release import Release, Setting
-from sottovoce.core.text.words import Kind, each, split
+from sottovoce.core.text.words import Kind, iter_words, split
 
 PIECES = (
     *("Anna", "the", "lake", "maybe", "gorgeous", "naïve", "DON'T", "it’s", "she'll've", "'tis"),
@@ -109,5 +109,5 @@ def test_white_space_cuts_so_that_each_part_is_cut_as_if_alone(
     shift = len(before + between)
     alone = [(w.text, w.start, w.end, w.kind) for w in split(before, ("n't", "'s"))]
     alone += [(w.text, w.start + shift, w.end + shift, w.kind) for w in split(after, ("n't", "'s"))]
-    together = each(before + between + after, ("n't", "'s"))
+    together = iter_words(before + between + after, ("n't", "'s"))
     assert [(w.text, w.start, w.end, w.kind) for w in together] == alone

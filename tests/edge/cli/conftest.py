@@ -18,7 +18,7 @@ from sottovoce.core.bundle.manifest import StoredFile, sha256
 from sottovoce.edge.cli import main
 from sottovoce.edge.config import Config, load
 from tests.support.agent import configured
-from tests.support.fake_cloud import SmallCloud, small_cloud
+from tests.support.fake_cloud import FakeCloud, fake_cloud
 
 SHIPPED_TAGGER = Path(__file__).parents[3] / "models" / "tagger"
 
@@ -89,13 +89,13 @@ def device(new_device: Callable[..., Device], tagged_bundle: Path) -> Device:
 
 
 @pytest.fixture
-def cloud(tagged_bundle: Path) -> Iterator[SmallCloud]:
-    """A small cloud that has the bundle."""
-    with small_cloud(tagged_bundle) as server:
+def cloud(tagged_bundle: Path) -> Iterator[FakeCloud]:
+    """A fake cloud that has the bundle."""
+    with fake_cloud(tagged_bundle) as server:
         yield server
 
 
 @pytest.fixture
-def linked(new_device: Callable[..., Device], tagged_bundle: Path, cloud: SmallCloud) -> Device:
+def linked(new_device: Callable[..., Device], tagged_bundle: Path, cloud: FakeCloud) -> Device:
     """A device with bundle and cloud."""
     return new_device(tagged_bundle, SOTTO_CLOUD_ADDRESS=cloud.address)

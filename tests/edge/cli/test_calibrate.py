@@ -13,7 +13,7 @@ import pytest
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.levels import Level
 from tests.support.agent import running
-from tests.support.fake_cloud import small_cloud
+from tests.support.fake_cloud import fake_cloud
 
 from .conftest import Device
 
@@ -100,7 +100,7 @@ def test_a_target_is_a_level_that_everything_takes(curved: Device) -> None:
 def test_an_adapter_is_trained_and_asked_at_a_target(
     new_device: Callable[..., Device], curved_bundle: Path, labelled: Path
 ) -> None:
-    with small_cloud(curved_bundle) as cloud:
+    with fake_cloud(curved_bundle) as cloud:
         device = new_device(curved_bundle, SOTTO_CLOUD_ADDRESS=cloud.address)
         with running(device.config):
             device.sotto("customize", "desk", "--input", str(labelled), "--level", "attack:0.6")

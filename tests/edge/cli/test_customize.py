@@ -13,7 +13,7 @@ from sottovoce.edge.cli.customize import _sentence, read_table
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import training_pb2 as training
 from tests.support.agent import running
-from tests.support.fake_cloud import SmallCloud
+from tests.support.fake_cloud import FakeCloud
 from tests.support.waiting import until
 
 from .conftest import Device
@@ -27,7 +27,7 @@ def _table(device: Device, rows: list[str] = ROWS, header: str = "text\tlabel") 
     return str(file)
 
 
-def test_a_table_becomes_an_adapter(linked: Device, cloud: SmallCloud) -> None:
+def test_a_table_becomes_an_adapter(linked: Device, cloud: FakeCloud) -> None:
     options = ["--level", "light", "--reconstruction", "--plain-tokens", "2", "--epochs", "4"]
     with running(linked.config):
         (done,) = linked.json(
@@ -46,7 +46,7 @@ def test_a_table_becomes_an_adapter(linked: Device, cloud: SmallCloud) -> None:
     assert all(len(e.plain_token_ids) == 2 for e in cloud.examples())
 
 
-def test_the_method_and_its_settings_are_options(linked: Device, cloud: SmallCloud) -> None:
+def test_the_method_and_its_settings_are_options(linked: Device, cloud: FakeCloud) -> None:
     options = ["--method", "prefix", "--virtual-tokens", "5", "--noise-aware", "--label-words"]
     options += ["--learning-rate", "0.01", "--batch-size", "4", "--reconstruction"]
     options += ["--plain-sequences", "1", "--plain-vocabulary", "20", "--plain-sampling", "uniform"]
@@ -88,7 +88,7 @@ def test_a_seed_too_large_for_the_wire_is_refused_in_words(device: Device) -> No
     assert "Traceback" not in result.stderr
 
 
-def test_without_watching_it_returns_at_once(linked: Device, cloud: SmallCloud) -> None:
+def test_without_watching_it_returns_at_once(linked: Device, cloud: FakeCloud) -> None:
     cloud.may_train.clear()
     with running(linked.config):
         (queued,) = linked.json("customize", "desk", "--input", _table(linked), "--no-watch")
@@ -125,7 +125,7 @@ def test_figures_of_the_training_are_told() -> None:
     assert "120 examples/s  33 s left" in said
 
 
-def test_a_failed_training_is_an_error(linked: Device, cloud: SmallCloud) -> None:
+def test_a_failed_training_is_an_error(linked: Device, cloud: FakeCloud) -> None:
     cloud.fail_training = "out of memory"
     with running(linked.config):
         result = linked.sotto("customize", "desk", "--input", _table(linked), "--json", code=3)
@@ -138,7 +138,7 @@ def test_a_daemon_is_needed(linked: Device) -> None:
     assert "sotto serve" in result.stderr
 
 
-def test_an_agent_that_ends_meanwhile_loses_nothing(linked: Device, cloud: SmallCloud) -> None:
+def test_an_agent_that_ends_meanwhile_loses_nothing(linked: Device, cloud: FakeCloud) -> None:
     cloud.may_train.clear()
     arguments = ["customize", "desk", "--input", _table(linked)]
     codes: list[str] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tests.support.agent import running
-from tests.support.fake_cloud import SmallCloud
+from tests.support.fake_cloud import FakeCloud
 
 from .conftest import Device
 
@@ -37,7 +37,7 @@ def test_a_healthy_device_is_well(linked: Device) -> None:
 
 
 def test_each_fault_is_found_with_its_fix(
-    new_device: Callable[..., Device], linked: Device, cloud: SmallCloud
+    new_device: Callable[..., Device], linked: Device, cloud: FakeCloud
 ) -> None:
     (linked.folder / "token").write_text("wrong")
     (linked.folder / "token").chmod(0o644)
@@ -51,7 +51,7 @@ def test_each_fault_is_found_with_its_fix(
     assert "does not answer" in _checks(linked, 3)["cloud"][1]
 
 
-def test_a_damaged_bundle_is_found(linked: Device, cloud: SmallCloud) -> None:
+def test_a_damaged_bundle_is_found(linked: Device, cloud: FakeCloud) -> None:
     linked.config.bundle.current.unlink()
     linked.sotto("pull")
     file = linked.config.bundle.current / "rows.npy"

@@ -6,13 +6,13 @@ import json
 from collections.abc import Callable
 
 from sottovoce.core.bundle.folder import Bundle
-from tests.support.fake_cloud import SmallCloud
+from tests.support.fake_cloud import FakeCloud
 
 from .conftest import Device
 
 
 def test_a_new_device_pulls_and_privatises(
-    new_device: Callable[..., Device], cloud: SmallCloud
+    new_device: Callable[..., Device], cloud: FakeCloud
 ) -> None:
     device = new_device()
     (pulled,) = device.json("pull", cloud.address)
@@ -27,7 +27,7 @@ def test_the_configured_cloud_is_the_default(linked: Device) -> None:
     assert "is in place" in linked.sotto("pull").stdout
 
 
-def test_what_goes_wrong_is_told(new_device: Callable[..., Device], cloud: SmallCloud) -> None:
+def test_what_goes_wrong_is_told(new_device: Callable[..., Device], cloud: FakeCloud) -> None:
     device = new_device()
     assert "no cloud is configured" in device.sotto("pull", code=3).stderr
     assert "is not an address" in device.sotto("pull", "http://x", code=78).stderr

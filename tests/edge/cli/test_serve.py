@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.support.fake_cloud import SmallCloud
+from tests.support.fake_cloud import FakeCloud
 
 from .conftest import Device
 
@@ -29,7 +29,7 @@ def _served(device: Device, *arguments: str) -> Iterator[subprocess.Popen[str]]:
 
 
 def test_a_bundle_pulled_while_it_runs_is_used(
-    new_device: Callable[..., Device], cloud: SmallCloud
+    new_device: Callable[..., Device], cloud: FakeCloud
 ) -> None:
     device = new_device()
     text = "Zyxglorp has seen the doctor"

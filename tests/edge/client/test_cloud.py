@@ -15,15 +15,15 @@ from sottovoce.edge.config import CloudConfig
 from sottovoce.v1 import inference_pb2 as inference
 from sottovoce.v1 import training_pb2 as training
 from tests.support.agent import Certificate, configured
-from tests.support.fake_cloud import SmallCloud, small_cloud
+from tests.support.fake_cloud import FakeCloud, fake_cloud
 
 
-def _config(folder: Path, cloud: SmallCloud, **environ: str) -> CloudConfig:
+def _config(folder: Path, cloud: FakeCloud, **environ: str) -> CloudConfig:
     return configured(folder, SOTTO_CLOUD_ADDRESS=cloud.address, **environ).cloud
 
 
 def test_an_enrolled_tenant_is_answered(tmp_path: Path) -> None:
-    with small_cloud() as server, closing(Cloud(_config(tmp_path, server))) as cloud:
+    with fake_cloud() as server, closing(Cloud(_config(tmp_path, server))) as cloud:
         job = cloud.create_job(training.CreateJobRequest(request_id="r", adapter="a"))
         again = cloud.create_job(training.CreateJobRequest(request_id="r", adapter="a"))
         assert job == again == cloud.get_job(job.id)
@@ -31,7 +31,7 @@ def test_an_enrolled_tenant_is_answered(tmp_path: Path) -> None:
 
 
 def test_errors_of_the_cloud_arrive_with_their_fix(tmp_path: Path) -> None:
-    with small_cloud() as server, closing(Cloud(_config(tmp_path, server))) as cloud:
+    with fake_cloud() as server, closing(Cloud(_config(tmp_path, server))) as cloud:
         with pytest.raises(NotFound) as caught:
             cloud.predict(inference.InferencePredictRequest(adapter="none"))
         assert (caught.value.problem, caught.value.fix, caught.value.subject) == (
@@ -44,14 +44,14 @@ def test_errors_of_the_cloud_arrive_with_their_fix(tmp_path: Path) -> None:
 def test_a_wrong_token_is_unauthenticated(tmp_path: Path) -> None:
     wrong = tmp_path / "wrong"
     wrong.write_text("x")
-    with small_cloud() as server:
+    with fake_cloud() as server:
         config = _config(tmp_path, server, SOTTO_CLOUD_TOKEN_FILE=str(wrong))
         with closing(Cloud(config)) as cloud, pytest.raises(Unauthenticated):
             cloud.check_tenant()
 
 
 def test_a_renewed_token_needs_no_restart(tmp_path: Path) -> None:
-    with small_cloud() as server, closing(Cloud(_config(tmp_path, server))) as cloud:
+    with fake_cloud() as server, closing(Cloud(_config(tmp_path, server))) as cloud:
         token = tmp_path / "token"
         right = token.read_text()
         token.write_text("wrong")
@@ -62,14 +62,14 @@ def test_a_renewed_token_needs_no_restart(tmp_path: Path) -> None:
 
 
 def test_a_cloud_that_is_not_there_is_unavailable(tmp_path: Path) -> None:
-    with small_cloud() as server:
+    with fake_cloud() as server:
         config = _config(tmp_path, server)
     with closing(Cloud(config)) as cloud, pytest.raises(Unavailable, match="does not answer"):
         cloud.check_tenant()
 
 
 def test_a_short_outage_is_retried_without_the_caller_noticing(tmp_path: Path) -> None:
-    with small_cloud() as server, closing(Cloud(_config(tmp_path, server))) as cloud:
+    with fake_cloud() as server, closing(Cloud(_config(tmp_path, server))) as cloud:
         cloud.check_tenant()
         server.stop()
         server.start()
@@ -101,7 +101,7 @@ def test_no_address_is_not_ready() -> None:
 def test_a_token_open_to_others_is_warned_about_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with small_cloud() as server, closing(Cloud(_config(tmp_path, server))) as cloud:
+    with fake_cloud() as server, closing(Cloud(_config(tmp_path, server))) as cloud:
         (tmp_path / "token").chmod(0o644)
         with caplog.at_level(logging.WARNING):
             cloud.check_tenant()
@@ -114,7 +114,7 @@ def test_a_token_open_to_others_is_warned_about_once(
 def test_with_an_authority_the_wire_is_tls(tmp_path: Path) -> None:
     ours, other = Certificate.make(), Certificate.make()
     (tmp_path / "ca.pem").write_bytes(ours.certificate)
-    server = SmallCloud()
+    server = FakeCloud()
     for served, accepted in ((ours, True), (other, False), (None, False)):
         credentials = served and grpc.ssl_server_credentials([(served.key, served.certificate)])
         server.start(credentials)
@@ -131,7 +131,7 @@ def test_with_an_authority_the_wire_is_tls(tmp_path: Path) -> None:
 
 
 def test_a_closed_cloud_answers_nobody(tmp_path: Path) -> None:
-    with small_cloud() as server:
+    with fake_cloud() as server:
         cloud = Cloud(_config(tmp_path, server))
         cloud.check_tenant()
         cloud.close()

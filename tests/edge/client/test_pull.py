@@ -16,12 +16,12 @@ from sottovoce.edge.client.cloud import Cloud
 from sottovoce.edge.client.pull import Pulled, pull
 from sottovoce.edge.config import Config
 from tests.support.agent import configured
-from tests.support.fake_cloud import SmallCloud, small_cloud
+from tests.support.fake_cloud import FakeCloud, fake_cloud
 
 
 @contextmanager
-def _pair(folder: Path, bundle: Path, **environ: str) -> Iterator[tuple[SmallCloud, Config]]:
-    with small_cloud(bundle) as server:
+def _pair(folder: Path, bundle: Path, **environ: str) -> Iterator[tuple[FakeCloud, Config]]:
+    with fake_cloud(bundle) as server:
         yield server, configured(folder, SOTTO_CLOUD_ADDRESS=server.address, **environ)
 
 

@@ -14,8 +14,8 @@ from sottovoce.core.errors import InvalidInput, NotFound, NotReady, QuotaExceede
 from sottovoce.core.privacy.randomized_response import keep_probability
 from sottovoce.core.text.tagger import Tagger
 from sottovoce.edge.state.ledger import Spending
-from sottovoce.edge.tasks.agent import Parts
-from sottovoce.edge.tasks.customize import Defaults, Intake
+from sottovoce.edge.tasks.agent import Agent
+from sottovoce.edge.tasks.customize import Customizer, Defaults
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import training_pb2 as training
 from tests.support.agent import configured, opened
@@ -24,13 +24,15 @@ SETTINGS = agent.CustomizationSettings(adapter="desk")
 
 
 @contextmanager
-def _intake(
+def _customizer(
     folder: Path, bundle: Path, tagger: Tagger, **environ: str
-) -> Iterator[tuple[Intake, Parts]]:
+) -> Iterator[tuple[Customizer, Agent]]:
     with opened(configured(folder, bundle=bundle, **environ), tagger) as parts:
         defaults = Defaults(parts.default, 3)
         yield (
-            Intake(parts.engine, parts.store, parts.ledger, parts.releases, parts.outbox, defaults),
+            Customizer(
+                parts.engine, parts.store, parts.ledger, parts.releases, parts.outbox, defaults
+            ),
             parts,
         )
 
@@ -45,11 +47,11 @@ def _examples(number: int = 20) -> list[agent.LabelledText]:
     ]
 
 
-def _queued(parts: Parts, identity: str) -> list[training.PrivatizedExample]:
+def _queued(parts: Agent, identity: str) -> list[training.PrivatizedExample]:
     return [e for batch in parts.outbox.batches(identity, 0) for e in batch.examples]
 
 
-def _untouched(parts: Parts) -> bool:
+def _untouched(parts: Agent) -> bool:
     tables = ("releases", "customizations", "outbox", "staged")
     empty = all(not parts.store.rows(f"SELECT * FROM {t}") for t in tables)
     return empty and parts.ledger.spending() == Spending(0, 0)
@@ -58,8 +60,8 @@ def _untouched(parts: Parts) -> bool:
 def test_examples_are_queued_as_released(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:
-    with _intake(tmp_path, small_bundle_folder, lexicon_tagger) as (intake, parts):
-        record = intake.accept(SETTINGS, _examples())
+    with _customizer(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, parts):
+        record = customizer.accept(SETTINGS, _examples())
         assert (record.examples, record.uploaded) == (20, 0)
         assert record.state == agent.CUSTOMIZATION_STATE_UPLOADING
         assert parts.outbox.get(record.id) == record
@@ -85,40 +87,40 @@ def test_examples_are_queued_as_released(
 def test_repeated_texts_are_released_and_charged_once(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:
-    with _intake(tmp_path, small_bundle_folder, lexicon_tagger) as (intake, parts):
+    with _customizer(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, parts):
         known = parts.releases.release(_examples()[0].text, parts.default)
-        record = intake.accept(SETTINGS, _examples() + _examples())
+        record = customizer.accept(SETTINGS, _examples() + _examples())
         queued = _queued(parts, record.id)
         assert queued[0].released_text == queued[20].released_text == known.text
         assert queued[0].example_id != queued[20].example_id
         spent = parts.ledger.spending()
         assert spent.releases == 20
-        intake.accept(agent.CustomizationSettings(adapter="again"), _examples())
+        customizer.accept(agent.CustomizationSettings(adapter="again"), _examples())
         assert parts.ledger.spending() == spent
 
 
 def test_the_same_request_is_the_same_customisation(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:
-    with _intake(tmp_path, small_bundle_folder, lexicon_tagger) as (intake, parts):
+    with _customizer(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, parts):
         settings = agent.CustomizationSettings(adapter="desk", request_id="r")
-        first = intake.accept(settings, _examples())
-        assert intake.accept(settings, iter(())) == first
+        first = customizer.accept(settings, _examples())
+        assert customizer.accept(settings, iter(())) == first
         assert len(parts.outbox.all()) == 1
 
 
 def test_the_same_request_twice_at_once_is_one_customisation(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:
-    with _intake(tmp_path, small_bundle_folder, lexicon_tagger) as (intake, parts):
+    with _customizer(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, parts):
         settings = agent.CustomizationSettings(adapter="desk", request_id="r")
         inner: list[agent.Customization] = []
 
         def examples() -> Iterator[agent.LabelledText]:
             yield from _examples()
-            inner.append(intake.accept(settings, _examples()))  # overtakes the outer call
+            inner.append(customizer.accept(settings, _examples()))  # overtakes the outer call
 
-        outer = intake.accept(settings, examples())
+        outer = customizer.accept(settings, examples())
         assert [outer] == inner
         assert len(parts.store.rows("SELECT * FROM outbox")) == 20
         assert parts.store.rows("SELECT * FROM staged") == []
@@ -127,11 +129,11 @@ def test_the_same_request_twice_at_once_is_one_customisation(
 def test_plain_tokens_are_drawn_for_each_example_and_released_with_it(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:
-    with _intake(tmp_path, small_bundle_folder, lexicon_tagger) as (intake, parts):
+    with _customizer(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, parts):
         settings = agent.CustomizationSettings(
             adapter="desk", reconstruction=True, privacy=agent.PrivacyOptions(level="light")
         )
-        record = intake.accept(settings, _examples())
+        record = customizer.accept(settings, _examples())
         queued = _queued(parts, record.id)
         words = parts.engine.current().bundle.words
         assert all(len(e.plain_token_ids) == len(e.released_plain_tokens) == 3 for e in queued)
@@ -148,7 +150,7 @@ def test_plain_tokens_are_drawn_for_each_example_and_released_with_it(
 def test_the_methods_settings_reach_the_cloud_and_few_sequences_are_shared(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:
-    with _intake(tmp_path, small_bundle_folder, lexicon_tagger) as (intake, parts):
+    with _customizer(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, parts):
         settings = agent.CustomizationSettings(
             adapter="desk",
             method=training.METHOD_PREFIX_TUNING,
@@ -160,7 +162,7 @@ def test_the_methods_settings_reach_the_cloud_and_few_sequences_are_shared(
             plain_sequences=2,
             plain_vocabulary=10,
         )
-        record = intake.accept(settings, _examples())
+        record = customizer.accept(settings, _examples())
         asked = parts.outbox.job_request(record.id).training
         assert (asked.method, asked.virtual_tokens) == (training.METHOD_PREFIX_TUNING, 7)
         assert asked.noise_aware
@@ -174,12 +176,12 @@ def test_the_methods_settings_reach_the_cloud_and_few_sequences_are_shared(
 def test_without_word_frequencies_nothing_is_spent(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:
-    with _intake(tmp_path, small_bundle_folder, lexicon_tagger) as (intake, parts):
+    with _customizer(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, parts):
         settings = agent.CustomizationSettings(
             adapter="desk", reconstruction=True, plain_sampling=agent.PLAIN_SAMPLING_FREQUENCY
         )
         with pytest.raises(NotReady, match="word frequencies"):
-            intake.accept(settings, _examples())
+            customizer.accept(settings, _examples())
         assert _untouched(parts)
 
 
@@ -209,10 +211,10 @@ def test_wrong_settings_are_refused(
     change: dict[str, object],
     said: str,
 ) -> None:
-    with _intake(tmp_path, small_bundle_folder, lexicon_tagger) as (intake, parts):
+    with _customizer(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, parts):
         settings = agent.CustomizationSettings(**{"adapter": "desk", **change})
         with pytest.raises(InvalidInput, match=said):
-            intake.accept(settings, _examples())
+            customizer.accept(settings, _examples())
         assert _untouched(parts)
 
 
@@ -244,9 +246,9 @@ def test_examples_that_cannot_be_trained_on_cost_nothing(
     examples: list[agent.LabelledText],
     said: str,
 ) -> None:
-    with _intake(tmp_path, small_bundle_folder, lexicon_tagger) as (intake, parts):
+    with _customizer(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, parts):
         with pytest.raises(InvalidInput, match=said):
-            intake.accept(SETTINGS, examples)
+            customizer.accept(SETTINGS, examples)
         assert _untouched(parts)
 
 
@@ -254,9 +256,9 @@ def test_a_spent_ledger_takes_nothing_in(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:
     limit = {"SOTTO_PRIVACY_LEDGER_LIMIT": "200"}
-    with _intake(tmp_path, small_bundle_folder, lexicon_tagger, **limit) as (intake, parts):
+    with _customizer(tmp_path, small_bundle_folder, lexicon_tagger, **limit) as (customizer, parts):
         with pytest.raises(QuotaExceeded):
-            intake.accept(SETTINGS, _examples())
+            customizer.accept(SETTINGS, _examples())
         assert _untouched(parts)
 
 
@@ -267,31 +269,31 @@ def test_a_caller_that_goes_away_leaves_nothing(
         yield from _examples(100)  # more than are staged at once
         raise ConnectionError
 
-    with _intake(tmp_path, small_bundle_folder, lexicon_tagger) as (intake, parts):
+    with _customizer(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, parts):
         with pytest.raises(ConnectionError):
-            intake.accept(SETTINGS, broken())
+            customizer.accept(SETTINGS, broken())
         assert _untouched(parts)
 
 
 def test_an_unknown_level_is_refused_before_the_first_example(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:
-    with _intake(tmp_path, small_bundle_folder, lexicon_tagger) as (intake, parts):
+    with _customizer(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, parts):
         settings = agent.CustomizationSettings(
             adapter="desk", privacy=agent.PrivacyOptions(level="weak")
         )
         with pytest.raises(NotFound):
-            intake.accept(settings, _examples())
+            customizer.accept(settings, _examples())
         assert _untouched(parts)
 
 
 def test_what_a_crash_left_staged_is_cleared(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:
-    with _intake(tmp_path, small_bundle_folder, lexicon_tagger) as (intake, parts):
+    with _customizer(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, parts):
         with parts.store.transaction() as transaction:
             transaction.execute("INSERT INTO staged VALUES ('x', 0, x'', x'', 1, x'', x'')")
-        intake.clear_staging()
+        customizer.clear_staging()
         assert _untouched(parts)
 
 
@@ -300,11 +302,11 @@ def test_labels_are_randomised_once_and_for_all(
 ) -> None:
     """The share of true labels lies within 4.9 standard deviations (two-sided, alpha = 1e-6)."""
     number, epsilon = 400, 1.0
-    with _intake(tmp_path, small_bundle_folder, lexicon_tagger) as (intake, parts):
+    with _customizer(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, parts):
         sent: list[list[str]] = []
         for adapter in ("one", "two"):
             settings = agent.CustomizationSettings(adapter=adapter, label_epsilon=epsilon)
-            record = intake.accept(settings, _examples(number))
+            record = customizer.accept(settings, _examples(number))
             sent.append([e.label for e in _queued(parts, record.id)])
         assert sent[0] == sent[1]  # asking again averages nothing out
         true = [e.label for e in _examples(number)]
@@ -315,5 +317,5 @@ def test_labels_are_randomised_once_and_for_all(
         on_disk = b"".join(p.read_bytes() for p in parts.store.folder.iterdir())
         assert b"outside" not in on_disk
         settings = agent.CustomizationSettings(adapter="three", label_epsilon=0.5)
-        record = intake.accept(settings, _examples(number))
+        record = customizer.accept(settings, _examples(number))
         assert [e.label for e in _queued(parts, record.id)] != sent[0]

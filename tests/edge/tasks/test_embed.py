@@ -1,6 +1,6 @@
 """Embeddings: what leaves, what is charged, what comes back, and what stays when no cloud is there.
 
-The small cloud averages the vectors it gets, and a plain stand-in takes the denoiser's place, so
+The fake cloud averages the vectors it gets, and a plain stand-in takes the denoiser's place, so
 that numbers can be followed; the shipped denoiser answers in the end-to-end tests.
 """
 
@@ -32,13 +32,13 @@ from sottovoce.core.text.tagger import Tagger
 from sottovoce.core.wire.status import from_rpc_error
 from sottovoce.edge.client import resending
 from sottovoce.edge.tasks import embed
-from sottovoce.edge.tasks.agent import Parts
+from sottovoce.edge.tasks.agent import Agent
 from sottovoce.edge.tasks.embed import WINDOW, Embedder
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import edge_agent_pb2_grpc
 from sottovoce.v1 import inference_pb2 as inference
 from tests.support.agent import configured, opened, running
-from tests.support.fake_cloud import SmallCloud, small_cloud
+from tests.support.fake_cloud import FakeCloud, fake_cloud
 from tests.support.plain_denoiser import PlainDenoiser
 from tests.support.waiting import until
 
@@ -51,7 +51,7 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @contextmanager
-def _device(folder: Path, bundle: Path, tagger: Tagger, **environ: str) -> Iterator[Parts]:
+def _device(folder: Path, bundle: Path, tagger: Tagger, **environ: str) -> Iterator[Agent]:
     with opened(configured(folder, bundle=bundle, **environ), tagger) as parts:
         parts.embedder = Embedder(
             parts.engine, parts.store, parts.ledger, parts.cloud, "balanced", PlainDenoiser
@@ -60,15 +60,15 @@ def _device(folder: Path, bundle: Path, tagger: Tagger, **environ: str) -> Itera
 
 
 @pytest.fixture
-def cloud() -> Iterator[SmallCloud]:
-    with small_cloud() as server:
+def cloud() -> Iterator[FakeCloud]:
+    with fake_cloud() as server:
         yield server
 
 
 @pytest.fixture
 def device(
-    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger, cloud: SmallCloud
-) -> Iterator[Parts]:
+    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger, cloud: FakeCloud
+) -> Iterator[Agent]:
     with _device(
         tmp_path, small_bundle_folder, lexicon_tagger, SOTTO_CLOUD_ADDRESS=cloud.address
     ) as parts:
@@ -88,7 +88,7 @@ def _row(response: agent.EmbedResponse) -> NDArray[np.float32]:
     return np.array(response.embedding, np.float32)
 
 
-def test_the_answer_is_denoised_and_says_what_it_cost(device: Parts, cloud: SmallCloud) -> None:
+def test_the_answer_is_denoised_and_says_what_it_cost(device: Agent, cloud: FakeCloud) -> None:
     answer = device.embed(_request())
     assert np.linalg.norm(_row(answer)) == pytest.approx(1, abs=1e-5)
     assert (answer.level, answer.eta, answer.tokens, answer.truncated) == (
@@ -108,7 +108,7 @@ def test_the_answer_is_denoised_and_says_what_it_cost(device: Parts, cloud: Smal
 
 
 def test_with_hardly_any_noise_the_vectors_are_the_tokens_own(
-    device: Parts, cloud: SmallCloud
+    device: Agent, cloud: FakeCloud
 ) -> None:
     device.embed(_request(level="light"))
     bundle = device.engine.current().bundle
@@ -118,7 +118,7 @@ def test_with_hardly_any_noise_the_vectors_are_the_tokens_own(
     assert arrived == pytest.approx(unit_rows(bundle.tokens[ids]), abs=5e-3)
 
 
-def test_what_leaves_is_vectors_and_public_numbers_only(device: Parts, cloud: SmallCloud) -> None:
+def test_what_leaves_is_vectors_and_public_numbers_only(device: Agent, cloud: FakeCloud) -> None:
     device.embed(_request())
     (query,) = cloud.queries
     bundle = device.engine.current().bundle
@@ -132,7 +132,7 @@ def test_what_leaves_is_vectors_and_public_numbers_only(device: Parts, cloud: Sm
 
 
 def test_the_same_text_is_other_bytes_each_time_and_charged_each_time(
-    device: Parts, cloud: SmallCloud
+    device: Agent, cloud: FakeCloud
 ) -> None:
     for number in range(1, 4):
         device.embed(_request())
@@ -144,7 +144,7 @@ def test_the_same_text_is_other_bytes_each_time_and_charged_each_time(
     assert len(np.unique((first - second).round(4), axis=0)) == 4
 
 
-def test_a_retry_sends_the_same_bytes_under_the_same_id(device: Parts, cloud: SmallCloud) -> None:
+def test_a_retry_sends_the_same_bytes_under_the_same_id(device: Agent, cloud: FakeCloud) -> None:
     cloud.lose_queries = 2
     device.embed(_request())
     assert len(cloud.queries) == 3
@@ -153,7 +153,7 @@ def test_a_retry_sends_the_same_bytes_under_the_same_id(device: Parts, cloud: Sm
 
 
 def test_a_stream_survives_lost_connections_with_the_same_bytes(
-    device: Parts, cloud: SmallCloud
+    device: Agent, cloud: FakeCloud
 ) -> None:
     answers = device.embed_stream(_stream(*[_request(f"river {n}") for n in range(60)]))
     seen = []
@@ -171,7 +171,7 @@ def test_a_stream_survives_lost_connections_with_the_same_bytes(
 
 
 def test_the_ledger_refuses_before_anything_leaves(
-    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger, cloud: SmallCloud
+    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger, cloud: FakeCloud
 ) -> None:
     with _device(
         tmp_path,
@@ -214,7 +214,7 @@ def test_local_needs_no_cloud_and_costs_nothing(
 
 
 def test_local_and_asked_for_answers_share_a_stream_in_order(
-    device: Parts, cloud: SmallCloud
+    device: Agent, cloud: FakeCloud
 ) -> None:
     asked = [_request(f"river {n}", local=n % 3 == 0) for n in range(100)]
     answers = list(device.embed_stream(_stream(*asked)))
@@ -236,7 +236,7 @@ def test_without_a_cloud_nothing_is_charged(
         assert parts.ledger.spending().releases == 0
 
 
-def test_a_cloud_that_is_gone_is_unavailable(device: Parts, cloud: SmallCloud) -> None:
+def test_a_cloud_that_is_gone_is_unavailable(device: Agent, cloud: FakeCloud) -> None:
     cloud.stop()
     with pytest.raises(Unavailable):
         device.embed(_request())
@@ -245,7 +245,7 @@ def test_a_cloud_that_is_gone_is_unavailable(device: Parts, cloud: SmallCloud) -
 
 
 def test_a_bundle_without_a_denoiser_says_so_and_charges_nothing(
-    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger, cloud: SmallCloud
+    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger, cloud: FakeCloud
 ) -> None:
     config = configured(tmp_path, bundle=small_bundle_folder, SOTTO_CLOUD_ADDRESS=cloud.address)
     with opened(config, lexicon_tagger) as parts:
@@ -267,7 +267,7 @@ def test_a_bundle_without_a_denoiser_says_so_and_charges_nothing(
     ],
 )
 def test_what_cannot_be_embedded_is_refused_uncharged(
-    device: Parts, text: str, level: str, kind: type[SottovoceError], subject: str
+    device: Agent, text: str, level: str, kind: type[SottovoceError], subject: str
 ) -> None:
     with pytest.raises(kind) as caught:
         device.embed(_request(text, level))
@@ -276,7 +276,7 @@ def test_what_cannot_be_embedded_is_refused_uncharged(
     assert device.ledger.spending().releases == 0
 
 
-def test_a_long_text_is_cut_and_that_is_told(device: Parts, cloud: SmallCloud) -> None:
+def test_a_long_text_is_cut_and_that_is_told(device: Agent, cloud: FakeCloud) -> None:
     answer = device.embed(_request("river " * (LONGEST + 90)))
     assert (answer.tokens, answer.truncated) == (LONGEST, True)
     assert cloud.queries[0].tokens == LONGEST
@@ -285,7 +285,7 @@ def test_a_long_text_is_cut_and_that_is_told(device: Parts, cloud: SmallCloud) -
 
 @pytest.mark.parametrize("answer", [[0.5] * 15, [float("nan")] * 16, []])
 def test_an_answer_that_is_no_embedding_is_not_passed_on(
-    device: Parts, cloud: SmallCloud, monkeypatch: pytest.MonkeyPatch, answer: list[float]
+    device: Agent, cloud: FakeCloud, monkeypatch: pytest.MonkeyPatch, answer: list[float]
 ) -> None:
     monkeypatch.setattr(
         cloud,
@@ -296,14 +296,14 @@ def test_an_answer_that_is_no_embedding_is_not_passed_on(
         device.embed(_request())
 
 
-def test_the_first_error_comes_after_the_answers_before_it(device: Parts) -> None:
+def test_the_first_error_comes_after_the_answers_before_it(device: Agent) -> None:
     answers = device.embed_stream(_stream(_request(), _request(), _request(" "), _request()))
     assert [next(answers).request_id, next(answers).request_id] == ["0", "1"]
     with pytest.raises(InvalidInput, match="empty"):
         next(answers)
 
 
-def test_a_stream_runs_no_further_ahead_than_its_window(device: Parts) -> None:
+def test_a_stream_runs_no_further_ahead_than_its_window(device: Agent) -> None:
     taken = answered = 0
 
     def requests() -> Iterator[agent.EmbedStreamRequest]:
@@ -318,7 +318,7 @@ def test_a_stream_runs_no_further_ahead_than_its_window(device: Parts) -> None:
     assert answered == 3 * WINDOW
 
 
-def test_a_stream_whose_reader_leaves_ends_its_threads(device: Parts) -> None:
+def test_a_stream_whose_reader_leaves_ends_its_threads(device: Agent) -> None:
     list(device.embed_stream(_stream(_request())))  # what stays: the channel, the server's pool
     before = threading.active_count()
     endless = (agent.EmbedStreamRequest(request=_request("river")) for _ in iter(int, 1))
@@ -334,8 +334,8 @@ def _resident() -> int:
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
-def test_a_stream_of_10000_texts_holds_memory_flat(device: Parts) -> None:
-    """Every tenth through the small cloud, which keeps it; the real cloud has a test of its own."""
+def test_a_stream_of_10000_texts_holds_memory_flat(device: Agent) -> None:
+    """Every tenth through the fake cloud, which keeps it; the real cloud has a test of its own."""
     requests = (
         agent.EmbedStreamRequest(request=_request(f"river {n} winter", local=n % 10 > 0))
         for n in range(10_000)
@@ -345,7 +345,7 @@ def test_a_stream_of_10000_texts_holds_memory_flat(device: Parts) -> None:
         if number == 2_000:
             settled = _resident()
     assert number == 9_999
-    # 8,000 texts, tokens and embeddings would be over 10 MB; the small cloud's record is under 1.
+    # 8,000 texts, tokens and embeddings would be over 10 MB; the fake cloud's record is under 1.
     assert _resident() - settled < 6 << 20
 
 
@@ -353,7 +353,7 @@ def test_apps_get_embeddings_and_errors_over_the_socket(
     tmp_path: Path,
     small_bundle_folder: Path,
     lexicon_tagger: Tagger,
-    cloud: SmallCloud,
+    cloud: FakeCloud,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(embed, "_open_denoiser", PlainDenoiser)
@@ -378,7 +378,7 @@ def test_the_shipped_denoiser_embeds_meaning_without_a_cloud(
     tmp_path: Path, bundle_folder: Path
 ) -> None:
     config = configured(tmp_path, bundle=bundle_folder)
-    with closing(Parts(config)) as parts:
+    with closing(Agent(config)) as parts:
         one, like, unlike = (
             _row(parts.embed(_request(text, local=True)))
             for text in (

@@ -12,20 +12,20 @@ import pytest
 from sottovoce.core.errors import InvalidInput, NotFound, NotReady, Unavailable
 from sottovoce.core.privacy.release import Setting
 from sottovoce.core.text.tagger import Tagger
-from sottovoce.edge.tasks.agent import Parts
-from sottovoce.edge.tasks.customize import Defaults, Intake
+from sottovoce.edge.tasks.agent import Agent
+from sottovoce.edge.tasks.customize import Customizer, Defaults
 from sottovoce.edge.tasks.predict import WINDOW
-from sottovoce.edge.tasks.uploader import Courier
+from sottovoce.edge.tasks.uploader import Uploader
 from sottovoce.v1 import edge_agent_pb2 as agent
 from tests.support.agent import configured, opened
-from tests.support.fake_cloud import SmallCloud, small_cloud
+from tests.support.fake_cloud import FakeCloud, fake_cloud
 from tests.support.waiting import until
 
 
 @contextmanager
-def _trained(folder: Path, bundle: Path, tagger: Tagger) -> Iterator[tuple[Parts, SmallCloud]]:
-    """Parts of an agent whose adapter "desk" was trained at level "light"."""
-    with small_cloud() as cloud:
+def _trained(folder: Path, bundle: Path, tagger: Tagger) -> Iterator[tuple[Agent, FakeCloud]]:
+    """Agent of an agent whose adapter "desk" was trained at level "light"."""
+    with fake_cloud() as cloud:
         config = configured(folder, bundle=bundle, SOTTO_CLOUD_ADDRESS=cloud.address)
         with opened(config, tagger) as parts:
             _train(parts, "light")
@@ -33,9 +33,11 @@ def _trained(folder: Path, bundle: Path, tagger: Tagger) -> Iterator[tuple[Parts
             yield parts, cloud
 
 
-def _train(parts: Parts, level: str) -> None:
+def _train(parts: Agent, level: str) -> None:
     defaults = Defaults(parts.default, 1)
-    intake = Intake(parts.engine, parts.store, parts.ledger, parts.releases, parts.outbox, defaults)
+    customizer = Customizer(
+        parts.engine, parts.store, parts.ledger, parts.releases, parts.outbox, defaults
+    )
     settings = agent.CustomizationSettings(
         adapter="desk", privacy=agent.PrivacyOptions(level=level)
     )
@@ -44,8 +46,8 @@ def _train(parts: Parts, level: str) -> None:
         for word, label in (("river", "wet"), ("stone", "dry"))
         for _ in range(5)
     ]
-    record = intake.accept(settings, examples)
-    Courier(parts.cloud, parts.outbox).carry(record.id)
+    record = customizer.accept(settings, examples)
+    Uploader(parts.cloud, parts.outbox).carry(record.id)
 
 
 def _request(text: str, adapter: str = "desk", level: str = "") -> agent.PredictRequest:

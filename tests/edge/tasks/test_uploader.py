@@ -13,12 +13,12 @@ import pytest
 
 from sottovoce.core.errors import NotReady, QuotaExceeded, SottovoceError
 from sottovoce.core.text.tagger import Tagger
-from sottovoce.edge.tasks.agent import Parts
-from sottovoce.edge.tasks.customize import Defaults, Intake
-from sottovoce.edge.tasks.uploader import Courier
+from sottovoce.edge.tasks.agent import Agent
+from sottovoce.edge.tasks.customize import Customizer, Defaults
+from sottovoce.edge.tasks.uploader import Uploader
 from sottovoce.v1 import edge_agent_pb2 as agent
 from tests.support.agent import configured, opened
-from tests.support.fake_cloud import SmallCloud, small_cloud
+from tests.support.fake_cloud import FakeCloud, fake_cloud
 from tests.support.waiting import until
 
 SUCCEEDED = agent.CUSTOMIZATION_STATE_SUCCEEDED
@@ -27,28 +27,28 @@ FAILED = agent.CUSTOMIZATION_STATE_FAILED
 
 @contextmanager
 def _queued(
-    folder: Path, bundle: Path, tagger: Tagger, cloud: SmallCloud, number: int = 600
-) -> Iterator[tuple[Parts, str]]:
+    folder: Path, bundle: Path, tagger: Tagger, cloud: FakeCloud, number: int = 600
+) -> Iterator[tuple[Agent, str]]:
     """An agent's parts with one customisation in the outbox."""
     config = configured(folder, bundle=bundle, SOTTO_CLOUD_ADDRESS=cloud.address)
     with opened(config, tagger) as parts:
         defaults = Defaults(parts.default, 1)
-        intake = Intake(
+        customizer = Customizer(
             parts.engine, parts.store, parts.ledger, parts.releases, parts.outbox, defaults
         )
         examples = (
             agent.LabelledText(text=f"The river {n} was cold", label="ab"[n % 2])
             for n in range(number)
         )
-        record = intake.accept(agent.CustomizationSettings(adapter="desk", epochs=2), examples)
+        record = customizer.accept(agent.CustomizationSettings(adapter="desk", epochs=2), examples)
         yield parts, record.id
 
 
-def _courier(parts: Parts) -> Courier:
-    return Courier(parts.cloud, parts.outbox, first_wait=0.02)
+def _uploader(parts: Agent) -> Uploader:
+    return Uploader(parts.cloud, parts.outbox, first_wait=0.02)
 
 
-def _complete(cloud: SmallCloud, number: int) -> bool:
+def _complete(cloud: FakeCloud, number: int) -> bool:
     held = cloud.examples()
     return len(held) == number == len({example.example_id for example in held})
 
@@ -57,12 +57,12 @@ def test_examples_arrive_once_and_the_end_is_told(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:
     with (
-        small_cloud() as cloud,
+        fake_cloud() as cloud,
         _queued(tmp_path, small_bundle_folder, lexicon_tagger, cloud) as (parts, identity),
     ):
-        courier = _courier(parts)
-        courier.carry(identity)
-        courier.carry(identity)  # twice is once
+        uploader = _uploader(parts)
+        uploader.carry(identity)
+        uploader.carry(identity)  # twice is once
         seen = list(parts.outbox.watch(identity, lambda: False))
         assert seen[-1].state == SUCCEEDED
         assert (seen[-1].uploaded, seen[-1].epoch, seen[-1].epochs) == (600, 2, 2)
@@ -71,42 +71,42 @@ def test_examples_arrive_once_and_the_end_is_told(
         assert _complete(cloud, 600)
         assert len(cloud.sequences) == len(set(cloud.sequences))
         assert parts.store.rows("SELECT * FROM outbox") == []
-        courier.stop()
+        uploader.stop()
 
 
 def test_a_broken_upload_goes_on_from_what_is_committed(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:
     with (
-        small_cloud() as cloud,
+        fake_cloud() as cloud,
         _queued(tmp_path, small_bundle_folder, lexicon_tagger, cloud) as (parts, identity),
     ):
         cloud.break_after = 6
-        courier = _courier(parts)
-        courier.carry(identity)
+        uploader = _uploader(parts)
+        uploader.carry(identity)
         until(lambda: parts.outbox.get(identity).state == SUCCEEDED)
         assert cloud.break_after is None
         assert _complete(cloud, 600)
         assert len(cloud.sequences) == len(set(cloud.sequences))  # nothing was sent again
-        courier.stop()
+        uploader.stop()
 
 
 def test_a_cloud_that_is_down_is_waited_for(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:
     with (
-        small_cloud() as cloud,
+        fake_cloud() as cloud,
         _queued(tmp_path, small_bundle_folder, lexicon_tagger, cloud, 20) as (parts, identity),
     ):
         cloud.stop()
-        courier = _courier(parts)
-        courier.resume()
+        uploader = _uploader(parts)
+        uploader.resume()
         until(lambda: "does not answer" in parts.outbox.get(identity).message)
         assert parts.outbox.get(identity).state == agent.CUSTOMIZATION_STATE_UPLOADING
         cloud.start()
         until(lambda: parts.outbox.get(identity).state == SUCCEEDED)
         assert parts.outbox.get(identity).message == ""
-        courier.stop()
+        uploader.stop()
 
 
 @pytest.mark.parametrize(
@@ -125,43 +125,43 @@ def test_what_waiting_cannot_mend_is_told_with_its_fix(
     error: SottovoceError,
 ) -> None:
     with (
-        small_cloud() as cloud,
+        fake_cloud() as cloud,
         _queued(tmp_path, small_bundle_folder, lexicon_tagger, cloud, 20) as (parts, identity),
     ):
         cloud.refuses[call] = error
-        courier = _courier(parts)
-        courier.resume()
+        uploader = _uploader(parts)
+        uploader.resume()
         until(lambda: parts.outbox.get(identity).state == FAILED)
         assert parts.outbox.get(identity).message == str(error)
-        courier.stop()
+        uploader.stop()
 
 
 def test_a_cloud_with_too_many_unfinished_jobs_is_waited_for(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:
     with (
-        small_cloud() as cloud,
+        fake_cloud() as cloud,
         _queued(tmp_path, small_bundle_folder, lexicon_tagger, cloud, 20) as (parts, identity),
     ):
         cloud.refuses["CreateJob"] = QuotaExceeded("20 jobs", subject="unfinished_jobs")
-        courier = _courier(parts)
-        courier.resume()
+        uploader = _uploader(parts)
+        uploader.resume()
         until(lambda: "waiting: 20 jobs" in parts.outbox.get(identity).message)
         del cloud.refuses["CreateJob"]
         until(lambda: parts.outbox.get(identity).state == SUCCEEDED)
-        courier.stop()
+        uploader.stop()
 
 
 def test_a_cloud_lost_during_training_is_found_again(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:
     with (
-        small_cloud() as cloud,
+        fake_cloud() as cloud,
         _queued(tmp_path, small_bundle_folder, lexicon_tagger, cloud, 20) as (parts, identity),
     ):
         cloud.may_train.clear()
-        courier = _courier(parts)
-        courier.carry(identity)
+        uploader = _uploader(parts)
+        uploader.carry(identity)
         training = agent.CUSTOMIZATION_STATE_TRAINING
         until(lambda: parts.outbox.get(identity).state == training)
         cloud.stop()
@@ -170,77 +170,77 @@ def test_a_cloud_lost_during_training_is_found_again(
         cloud.start()
         until(lambda: parts.outbox.get(identity).state == SUCCEEDED)
         assert len(cloud.jobs) == 1
-        courier.stop()
+        uploader.stop()
 
 
 def test_a_wrong_token_is_waited_out_until_it_is_mended(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:
     with (
-        small_cloud() as cloud,
+        fake_cloud() as cloud,
         _queued(tmp_path, small_bundle_folder, lexicon_tagger, cloud, 20) as (parts, identity),
     ):
         right = (tmp_path / "token").read_text()
         (tmp_path / "token").write_text("wrong")
-        courier = _courier(parts)
-        courier.carry(identity)
+        uploader = _uploader(parts)
+        uploader.carry(identity)
         until(lambda: "wrong token" in parts.outbox.get(identity).message)
         (tmp_path / "token").write_text(right)
         until(lambda: parts.outbox.get(identity).state == SUCCEEDED)
-        courier.stop()
+        uploader.stop()
 
 
 def test_a_job_that_failed_says_why_and_gives_its_space_back(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:
     with (
-        small_cloud() as cloud,
+        fake_cloud() as cloud,
         _queued(tmp_path, small_bundle_folder, lexicon_tagger, cloud, 20) as (parts, identity),
     ):
         cloud.fail_training = "out of memory; take fewer plain tokens"
-        courier = _courier(parts)
-        courier.carry(identity)
+        uploader = _uploader(parts)
+        uploader.carry(identity)
         until(lambda: parts.outbox.get(identity).state == FAILED)
         assert parts.outbox.get(identity).message == cloud.fail_training
         assert parts.store.rows("SELECT * FROM outbox") == []
-        courier.stop()
+        uploader.stop()
 
 
 def test_a_job_deleted_in_the_cloud_fails_here(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:
     with (
-        small_cloud() as cloud,
+        fake_cloud() as cloud,
         _queued(tmp_path, small_bundle_folder, lexicon_tagger, cloud, 20) as (parts, identity),
     ):
         record = parts.outbox.get(identity)
         record.job_id = "gone"
         parts.outbox.save(record)
-        courier = _courier(parts)
-        courier.carry(identity)
+        uploader = _uploader(parts)
+        uploader.carry(identity)
         until(lambda: parts.outbox.get(identity).state == FAILED)
         assert "no such job" in parts.outbox.get(identity).message
-        courier.stop()
+        uploader.stop()
 
 
 def test_stopping_keeps_everything_for_the_next_start(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:
-    with small_cloud() as cloud:
+    with fake_cloud() as cloud:
         cloud.may_train.clear()
         config = None
         with _queued(tmp_path, small_bundle_folder, lexicon_tagger, cloud, 20) as (parts, identity):
             config = parts.config
-            courier = _courier(parts)
-            courier.carry(identity)
+            uploader = _uploader(parts)
+            uploader.carry(identity)
             until(lambda: cloud.jobs and len(cloud.examples()) == 20)
-            courier.stop()
+            uploader.stop()
         cloud.may_train.set()
         with opened(config, lexicon_tagger) as parts:
-            courier = _courier(parts)
-            courier.resume()
+            uploader = _uploader(parts)
+            uploader.resume()
             until(lambda: parts.outbox.get(identity).state == SUCCEEDED)
-            courier.stop()
+            uploader.stop()
         assert len(cloud.jobs) == 1
         assert _complete(cloud, 20)
 
@@ -249,20 +249,20 @@ def test_killed_in_mid_upload_each_example_still_arrives_once(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:
     """kill -9 of the process that carries, at three points of the upload."""
-    with small_cloud() as cloud:
+    with fake_cloud() as cloud:
         with _queued(tmp_path, small_bundle_folder, lexicon_tagger, cloud) as (parts, identity):
             config = parts.config
         program = textwrap.dedent(f"""
             import os, pathlib, sys, time
             from sottovoce.edge.client.cloud import Cloud
             from sottovoce.edge.config import CloudConfig
-            from sottovoce.edge.tasks.uploader import Courier
+            from sottovoce.edge.tasks.uploader import Uploader
             from sottovoce.edge.state.outbox import Outbox
             from sottovoce.edge.state.database import Store
             cloud = Cloud(CloudConfig(
                 {cloud.address!r}, "t", pathlib.Path({str(config.cloud.token_file)!r})))
             outbox = Outbox(Store.open(pathlib.Path({str(config.agent.state)!r})))
-            Courier(cloud, outbox).resume()
+            Uploader(cloud, outbox).resume()
             while outbox.get({identity!r}).uploaded < int(sys.argv[1]):
                 time.sleep(0.0005)
             os.kill(os.getpid(), 9)
@@ -271,9 +271,9 @@ def test_killed_in_mid_upload_each_example_still_arrives_once(
             killed = subprocess.run([sys.executable, "-c", program, uploaded], check=False)
             assert killed.returncode == -9
         with opened(config, lexicon_tagger) as parts:
-            courier = _courier(parts)
-            courier.resume()
+            uploader = _uploader(parts)
+            uploader.resume()
             until(lambda: parts.outbox.get(identity).state == SUCCEEDED)
-            courier.stop()
+            uploader.stop()
         assert len(cloud.jobs) == 1
         assert _complete(cloud, 600)

@@ -36,7 +36,7 @@ from sottovoce.core.privacy.release import Setting
 from sottovoce.core.privacy.search import Search
 from sottovoce.core.privacy.vectors import Vectors
 
-__all__ = ["Suspects", "WordMapAttack", "best_slope", "perturb"]
+__all__ = ["Candidates", "WordMapAttack", "best_slope", "perturb"]
 
 SLOPES: Final = (3.0, 4.5, 6.0, 7.5, 9.0, 12.0, 30.0)
 """Tried by `best_slope`; the last hardly ever guesses another word than the released one."""
@@ -46,7 +46,7 @@ _SCORES: Final = 1 << 19
 
 
 @dataclass(frozen=True, slots=True)
-class Suspects:
+class Candidates:
     """The words that may hide behind one of a class, and how likely each is beforehand.
 
     Attributes:
@@ -117,7 +117,7 @@ class Suspects:
 
 
 def best_slope(
-    suspects: Mapping[str, Suspects],
+    candidates: Mapping[str, Candidates],
     space: Floats2d,
     true: Mapping[str, NDArray[np.int32]],
     released: Mapping[str, NDArray[np.int32]],
@@ -125,7 +125,7 @@ def best_slope(
     """The slope that guesses most of ``true`` from ``released``, ids by class."""
     hits = np.zeros(len(SLOPES), np.int64)
     for name, ids in true.items():
-        guesses = suspects[name].behind_words(space[released[name]], *SLOPES)
+        guesses = candidates[name].behind_words(space[released[name]], *SLOPES)
         hits += (guesses == ids).sum(axis=1)
     return SLOPES[int(hits.argmax())]
 
@@ -134,10 +134,10 @@ class WordMapAttack:
     """Guesses original words from released ones, knowing only what is public."""
 
     def __init__(
-        self, bundle: Bundle, suspects: Mapping[str, Suspects], slope: float, mechanism: str
+        self, bundle: Bundle, candidates: Mapping[str, Candidates], slope: float, mechanism: str
     ) -> None:
         self._bundle = bundle
-        self._suspects = suspects
+        self._suspects = candidates
         self._slope = slope
         self._any = mechanism == T2T.name
         self._vectors = Vectors(bundle)
@@ -175,8 +175,8 @@ class WordMapAttack:
         classes = {name: bundle.class_members(name) for name in manifest.classes}
         search = Search(bundle)
         random = np.random.default_rng(seed)
-        suspects = {
-            name: Suspects.of(bundle.space, each, classes[released_in(name, classes)])
+        candidates = {
+            name: Candidates.of(bundle.space, each, classes[released_in(name, classes)])
             for name, each in weights.items()
         }
         true = draw(weights, draws, random)
@@ -184,8 +184,8 @@ class WordMapAttack:
             name: search.nearest(search.known_class(name), perturb(bundle.space[ids], eta, random))
             for name, ids in true.items()
         }
-        slope = best_slope(suspects, bundle.space, true, released)
-        return cls(bundle, suspects, slope, setting.mechanism)
+        slope = best_slope(candidates, bundle.space, true, released)
+        return cls(bundle, candidates, slope, setting.mechanism)
 
     def guess(self, released_word: str, tag: str) -> str:
         """The likeliest original, in its listed form.

@@ -27,7 +27,7 @@ from sottovoce.cloud.job import (
     TrainingOptions,
     check_labels,
 )
-from sottovoce.cloud.jobs.wakeup import Bell
+from sottovoce.cloud.jobs.wakeup import Wakeup
 from sottovoce.cloud.state import quotas
 from sottovoce.cloud.state.database import Store
 from sottovoce.core.errors import InvalidInput, NotFound, NotReady, QuotaExceeded
@@ -238,7 +238,7 @@ class Jobs:
             limits = quotas.of(self.store, tenant, self.limits)
             check_labels(Counter(dict(map(tuple, counts))), limits.labels)
             queued = self._move(connection, job, State.QUEUED)
-        Bell(self.store.state).ring()
+        Wakeup(self.store.state).ring()
         return queued
 
     def cancel(self, job_id: str, tenant: str | None = None) -> Job:

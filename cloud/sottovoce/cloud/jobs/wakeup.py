@@ -15,11 +15,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-__all__ = ["Bell"]
+__all__ = ["Wakeup"]
 
 
-class Bell:
-    """The bell of one state folder."""
+class Wakeup:
+    """Wakes the worker of one state folder."""
 
     def __init__(self, state: Path) -> None:
         self._file = state / "worker.bell"

@@ -27,11 +27,11 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from sottovoce.cloud.disk import roomy
+from sottovoce.cloud.disk import full_disk_is_unavailable
 from sottovoce.cloud.models.backbone import LoadedBackbone
 from sottovoce.cloud.models.classifier import TextClassifier
 from sottovoce.cloud.models.label_words import LabelWords
-from sottovoce.cloud.models.methods import Adapting, Lora, described, read
+from sottovoce.cloud.models.methods import Lora, MethodConfig, from_dict, to_dict
 from sottovoce.core.bundle.manifest import sha256
 from sottovoce.core.errors import DataLoss, SottovoceError
 
@@ -63,7 +63,7 @@ class Adapter:
     """
 
     labels: tuple[str, ...]
-    method: Adapting
+    method: MethodConfig
     tensors: dict[str, Tensor]
     weight: Tensor | None
     bias: Tensor | None
@@ -101,14 +101,14 @@ def save(
         raise SottovoceError("the adapter could not be taken out of the model")
     facts = {
         "format": FORMAT,
-        **described(model.method),
+        **to_dict(model.method),
         "labels": list(labels),
         "label_words": words.described() if words else None,
         "backbone": {"name": backbone.name, "sha256": backbone.sha256},
         "origin": origin,
         "versions": {name: version(name) for name in ("sottovoce-cloud", "torch", "peft")},
     }
-    with roomy():
+    with full_disk_is_unavailable():
         _place(folder, model, tensors, facts)
 
 
@@ -149,7 +149,7 @@ def load(folder: Path) -> Adapter:
         head = load_file(folder / _HEAD) if words is None else {}
         return Adapter(
             labels=tuple(facts["labels"]),
-            method=read(facts),
+            method=from_dict(facts),
             tensors=load_file(folder / _WEIGHTS),
             weight=head["weight"] if words is None else None,
             bias=head["bias"] if words is None else None,

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from sottovoce.cloud.models import virtual_tokens
 from sottovoce.cloud.models.backbone import LoadedBackbone
 from sottovoce.cloud.models.batches import Batch
-from sottovoce.cloud.models.methods import Adapting, Full, Lora, Prefix, Prompt
+from sottovoce.cloud.models.methods import Full, Lora, MethodConfig, Prefix, Prompt
 from sottovoce.cloud.models.noise_aware import NoiseTable
 from sottovoce.core.errors import InvalidInput
 
@@ -116,7 +116,7 @@ class TextClassifier(nn.Module):
     def __init__(
         self,
         backbone: LoadedBackbone,
-        method: Adapting,
+        method: MethodConfig,
         labels: int,
         *,
         vocabulary: int = 0,

@@ -25,16 +25,16 @@ from sottovoce.cloud.models.batches import MAX_TOKENS, SUBTOKENS
 from sottovoce.core.errors import InvalidInput, NotReady
 
 __all__ = [
-    "Adapting",
     "Full",
     "Lora",
+    "MethodConfig",
     "Prefix",
     "Prompt",
     "check",
     "check_available",
-    "chosen",
-    "described",
-    "read",
+    "from_dict",
+    "from_options",
+    "to_dict",
 ]
 
 
@@ -67,9 +67,9 @@ class Full:
     """Nothing to choose."""
 
 
-Adapting = Lora | Prompt | Prefix | Full
+MethodConfig = Lora | Prompt | Prefix | Full
 
-_KINDS: Final[dict[str, type[Adapting]]] = {
+_KINDS: Final[dict[str, type[MethodConfig]]] = {
     "lora": Lora,
     "prompt": Prompt,
     "prefix": Prefix,
@@ -77,7 +77,7 @@ _KINDS: Final[dict[str, type[Adapting]]] = {
 }
 
 
-def chosen(options: TrainingOptions) -> Adapting:
+def from_options(options: TrainingOptions) -> MethodConfig:
     """The method a tenant chose; zeros take the defaults here."""
     if options.method in (Method.LORA, Method.QLORA):
         rank = options.rank or Lora().rank
@@ -100,7 +100,7 @@ def check(options: TrainingOptions, backbone: LoadedBackbone) -> None:
     check_available(options.method)
     if options.label_words:
         label_words.check(backbone)
-    method = chosen(options)
+    method = from_options(options)
     virtual = method.tokens if isinstance(method, Prompt | Prefix) else 0
     text = MAX_TOKENS + SUBTOKENS * options.plain_tokens
     # A prefix has no positions beside the text's, but begins as the states of as many tokens.
@@ -140,17 +140,17 @@ def check_available(method: Method) -> None:
         )
 
 
-def described(method: Adapting) -> dict[str, Any]:
+def to_dict(method: MethodConfig) -> dict[str, Any]:
     """The method as an adapter's description holds it; `read` turns it back."""
     name = next(name for name, kind in _KINDS.items() if isinstance(method, kind))
     return {"method": name, name: asdict(method)}
 
 
-def read(facts: dict[str, Any]) -> Adapting:
+def from_dict(facts: dict[str, Any]) -> MethodConfig:
     """The method out of an adapter's description.
 
     Raises:
-        KeyError, TypeError: it was not written by `described`.
+        KeyError, TypeError: it was not written by `to_dict`.
     """
     name = facts["method"]
     given = {**facts[name]}

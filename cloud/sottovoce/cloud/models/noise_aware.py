@@ -34,7 +34,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from sottovoce.cloud.disk import roomy
+from sottovoce.cloud.disk import full_disk_is_unavailable
 from sottovoce.cloud.job import Release
 from sottovoce.cloud.models import backbone as backbones
 from sottovoce.cloud.models.backbone import LoadedBackbone
@@ -44,7 +44,7 @@ from sottovoce.core.bundle.manifest import ANY, CLITIC
 from sottovoce.core.errors import NotReady
 from sottovoce.core.privacy.mechanisms import PCT2T, T2T, Mechanism
 from sottovoce.core.privacy.vectors import Vectors
-from sottovoce.core.text.words import Kind, each
+from sottovoce.core.text.words import Kind, iter_words
 
 __all__ = ["CLASS_COUNTS", "SHARE", "NoiseTable", "WordPlaces", "class_counts", "table"]
 
@@ -123,7 +123,7 @@ class WordPlaces:
         return [self._of(text, spans) for text, spans in zip(texts, offsets, strict=True)]
 
     def _of(self, text: str, spans: Sequence[tuple[int, int]]) -> tuple[int, ...]:
-        words = [word for word in each(text, self._clitics) if word.kind is Kind.WORD]
+        words = [word for word in iter_words(text, self._clitics) if word.kind is Kind.WORD]
         found = []
         at = 0
         for start, end in spans:
@@ -306,7 +306,7 @@ def _read(file: Path, shape: tuple[int, int]) -> NoiseTable | None:
 
 
 def _write(file: Path, made: NoiseTable) -> None:
-    with roomy():
+    with full_disk_is_unavailable():
         file.parent.mkdir(parents=True, exist_ok=True)
         temporary = file.with_name(f".{file.name}.{os.getpid()}.{threading.get_ident()}")
         save_file({"shifts": made.shifts}, temporary)

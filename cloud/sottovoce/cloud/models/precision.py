@@ -14,7 +14,7 @@ import torch
 from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-__all__ = ["computing", "fast_bfloat16", "lighten"]
+__all__ = ["computing", "fast_bfloat16", "to_bfloat16"]
 
 
 def fast_bfloat16() -> bool:
@@ -23,7 +23,7 @@ def fast_bfloat16() -> bool:
     return any(found.get(name, False) for name in ("avx512_bf16", "amx_bf16"))
 
 
-def lighten(module: nn.Module) -> None:
+def to_bfloat16(module: nn.Module) -> None:
     """Turns the frozen parameters of ``module`` into bfloat16, in place."""
     for parameter in module.parameters():
         if not parameter.requires_grad and parameter.is_floating_point():

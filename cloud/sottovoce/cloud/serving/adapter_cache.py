@@ -22,7 +22,7 @@ from typing import Final, Generic, Protocol, TypeVar
 from sottovoce.cloud.metrics import Metrics
 from sottovoce.core.errors import DataLoss, NotReady, Overloaded
 
-__all__ = ["BUDGET", "Residency"]
+__all__ = ["BUDGET", "AdapterCache"]
 
 BUDGET: Final = 1 << 30
 PATIENCE: Final = 10.0
@@ -51,7 +51,7 @@ class _Held(Generic[T]):
     stale: bool = False  # leaves with its last user
 
 
-class Residency(Generic[T]):
+class AdapterCache(Generic[T]):
     """What is in memory; safe to share between threads.
 
     Args:

@@ -23,7 +23,7 @@ from sottovoce.cloud.models.noise_aware import NoiseTable, WordPlaces
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import BundleMismatch
 
-__all__ = ["NoiseReader", "NoiseReaders"]
+__all__ = ["NoiseReader", "NoiseTables"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +34,7 @@ class NoiseReader:
     places: WordPlaces
 
 
-class NoiseReaders:
+class NoiseTables:
     """Finds readers; safe to share between threads.
 
     Args:

@@ -28,11 +28,11 @@ from sottovoce.cloud.models.classifier import encoder_of, pool
 from sottovoce.cloud.models.methods import Full, Lora, Prefix, Prompt
 from sottovoce.cloud.models.noise_aware import WordPlaces
 from sottovoce.cloud.models.onednn import pack
-from sottovoce.cloud.models.precision import lighten
-from sottovoce.cloud.serving.adapter_cache import BUDGET, Residency
+from sottovoce.cloud.models.precision import to_bfloat16
+from sottovoce.cloud.serving.adapter_cache import BUDGET, AdapterCache
 from sottovoce.cloud.serving.batcher import BATCH, Batcher, passes
 from sottovoce.cloud.serving.lora_rows import LoraRows, misfit
-from sottovoce.cloud.serving.noise_tables import NoiseReader, NoiseReaders
+from sottovoce.cloud.serving.noise_tables import NoiseReader, NoiseTables
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import BundleMismatch
 
@@ -130,16 +130,16 @@ class Predictor:
         self._backbone = backbone
         self._encoder = encoder_of(backbone.model).to(self.device).requires_grad_(False)
         if self._dtype == torch.bfloat16:
-            lighten(self._encoder)
+            to_bfloat16(self._encoder)
         elif packed:
             pack(self._encoder)
         self._weights = {n: tuple(p.shape) for n, p in self._encoder.named_parameters()}
         table = self._encoder.get_input_embeddings().weight
         self._table = next(n for n, p in self._encoder.named_parameters() if p is table)
-        self._readers = NoiseReaders(backbone, bundles or {}, noise_tables, self.device)
+        self._readers = NoiseTables(backbone, bundles or {}, noise_tables, self.device)
         self._numbers = itertools.count(1)
         self._lora = LoraRows(self._encoder)
-        self._adapters = Residency(self._load, budget=memory, metrics=metrics)
+        self._adapters = AdapterCache(self._load, budget=memory, metrics=metrics)
         self.batcher = Batcher(batch=batch, tokens=2 * self.tokens, metrics=metrics)
 
     def submit(

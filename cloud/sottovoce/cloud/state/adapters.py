@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from sottovoce.cloud.disk import roomy
+from sottovoce.cloud.disk import full_disk_is_unavailable
 from sottovoce.core.errors import NotFound
 
 __all__ = ["install", "locate", "uninstall"]
@@ -42,7 +42,7 @@ def install(state: Path, tenant: str, name: str, folder: Path) -> None:
         Unavailable: the disk is full.
     """
     link = _link(state, tenant, name)
-    with roomy():
+    with full_disk_is_unavailable():
         link.parent.mkdir(parents=True, exist_ok=True)
         temporary = link.with_name(f".{name}.{os.getpid()}")
         temporary.unlink(missing_ok=True)

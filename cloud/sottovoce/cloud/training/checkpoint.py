@@ -16,7 +16,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from sottovoce.cloud.disk import roomy
+from sottovoce.cloud.disk import full_disk_is_unavailable
 from sottovoce.cloud.models.classifier import TextClassifier
 
 __all__ = ["Checkpoint"]
@@ -108,7 +108,7 @@ class Checkpoint:
             "accuracy": repr(self.accuracy),
             "loss": repr(self.loss),
         }
-        with roomy():
+        with full_disk_is_unavailable():
             file.parent.mkdir(parents=True, exist_ok=True)
             temporary = file.with_name(f".{file.name}.{os.getpid()}")
             save_file({n: t.contiguous() for n, t in tensors.items()}, temporary, metadata=facts)

@@ -39,9 +39,9 @@ from sottovoce.cloud.models.backbone import LoadedBackbone
 from sottovoce.cloud.models.batches import Batch
 from sottovoce.cloud.models.classifier import TextClassifier, pool
 from sottovoce.cloud.models.label_words import LabelWords
-from sottovoce.cloud.models.methods import Adapting, Full, Lora, Prefix, Prompt, chosen
+from sottovoce.cloud.models.methods import Full, Lora, MethodConfig, Prefix, Prompt, from_options
 from sottovoce.cloud.models.noise_aware import NoiseTable, WordPlaces
-from sottovoce.cloud.models.precision import computing, fast_bfloat16, lighten
+from sottovoce.cloud.models.precision import computing, fast_bfloat16, to_bfloat16
 from sottovoce.cloud.training.checkpoint import Checkpoint
 from sottovoce.cloud.training.dataset import Dataset
 from sottovoce.cloud.training.linear_probe import probe
@@ -71,7 +71,7 @@ class Recipe:
     epochs: int = 2
     least_steps: int = 50  # small jobs get more epochs
     batch_size: int = 16
-    learning_rates: Mapping[type[Adapting], float] = field(
+    learning_rates: Mapping[type[MethodConfig], float] = field(
         default_factory=lambda: {Lora: 1e-3, Prompt: 1e-2, Prefix: 1e-2, Full: 5e-5}
     )
     weight_decay: float = 0.01
@@ -181,7 +181,7 @@ def train(
         device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         model = TextClassifier(
             backbone,
-            chosen(options),
+            from_options(options),
             len(data.labels),
             vocabulary=len(data.vocabulary),
             width=options.reconstruction_width or recipe.reconstruction_width,
@@ -192,7 +192,7 @@ def train(
         # a third faster.
         model.to(device).eval()
         if device.type == "cpu" and recipe.bfloat16 and fast_bfloat16():
-            lighten(model.encoder)
+            to_bfloat16(model.encoder)
         optimizer = torch.optim.AdamW(model.trained().values(), weight_decay=recipe.weight_decay)
         rate = options.learning_rate or recipe.learning_rates[type(model.method)]
         weight = options.reconstruction_weight or recipe.reconstruction_weight

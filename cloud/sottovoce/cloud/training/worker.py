@@ -27,7 +27,7 @@ from sottovoce.cloud.config import Limits
 from sottovoce.cloud.job import Example, Job, Method, Progress, State
 from sottovoce.cloud.jobs.disposal import discard, job_folder
 from sottovoce.cloud.jobs.jobs import Jobs
-from sottovoce.cloud.jobs.wakeup import Bell
+from sottovoce.cloud.jobs.wakeup import Wakeup
 from sottovoce.cloud.models import backbone, noise_aware
 from sottovoce.cloud.models.backbone import LoadedBackbone
 from sottovoce.cloud.models.noise_aware import NoiseTable, WordPlaces
@@ -44,7 +44,7 @@ __all__ = ["Worker", "main"]
 ATTEMPTS = 3
 POLL_SECONDS = 0.2
 IDLE_SECONDS = 5.0
-"""An idle worker looks again, should it have missed the bell; also before a full disk is tried."""
+"""An idle worker looks again, should it have missed a wake-up; also before a full disk is tried."""
 REPORT_SECONDS = 0.5
 
 _log = logging.getLogger(__name__)
@@ -77,12 +77,12 @@ class Worker:
         self._backbone = backbone_name
         self._parent = parent
         self._stop = False
-        self._bell = Bell(state)
+        self._wakeup = Wakeup(state)
 
     def stop(self) -> None:
         """Asks the worker to put its job down and end."""
         self._stop = True
-        self._bell.ring()
+        self._wakeup.ring()
 
     @property
     def stopping(self) -> bool:
@@ -97,7 +97,7 @@ class Worker:
             # A worker that was killed may have left a name it had not yet put in place.
             for left in (self.state / "adapters").glob("*/.*"):
                 left.unlink(missing_ok=True)
-            with self._bell.heard() as wait:
+            with self._wakeup.heard() as wait:
                 while not self.stopping:
                     try:
                         idle = not self.run_next()

@@ -28,7 +28,7 @@ from sottovoce.core.privacy.vectors import OUT_OF_VOCABULARY, Vectors
 from sottovoce.core.text import casing
 from sottovoce.core.text.checks import check_text
 from sottovoce.core.text.tagger import Tagger, Tags
-from sottovoce.core.text.words import Kind, Word, each
+from sottovoce.core.text.words import Kind, Word, iter_words
 
 __all__ = ["LONGEST_WORD", "STAGES", "WINDOW", "Privatizer"]
 
@@ -71,7 +71,7 @@ class Privatizer:
         self._listed = bundle.words
         self._names = (*tagger.tagset, IDENTIFIER, PUNCTUATION)
 
-    def check(self, setting: Setting) -> Mechanism:
+    def mechanism(self, setting: Setting) -> Mechanism:
         """The mechanism that ``setting`` means.
 
         Raises:
@@ -104,15 +104,15 @@ class Privatizer:
 
         Raises:
             InvalidInput: no text, too much of it, binary data, or a word over 4,096 characters.
-            NotFound: see `check`.
+            NotFound: see `mechanism`.
         """
-        mechanism = self.check(setting)
+        mechanism = self.mechanism(setting)
         check_text(document)
         stream = random or SecureRandom()
         clitics = self._bundle.manifest.clitics
         draft = Draft(document)
         with_noise = 0
-        for words, tags in self._tagged(each(document, clitics)):
+        for words, tags in self._tagged(iter_words(document, clitics)):
             outputs, noisy = self._outputs(words, tags, mechanism, stream)
             with self._stage("text"):
                 draft.write(words, outputs)
@@ -147,9 +147,9 @@ class Privatizer:
             As many words.
 
         Raises:
-            NotFound: see `check`.
+            NotFound: see `mechanism`.
         """
-        mechanism = self.check(setting)
+        mechanism = self.mechanism(setting)
         places = np.asarray(ids, np.int32)
         tags = self._bundle.manifest.policies[setting.policy]
         names = np.full(len(places), ANY, object)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from sottovoce.core.privacy.mechanisms import PCT2T
-from sottovoce.core.text.words import Word, each
+from sottovoce.core.text.words import Word, iter_words
 
 __all__ = ["IDENTIFIER", "PUNCTUATION", "Draft", "Release", "Setting", "WordRelease"]
 
@@ -97,7 +97,7 @@ class Release:
     def each_word(self) -> Iterator[WordRelease]:
         """Every word of the document, in order."""
         shift = 0  # how much longer the release is so far
-        words = each(self.document, self.clitics)
+        words = iter_words(self.document, self.clitics)
         for word, length, mark in zip(words, self.lengths, self.marks, strict=True):
             start = word.start + shift
             shift += length - (word.end - word.start)

@@ -87,10 +87,10 @@ def split(document: str, clitics: Sequence[str] = ()) -> list[Word]:
     >>> [word.text for word in split("She'll pay £1,200.50 to well-known Bo.", ["'ll"])]
     ['She', "'ll", 'pay', '£1,200.50', 'to', 'well', '-', 'known', 'Bo', '.']
     """
-    return list(each(document, clitics))
+    return list(iter_words(document, clitics))
 
 
-def each(document: str, clitics: Sequence[str] = ()) -> Iterator[Word]:
+def iter_words(document: str, clitics: Sequence[str] = ()) -> Iterator[Word]:
     """The same words one by one, for documents whose words would fill the memory."""
     done = 0
     for start, end in identifiers.find(document):

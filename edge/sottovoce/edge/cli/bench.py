@@ -72,7 +72,7 @@ def command(
         unsure_below=config.privacy.unsure_below,
         stage=watch.stage,
     )
-    eta = privatizer.check(setting).eta
+    eta = privatizer.mechanism(setting).eta
     sizes = [size for size in SIZES if size < most] + [most]
     documents: list[dict[str, Any]] = []
     with progress_bar(enabled=not as_json) as progress:

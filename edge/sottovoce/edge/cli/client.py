@@ -149,7 +149,7 @@ def backend(config: Config) -> AbstractContextManager[Backend]:
 
 @contextmanager
 def _in_process(config: Config) -> Iterator[Backend]:
-    from sottovoce.edge.tasks.agent import Parts  # onnxruntime and all: only where needed
+    from sottovoce.edge.tasks.agent import Agent  # onnxruntime and all: only where needed
 
-    with closing(Parts(config)) as parts:
+    with closing(Agent(config)) as parts:
         yield parts

@@ -34,7 +34,7 @@ from sottovoce.core.wire.address import (
 from sottovoce.core.wire.status import ErrorInterceptor
 from sottovoce.edge.config import AgentConfig, Config
 from sottovoce.edge.daemon.service import Service
-from sottovoce.edge.tasks.agent import Parts
+from sottovoce.edge.tasks.agent import Agent
 from sottovoce.edge.tasks.engine import Engine
 from sottovoce.v1 import edge_agent_pb2, edge_agent_pb2_grpc
 
@@ -68,7 +68,7 @@ def serve(
     ending = stop or Ending()
     memory.bound_heap()
     memory.give_back()
-    with _only_one(config.agent.state), _parts(config, engine) as parts:
+    with _only_one(config.agent.state), _agent(config, engine) as parts:
         service, checks = Service(parts), health.HealthServicer()
         server = _server(service, checks)
         with _bound(server, config.agent) as address:
@@ -139,8 +139,8 @@ def _only_one(state: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _parts(config: Config, engine: Engine | None) -> Iterator[Parts]:
-    parts = Parts(config, engine)
+def _agent(config: Config, engine: Engine | None) -> Iterator[Agent]:
+    parts = Agent(config, engine)
     try:
         yield parts
     finally:

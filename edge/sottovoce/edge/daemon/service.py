@@ -13,9 +13,9 @@ import grpc
 
 from sottovoce.core.errors import InvalidInput, Unavailable
 from sottovoce.edge.state.outbox import ENDED
-from sottovoce.edge.tasks.agent import Parts
-from sottovoce.edge.tasks.customize import DEFAULT_PLAIN_TOKENS, Defaults, Intake
-from sottovoce.edge.tasks.uploader import Courier
+from sottovoce.edge.tasks.agent import Agent
+from sottovoce.edge.tasks.customize import DEFAULT_PLAIN_TOKENS, Customizer, Defaults
+from sottovoce.edge.tasks.uploader import Uploader
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import edge_agent_pb2_grpc
 
@@ -25,10 +25,10 @@ __all__ = ["Service"]
 class Service(edge_agent_pb2_grpc.EdgeAgentServicer):
     """Answers apps; errors become status with details in `rpc.ErrorInterceptor`."""
 
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
+    def __init__(self, parts: Agent) -> None:
+        self._agent = parts
         self._stopping = threading.Event()
-        self._intake = Intake(
+        self._customizer = Customizer(
             parts.engine,
             parts.store,
             parts.ledger,
@@ -36,26 +36,26 @@ class Service(edge_agent_pb2_grpc.EdgeAgentServicer):
             parts.outbox,
             Defaults(parts.default, parts.config.privacy.plain_tokens or DEFAULT_PLAIN_TOKENS),
         )
-        self._courier = Courier(parts.cloud, parts.outbox)
+        self._uploader = Uploader(parts.cloud, parts.outbox)
 
     def begin(self) -> None:
         """Takes up unfinished work; call once, when no other daemon uses the state."""
-        self._intake.clear_staging()
-        self._courier.resume()
+        self._customizer.clear_staging()
+        self._uploader.resume()
 
     def end_watches(self) -> None:
         """Ends the calls that would else last as long as a training."""
         self._stopping.set()
-        self._parts.outbox.wake()
+        self._agent.outbox.wake()
 
     def finish(self) -> None:
-        """Stops the courier; what it had not sent stays queued."""
-        self._courier.stop()
+        """Stops the uploader; what it had not sent stays queued."""
+        self._uploader.stop()
 
     def Privatize(  # noqa: N802 - gRPC's name
         self, request: agent.PrivatizeRequest, context: grpc.ServicerContext
     ) -> agent.PrivatizeResponse:
-        return self._parts.privatize(request)
+        return self._agent.privatize(request)
 
     def PrivatizeStream(  # noqa: N802
         self,
@@ -64,28 +64,28 @@ class Service(edge_agent_pb2_grpc.EdgeAgentServicer):
     ) -> Iterator[agent.PrivatizeStreamResponse]:
         for request in request_iterator:
             yield agent.PrivatizeStreamResponse(
-                request_id=request.request_id, response=self._parts.privatize(request.request)
+                request_id=request.request_id, response=self._agent.privatize(request.request)
             )
 
     def Predict(  # noqa: N802
         self, request: agent.PredictRequest, context: grpc.ServicerContext
     ) -> agent.PredictResponse:
-        return self._parts.predict(request)
+        return self._agent.predict(request)
 
     def PredictStream(  # noqa: N802
         self, request_iterator: Iterable[agent.PredictStreamRequest], context: grpc.ServicerContext
     ) -> Iterator[agent.PredictStreamResponse]:
-        yield from self._parts.predictor.predict_stream(request_iterator)
+        yield from self._agent.predictor.predict_stream(request_iterator)
 
     def Embed(  # noqa: N802
         self, request: agent.EmbedRequest, context: grpc.ServicerContext
     ) -> agent.EmbedResponse:
-        return self._parts.embed(request)
+        return self._agent.embed(request)
 
     def EmbedStream(  # noqa: N802
         self, request_iterator: Iterable[agent.EmbedStreamRequest], context: grpc.ServicerContext
     ) -> Iterator[agent.EmbedStreamResponse]:
-        yield from self._parts.embed_stream(request_iterator)
+        yield from self._agent.embed_stream(request_iterator)
 
     def Customize(  # noqa: N802
         self, request_iterator: Iterable[agent.CustomizeRequest], context: grpc.ServicerContext
@@ -98,10 +98,10 @@ class Service(edge_agent_pb2_grpc.EdgeAgentServicer):
                 fix="send the settings, then the examples",
                 subject="settings",
             )
-        self._parts.cloud.check()  # refused before any privacy is spent
-        record = self._intake.accept(first.settings, _examples(requests))
+        self._agent.cloud.check()  # refused before any privacy is spent
+        record = self._customizer.accept(first.settings, _examples(requests))
         if record.state not in ENDED:
-            self._courier.carry(record.id)
+            self._uploader.carry(record.id)
         return agent.CustomizeResponse(customization=record)
 
     def WatchCustomization(  # noqa: N802
@@ -111,11 +111,11 @@ class Service(edge_agent_pb2_grpc.EdgeAgentServicer):
             raise InvalidInput(
                 "neither id nor adapter is given", fix="name the customisation", subject="id"
             )
-        identity = request.id or self._parts.outbox.newest(request.adapter).id
+        identity = request.id or self._agent.outbox.newest(request.adapter).id
         gone = threading.Event()
         if not context.add_callback(gone.set):
             return
-        for record in self._parts.outbox.watch(
+        for record in self._agent.outbox.watch(
             identity, lambda: gone.is_set() or self._stopping.is_set()
         ):
             yield agent.WatchCustomizationResponse(customization=record)
@@ -125,7 +125,7 @@ class Service(edge_agent_pb2_grpc.EdgeAgentServicer):
     def GetStatus(  # noqa: N802
         self, request: agent.GetStatusRequest, context: grpc.ServicerContext
     ) -> agent.GetStatusResponse:
-        return self._parts.status()
+        return self._agent.status()
 
 
 def _examples(requests: Iterator[agent.CustomizeRequest]) -> Iterator[agent.LabelledText]:

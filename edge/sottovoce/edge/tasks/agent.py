@@ -17,10 +17,10 @@ from sottovoce.edge.tasks.predict import Predictor
 from sottovoce.edge.tasks.privatize import Releases, resolve, to_response
 from sottovoce.v1 import edge_agent_pb2 as agent
 
-__all__ = ["Parts"]
+__all__ = ["Agent"]
 
 
-class Parts:
+class Agent:
     """All parts of an agent over one state, for the daemon and for commands run without one.
 
     Raises:

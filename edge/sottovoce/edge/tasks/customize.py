@@ -2,7 +2,7 @@
 
 Why it is here: the first half of RAPT's customisation (v2 section III-B) happens on the device and
 must not be half done. Examples gather in a staging table; at the end one transaction remembers the
-releases, charges the ledger, and makes the customisation with its outbox. Sending is the courier's
+releases, charges the ledger, and makes the customisation with its outbox. Sending is the uploader's
 business. What the cloud would refuse is refused here first, before any privacy is spent on it.
 """
 
@@ -28,12 +28,12 @@ from sottovoce.core.wire import training_settings
 from sottovoce.edge.state.database import Store
 from sottovoce.edge.state.ledger import Ledger
 from sottovoce.edge.state.outbox import Outbox, outbox_place
-from sottovoce.edge.tasks.engine import Engine, Opened
+from sottovoce.edge.tasks.engine import Engine, OpenBundle
 from sottovoce.edge.tasks.privatize import Releases, resolve
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import training_pb2 as training
 
-__all__ = ["DEFAULT_PLAIN_TOKENS", "Defaults", "Intake"]
+__all__ = ["DEFAULT_PLAIN_TOKENS", "Customizer", "Defaults"]
 
 DEFAULT_PLAIN_TOKENS = 10
 MOST_PLAIN_TOKENS = 64
@@ -55,7 +55,7 @@ class Defaults:
     plain_tokens: int
 
 
-class Intake:
+class Customizer:
     """Turns Customize calls into queued customisations."""
 
     def __init__(
@@ -100,7 +100,7 @@ class Intake:
         self._outbox.check_room()
         setting = resolve(settings.privacy, self._defaults.setting)
         opened = self._engine.current()
-        opened.privatizer.check(setting)
+        opened.privatizer.mechanism(setting)
         plain = _plain_tokens(settings, wanted.plain_tokens, opened.bundle, setting.policy)
         identity = secrets.token_hex(16)
         try:
@@ -157,7 +157,7 @@ class Intake:
     def _stage(
         self,
         identity: str,
-        opened: Opened,
+        opened: OpenBundle,
         setting: Setting,
         plain: Iterator[list[int]] | None,
         examples: Iterable[agent.LabelledText],
@@ -242,7 +242,7 @@ class Intake:
         identity: str,
         adapter: str,
         setting: Setting,
-        opened: Opened,
+        opened: OpenBundle,
         wanted: training.TrainingSettings,
         seen: Counter[str],
     ) -> tuple[agent.Customization, training.CreateJobRequest]:
@@ -261,7 +261,7 @@ class Intake:
             training=wanted,
             release=training.ReleaseSettings(
                 mechanism=setting.mechanism,
-                eta=opened.privatizer.check(setting).eta,
+                eta=opened.privatizer.mechanism(setting).eta,
                 level=setting.level,
                 bundle_id=opened.bundle.id,
                 policy=setting.policy,

@@ -22,13 +22,13 @@ from sottovoce.core.system import memory
 from sottovoce.core.text.tagger import OnnxTagger, Tagger
 from sottovoce.edge.config import BundleConfig, PrivacyConfig, TaggerConfig
 
-__all__ = ["Engine", "Opened", "open_tagger"]
+__all__ = ["Engine", "OpenBundle", "open_tagger"]
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class OpenBundle:
     """A bundle and the privatizer over it."""
 
     bundle: Bundle
@@ -77,7 +77,7 @@ class Engine:
         self._unsure_below = privacy.unsure_below
         self._tagger = tagger
         self._lock = threading.Lock()
-        self._opened: Opened | None = None
+        self._opened: OpenBundle | None = None
         self._opened_as: tuple[str, int, int] | None = None
         self.fingerprint = f"{tagger_name} {privacy.unsure_below!r}"
         """Of the settings that change a release beside level, mechanism and policy."""
@@ -94,7 +94,7 @@ class Engine:
             f"{tagger.backend} {tagger.pipeline}",
         )
 
-    def current(self) -> Opened:
+    def current(self) -> OpenBundle:
         """The bundle that ``current`` points to now.
 
         Raises:
@@ -108,7 +108,7 @@ class Engine:
                 tagger = self._tagger(bundle)
                 memory.give_back()  # twice, as what both parts need to start is never there at once
                 privatizer = Privatizer(bundle, tagger, unsure_below=self._unsure_below)
-                self._opened, self._opened_as = Opened(bundle, privatizer), found
+                self._opened, self._opened_as = OpenBundle(bundle, privatizer), found
                 memory.give_back()
             return self._opened
 

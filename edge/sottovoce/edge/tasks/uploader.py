@@ -30,7 +30,7 @@ from sottovoce.edge.state.outbox import ENDED, Outbox
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import training_pb2 as training
 
-__all__ = ["Courier"]
+__all__ = ["Uploader"]
 
 # What trying again cannot mend. Everything else is waited out, the owner's mistakes included: a
 # missing token or address is mended while the examples wait.
@@ -46,7 +46,7 @@ _ENDS = {
 _log = logging.getLogger(__name__)
 
 
-class Courier:
+class Uploader:
     """One thread for each unfinished customisation.
 
     Args:
@@ -73,7 +73,7 @@ class Courier:
         with self._lock:
             if identity not in self._threads and not self._stopped.is_set():
                 thread = threading.Thread(
-                    target=self._run, args=(identity,), name=f"courier-{identity[:8]}", daemon=True
+                    target=self._run, args=(identity,), name=f"uploader-{identity[:8]}", daemon=True
                 )
                 self._threads[identity] = thread
                 thread.start()

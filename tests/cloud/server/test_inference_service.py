@@ -17,7 +17,7 @@ from sottovoce.cloud.config import Limits, Settings
 from sottovoce.cloud.models.methods import Lora
 from sottovoce.cloud.server import inference_service
 from sottovoce.cloud.server.inference_service import CALLS_PER_TENANT, WINDOW, InferenceService
-from sottovoce.cloud.state import adapters as names
+from sottovoce.cloud.state.adapters import install
 from sottovoce.core import errors
 from sottovoce.core.wire.status import from_rpc_error
 from sottovoce.v1 import inference_pb2 as wire
@@ -200,7 +200,7 @@ def test_two_tenants_with_one_adapter_name_never_meet(running: Cloud) -> None:
             seed=seed,
             bundle_id=running.bundle_id,
         )
-        names.install(state, tenant, "topics", one.folder)
+        install(state, tenant, "topics", one.folder)
         expected.append(one.logits(TEXTS[0]).softmax(-1).sort(descending=True).values.tolist())
     assert expected[0] != pytest.approx(expected[1], abs=1e-2)
     wrong: list[str] = []
@@ -294,7 +294,7 @@ def test_a_deleted_adapter_is_not_answered_from_memory(running: Cloud) -> None:
             Lora(),
             bundle_id=running.bundle_id,
         )
-        names.install(state, "leaving", "topics", one.folder)
+        install(state, "leaving", "topics", one.folder)
         assert predict(leaving, request(running))
         shutil.rmtree(one.folder)  # with the name still there, as half-way through a deletion
         assert isinstance(refused(leaving, request(running)), errors.NotFound)
@@ -309,7 +309,7 @@ def test_an_adapter_that_goes_between_finding_and_reading_it_is_not_found_not_da
             jobs.append(caller.submit(running.bundle_id, examples(24), training={"epochs": 1}))
             running.work()
         first, second = (running.settings.state / "jobs" / each / "adapter" for each in jobs)
-        real = names.locate
+        real = inference_service.locate
         found: list[Path] = [first]  # as it was before the second job ended
 
         def locate(state: Path, tenant: str, name: str) -> Path:

@@ -38,7 +38,7 @@ demo: install  ## Watch a device daemon learn a task through a cloud, privately
 
 test: install .venv-edge/.done lint bundle  ## Lint, then every test; the edge's without torch
 	$(EDGE_BIN)/pytest tests/core tests/edge
-	$(BIN)/pytest tests/protos tests/cloud tests/bench tests/e2e
+	$(BIN)/pytest tests/architecture tests/protos tests/cloud tests/bench tests/e2e
 
 # A Raspberry Pi 4's processor, emulated: the edge gives there what it gives here, within tolerances.
 check-arm64: $(BUNDLE) .venv-edge/.done  ## Run the edge on an emulated ARM device and compare

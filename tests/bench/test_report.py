@@ -22,12 +22,12 @@ from bench.attacks.harness import Budget
 from bench.attacks.parts import Scope
 from bench.attacks.run import DATA_SETS, measure
 from bench.attacks.workers import Place
-from bench.data import DATA
 from bench.report import findings
 from bench.report.__main__ import write
 from bench.report.page import leaks
+from tests.support.paths import MODELS, ROOT
+from tests.support.shared_data import shared_data
 
-ROOT = Path(__file__).parents[2]
 BROWSERS = ("chromium", "chromium-headless-shell", "chromium-browser", "google-chrome", "chrome")
 FEW = Budget(
     sentences=20,
@@ -44,10 +44,8 @@ LITTLE = Scope(("pct2t.v1",), ("PCT2T",), ("balanced",), ("CCONJ",), rest=False)
 @pytest.fixture(scope="module")
 def result(bundle_folder: Path) -> dict[str, Any]:
     """A real run of very little."""
-    missing = [name for name in DATA_SETS if not (DATA / name).exists()]
-    if missing:
-        pytest.skip(f"not in the data folder: {', '.join(missing)}")
-    found = measure(Place(bundle_folder, ROOT / "models", DATA, FEW), LITTLE)
+    data = shared_data(*DATA_SETS)
+    found = measure(Place(bundle_folder, MODELS, data, FEW), LITTLE)
     # What takes long stands in from what does not: the page must have its pictures and tables too.
     row = found["rows"][0]
     inferred = {**row, "attack": "gender", "majority": 0.5}

@@ -1,27 +1,13 @@
-"""A real agent and a real cloud as processes, and the bundle both use."""
+"""A real agent and a real cloud as processes."""
 
 from __future__ import annotations
 
-import os
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from bench.live.testbed import Agent, Cloud, command
-
-ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture(scope="session")
-def bundle_folder() -> Path:
-    """The bundle SOTTO_TEST_BUNDLE names, or the default one; `make test` has built it."""
-    folder = Path(os.environ.get("SOTTO_TEST_BUNDLE", ROOT / "build" / "bundle"))
-    if not folder.exists():
-        build = [command("sotto-cloud"), "build-bundle", "--out", str(folder)]
-        subprocess.run(build, check=True, cwd=ROOT)
-    return folder
+from bench.live.testbed import Agent, Cloud
 
 
 @pytest.fixture

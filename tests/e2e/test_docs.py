@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+from tests.support.paths import ROOT
 
 
 def test_the_page_of_commands_is_what_the_programs_say(tmp_path: Path) -> None:

@@ -7,11 +7,11 @@ label or a telephone number somebody owns would spoil either the figures or a st
 import re
 from collections import Counter
 from itertools import combinations
-from pathlib import Path
 
 import pytest
 
-FOLDER = Path(__file__).parents[2] / "examples" / "helpdesk"
+from tests.support.paths import HELPDESK
+
 LABELS = {"plumbing", "electrical", "appliance", "pest_control", "cleaning", "billing"}
 SPLITS = {"train": 480, "test": 120}
 
@@ -27,7 +27,7 @@ EXAMPLE_EMAIL = re.compile(r"[\w.]+@example\.(?:com|net|org)[.,?!]?")
 
 def rows(split: str) -> list[tuple[str, str]]:
     """(text, label) of each message, in file order."""
-    lines = (FOLDER / f"{split}.tsv").read_text(encoding="utf-8").split("\n")[1:-1]
+    lines = (HELPDESK / f"{split}.tsv").read_text(encoding="utf-8").split("\n")[1:-1]
     return [(text, label) for text, label in (line.split("\t") for line in lines)]
 
 
@@ -47,7 +47,7 @@ def unassigned_numbers(text: str) -> list[str]:
 
 @pytest.mark.parametrize("split", SPLITS)
 def test_file_is_plain_two_column_tsv(split: str) -> None:
-    raw = (FOLDER / f"{split}.tsv").read_bytes()
+    raw = (HELPDESK / f"{split}.tsv").read_bytes()
     assert raw.startswith(b"text\tlabel\n")
     assert raw.endswith(b"\n")
     assert b"\r" not in raw
@@ -123,4 +123,4 @@ def test_readme_statistics_are_current(split: str) -> None:
         sum(bool(EMAIL.search(text)) for text in messages),
     ]
     row = "| " + " | ".join(map(str, cells)) + " |"
-    assert row in (FOLDER / "README.md").read_text(encoding="utf-8"), f"README needs: {row}"
+    assert row in (HELPDESK / "README.md").read_text(encoding="utf-8"), f"README needs: {row}"

@@ -17,8 +17,7 @@ from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.manifest import class_name
 from sottovoce.core.bundle.tokenizer import Pieces
 from sottovoce.v1 import training_pb2
-
-HELPDESK = Path(__file__).parents[2] / "examples" / "helpdesk"
+from tests.support.paths import HELPDESK
 
 
 def _forms(secret: str, tokenizer: Pieces) -> list[bytes]:

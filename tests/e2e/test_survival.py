@@ -7,7 +7,7 @@ import os
 import sqlite3
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,15 +16,8 @@ import pytest
 
 from bench.live.testbed import Agent, Cloud, command
 from bench.live.wiretap import Wiretap
-
-HELPDESK = Path(__file__).parents[2] / "examples" / "helpdesk"
-
-
-def _until(condition: Callable[[], bool], seconds: float = 120.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.1)
+from tests.support.paths import HELPDESK
+from tests.support.waiting import until
 
 
 def _table(folder: Path, rows: int) -> Path:
@@ -63,14 +56,14 @@ def test_cloud_killed_during_a_job_finishes_it_after_a_restart(
     table = _table(tmp_path, 48)
     options = ["--epochs", "4", "--reconstruction", "--plain-tokens", "4", "--no-watch", "--json"]
     agent.run("customize", "desk", "--input", str(table), *options)
-    _until(lambda: float(str(_customization(agent)["epoch"])) >= 1)
+    until(lambda: float(str(_customization(agent)["epoch"])) >= 1)
     told = _customization(agent)
     figures = ("loss", "reconstruction_loss", "examples_per_second", "seconds_left")
     assert all(float(str(told[figure])) > 0 for figure in figures), told
     cloud.kill()
     time.sleep(1)
     cloud.start()
-    _until(lambda: _customization(agent)["state"] == "SUCCEEDED", 240)
+    until(lambda: _customization(agent)["state"] == "SUCCEEDED", 240)
     done, (job,) = _customization(agent), _jobs(cloud)
     assert (done["epoch"], done["epochs"]) == (job["epoch"], job["epochs"]) == (4, 4)
     assert job["step"] == job["steps"]
@@ -101,8 +94,8 @@ def _stalled_upload(owner: Path, cloud: Cloud, table: Path) -> Iterator[tuple[Ag
         try:
             stop_after = tap.stop_after = tap.bytes_sent + 30_000
             agent.run("customize", "desk", "--input", str(table), "--epochs", "1", "--no-watch")
-            _until(lambda: tap.bytes_sent >= stop_after)
-            _until(lambda: len(_examples(cloud)) > 0)
+            until(lambda: tap.bytes_sent >= stop_after)
+            until(lambda: len(_examples(cloud)) > 0)
             assert len(_examples(cloud)) < 480, "the kill must fall into the upload"
             yield agent, tap
         finally:
@@ -110,7 +103,7 @@ def _stalled_upload(owner: Path, cloud: Cloud, table: Path) -> Iterator[tuple[Ag
 
 
 def _holds_each_once(cloud: Cloud) -> None:
-    _until(lambda: _job_state(cloud) in ("QUEUED", "RUNNING", "SUCCEEDED"))
+    until(lambda: _job_state(cloud) in ("QUEUED", "RUNNING", "SUCCEEDED"))
     held = _examples(cloud)
     assert [sequence for sequence, _ in held] == list(range(480))
     assert len({identity for _, identity in held}) == 480
@@ -170,4 +163,4 @@ def test_a_cloud_that_is_down_loses_nothing(agent: Agent, cloud: Cloud, tmp_path
     agent.run("customize", "desk", "--input", str(table), "--epochs", "1", "--no-watch")
     assert _customization(agent)["state"] == "UPLOADING"
     cloud.start()
-    _until(lambda: _customization(agent)["state"] == "SUCCEEDED", 240)
+    until(lambda: _customization(agent)["state"] == "SUCCEEDED", 240)

@@ -10,6 +10,7 @@ import pytest
 
 from sottovoce.core.errors import ConfigError
 from sottovoce.edge.config import load
+from tests.support.paths import ROOT
 
 
 def _write(folder: Path, text: str) -> Path:
@@ -125,13 +126,13 @@ def test_no_setting_fixes_the_noise() -> None:
 
 
 def test_the_example_file_states_the_defaults() -> None:
-    example = Path(__file__).parents[2] / "edge" / "packaging" / "agent.toml"
+    example = ROOT / "edge" / "packaging" / "agent.toml"
     environ = {"HOME": "/h", "XDG_RUNTIME_DIR": "/r"}
     assert dataclasses.replace(load(example, environ), source=None) == load(environ=environ)
 
 
 def test_the_example_file_names_every_setting() -> None:
-    example = Path(__file__).parents[2] / "edge" / "packaging" / "agent.toml"
+    example = ROOT / "edge" / "packaging" / "agent.toml"
     section, named = "", set()
     for line in example.read_text(encoding="utf-8").splitlines():
         setting = re.fullmatch(r"(?:# )?(\w+) = .+", line)

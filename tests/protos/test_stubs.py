@@ -10,8 +10,9 @@ import pytest
 from google.protobuf.descriptor import Descriptor
 
 from sottovoce.v1 import bundles_pb2, edge_agent_pb2, inference_pb2, training_pb2
+from tests.support.paths import ROOT
 
-PROTOS = Path(__file__).parents[2] / "protos"
+PROTOS = ROOT / "protos"
 CLOUD_FILES = (training_pb2, inference_pb2, bundles_pb2)
 
 

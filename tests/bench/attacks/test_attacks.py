@@ -27,8 +27,8 @@ from bench.attacks.text import Ints, Text
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy.release import Setting
 from sottovoce.core.text.tagger import UPOS
+from tests.support.paths import MODELS
 
-MODELS = Path(__file__).parents[3] / "models"
 WORDS = 200
 SENTENCES = (
     "The doctor wrote a letter to her sister in the city and asked for money .",

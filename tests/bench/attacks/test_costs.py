@@ -16,8 +16,8 @@ from bench.attacks.text import Text
 from sottovoce.cloud.models import backbone as backbones
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy.release import Setting
+from tests.support.paths import MODELS
 
-MODELS = Path(__file__).parents[3] / "models"
 SENTENCES = (
     "The doctor wrote a letter to her sister in Zanzibar and asked for money .",
     "We were at the market when the train from London came in at noon .",

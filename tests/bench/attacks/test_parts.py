@@ -15,10 +15,10 @@ from bench.attacks.harness import Budget
 from bench.attacks.parts import _KINDS, ALL, BASELINES, Job, Part, Scope, plan
 from bench.attacks.run import DATA_SETS
 from bench.attacks.workers import Place, share_out
-from bench.data import DATA
 from sottovoce.core.text.tagger import Tags
+from tests.support.paths import MODELS
+from tests.support.shared_data import shared_data
 
-MODELS = Path(__file__).parents[3] / "models"
 FEW = Budget(10, 5_000, 0, (0, 0), (60, 2, 40), (0, 0), 0)
 
 
@@ -62,10 +62,8 @@ def test_what_jobs_found_is_put_together_in_order() -> None:
 
 
 def test_another_process_finds_the_same(bundle_folder: Path) -> None:
-    missing = [name for name in DATA_SETS if not (DATA / name).exists()]
-    if missing:
-        pytest.skip(f"not in the data folder: {', '.join(missing)}")
-    place = Place(bundle_folder, MODELS, DATA, FEW)
+    data = shared_data(*DATA_SETS)
+    place = Place(bundle_folder, MODELS, data, FEW)
     jobs = [Job("words", "pct2t.v1", "balanced")]
     (here,), (there,) = (share_out(jobs, place, processes) for processes in (0, 1))
     assert here.job == there.job == jobs[0]

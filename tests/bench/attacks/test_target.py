@@ -4,24 +4,20 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from bench.attacks.channels import Words
 from bench.attacks.harness import MECHANISMS, Budget
 from bench.attacks.run import DATA_SETS
 from bench.attacks.workers import Place
-from bench.data import DATA
 from sottovoce.core.privacy.release import Setting
+from tests.support.paths import MODELS
+from tests.support.shared_data import shared_data
 
-MODELS = Path(__file__).parents[3] / "models"
 ENOUGH = Budget(450, 500_000, 0, (0, 0), (0, 0, 0), (0, 0), 0)
 
 
 def test_a_target_is_met_by_the_strongest_attack_on_what_is_sent(bundle_folder: Path) -> None:
-    missing = [name for name in DATA_SETS if not (DATA / name).exists()]
-    if missing:
-        pytest.skip(f"not in the data folder: {', '.join(missing)}")
-    harness = Place(bundle_folder, MODELS, DATA, ENOUGH).harness()
+    data = shared_data(*DATA_SETS)
+    harness = Place(bundle_folder, MODELS, data, ENOUGH).harness()
     assert harness.judged.all.sum() >= 5_000
     for mechanism in MECHANISMS:
         found = harness.on_words(Words(harness.public, Setting("attack:0.3", mechanism)))

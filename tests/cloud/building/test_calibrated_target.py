@@ -11,7 +11,6 @@ import pytest
 from click.testing import CliRunner
 from numpy.typing import NDArray
 
-from bench.data import DATA
 from bench.space.evaluation import Language
 from sottovoce.cloud.building import calibration
 from sottovoce.cloud.building.attack import Candidates, perturb
@@ -20,7 +19,9 @@ from sottovoce.cloud.corpus.running_text import counts_by_tag, draw, released_in
 from sottovoce.core.bundle import levels
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.edge.cli import main
+from tests.support.shared_data import shared_data
 
+GUM = "ud_gum/dev.conllu.gz"
 MECHANISMS = ("pct2t.v1", "t2t.v1")
 WORDS = 6_000
 DEVIATIONS = 3.09
@@ -65,11 +66,10 @@ def tags(bundle: Bundle, mechanism: str) -> tuple[str, ...] | None:
     return None if mechanism == "t2t.v1" else bundle.manifest.policies["default"]
 
 
-@pytest.mark.skipif(not DATA.is_dir(), reason="the treebanks are not in ../shared/data")
 def test_a_target_is_met_on_text_of_other_sources(
     bundle: Bundle, shipped_models: Path, tmp_path: Path
 ) -> None:
-    language = Language.load(bundle, shipped_models, DATA / "ud_gum" / "dev.conllu.gz")
+    language = Language.load(bundle, shipped_models, shared_data(GUM) / GUM)
     for mechanism in MECHANISMS:
         eta = asked(bundle, tmp_path / mechanism, mechanism, 0.3)
         met = weights_by_class(language.held_out, language.clitic, tags(bundle, mechanism))

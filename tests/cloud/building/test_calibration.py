@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from bench.data import DATA
 from bench.space.evaluation import Language, tails
 from sottovoce.cloud.building import calibration
 from sottovoce.cloud.building.attack import perturb
@@ -22,7 +21,9 @@ from sottovoce.core.bundle.levels import Level
 from sottovoce.core.errors import InvalidInput
 from sottovoce.core.privacy import noise
 from sottovoce.core.privacy.noise import Floats2d
+from tests.support.shared_data import shared_data
 
+GUM = "ud_gum/dev.conllu.gz"
 R = 6
 Calibrated = tuple[dict[str, Level], tuple[Level, ...]]
 
@@ -170,9 +171,8 @@ def test_no_level_gives_rare_words_or_names_away(bundle: Bundle, mechanism: str)
         assert level.replaced_names >= level.replaced
 
 
-@pytest.mark.skipif(not DATA.is_dir(), reason="the treebanks are not in ../shared/data")
 def test_nor_on_held_out_text(bundle: Bundle, shipped_models: Path) -> None:
-    language = Language.load(bundle, shipped_models, DATA / "ud_gum" / "dev.conllu.gz")
+    language = Language.load(bundle, shipped_models, shared_data(GUM) / GUM)
     for mechanism in ("pct2t.v1", "t2t.v1"):
         for attackers in tails(language, mechanism, (2_000, 1_000)).values():
             for found in attackers.values():

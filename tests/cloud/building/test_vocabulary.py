@@ -13,7 +13,7 @@ from sottovoce.core.errors import InvalidInput
 from sottovoce.core.text.identifiers import has_number
 from sottovoce.core.text.tagger import UPOS
 from sottovoce.core.text.words import Kind, split
-from tests.cloud.conftest import TEXT
+from tests.support.backbones import TEXT
 
 
 @pytest.fixture(scope="module")

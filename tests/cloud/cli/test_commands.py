@@ -16,7 +16,8 @@ from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.server import server
 from sottovoce.cloud.state.database import Store
 from sottovoce.cloud.state.tenants import Tenants
-from tests.support.cloud import RELEASE, credentials
+from tests.support.cloud import credentials
+from tests.support.examples import RELEASE
 
 
 def run(*arguments: object) -> tuple[int, str, str]:

@@ -17,9 +17,9 @@ from sottovoce.cloud.corpus.language import load as load_language
 from sottovoce.core.errors import DataLoss, InvalidInput, NotReady
 from sottovoce.core.text.identifiers import find, has_number
 from sottovoce.core.text.tagger import UPOS, OnnxTagger
+from tests.support.paths import MODELS
 
 ENGLISH = load_language("en")
-MODELS = Path(__file__).parents[3] / "models"
 SHIPPED = MODELS / "frequencies"
 
 WEB = """# newdoc id = one

@@ -8,8 +8,7 @@ import pytest
 
 from sottovoce.cloud.denoiser import corpus
 from sottovoce.core.errors import InvalidInput
-
-DATA = Path(__file__).parents[4] / "shared" / "data"
+from tests.support.shared_data import shared_data
 
 
 def test_reads_paragraphs_columns_objects_and_treebanks(tmp_path: Path) -> None:
@@ -66,7 +65,6 @@ def test_what_cannot_be_read_is_named(tmp_path: Path, name: str) -> None:
     assert caught.value.fix
 
 
-@pytest.mark.skipif(not DATA.is_dir(), reason="the texts are not in ../shared/data")
 def test_the_default_set_is_there_and_holds_nothing_that_may_not_train() -> None:
-    assert all((DATA / name).is_file() for name in corpus.USABLE)
+    shared_data(*corpus.USABLE)
     assert not any(name.startswith(("sst2", "cola", "mrpc", "rte")) for name in corpus.USABLE)

@@ -11,7 +11,8 @@ from sottovoce.cloud.denoiser.data import Passages
 from sottovoce.cloud.models import backbone as backbones
 from sottovoce.cloud.models.encoder import Encoder
 from sottovoce.cloud.models.posterior import PosteriorMean
-from tests.support.cloud import WORDS, tiny_bert
+from tests.support.backbones import tiny_bert
+from tests.support.examples import WORDS
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,9 @@ from sottovoce.cloud.models import backbone as backbones
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import BundleMismatch, NotReady
 from sottovoce.core.privacy.denoiser import Denoiser
-from tests.support.cloud import WORDS, tiny_bert, tiny_bundle
+from tests.support.backbones import tiny_bert
+from tests.support.examples import WORDS
+from tests.support.tiny_bundle import tiny_bundle
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,6 @@ sentences and seeded noise.
 
 import csv
 import gzip
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,15 +19,15 @@ from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy import noise
 from sottovoce.core.privacy.denoiser import Denoiser
 from sottovoce.core.privacy.vectors import unit_rows
+from tests.support.shared_data import shared_data
 
-DATA = Path(__file__).parents[4] / "shared" / "data"
-pytestmark = pytest.mark.skipif(not DATA.is_dir(), reason="no held-out text in ../shared/data")
+SST2 = "sst2/dev.tsv.gz"
 
 
 @pytest.fixture(scope="module")
 def cosines(bundle: Bundle) -> dict[str, dict[str, np.ndarray]]:
     """By level: cosine with the clean embedding of the answer, of the local and of the helped."""
-    with gzip.open(DATA / "sst2" / "dev.tsv.gz", "rt", encoding="utf-8", newline="\n") as file:
+    with gzip.open(shared_data(SST2) / SST2, "rt", encoding="utf-8", newline="\n") as file:
         rows = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
         texts = [row["text"] for row in rows][:120]
     model = backbones.load()

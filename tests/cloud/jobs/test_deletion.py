@@ -14,7 +14,7 @@ from sottovoce.cloud.jobs.disposal import discard, job_folder
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.uploads import Upload, append
 from sottovoce.cloud.training.worker import Worker
-from tests.support.cloud import RELEASE, WORDS, examples
+from tests.support.examples import RELEASE, WORDS, examples
 from tests.support.waiting import until
 
 TEXT, LABEL, PLAIN, NAME = (f"canary-{what}" for what in ("text", "label", "plain", "name"))

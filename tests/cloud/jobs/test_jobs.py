@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from sottovoce.cloud.config import Limits
-from sottovoce.cloud.job import FINAL, TRANSITIONS, Job, Progress, State, TrainingOptions
+from sottovoce.cloud.job import FINAL, TRANSITIONS, Example, Job, Progress, State, TrainingOptions
 from sottovoce.cloud.jobs.jobs import ABANDONED_SECONDS, RECENT_SECONDS, Jobs
 from sottovoce.cloud.jobs.uploads import Upload, append
 from sottovoce.cloud.state.database import Store
 from sottovoce.cloud.state.tenants import Tenants
 from sottovoce.core.errors import InvalidInput, NotFound, NotReady, QuotaExceeded
-from tests.support.cloud import RELEASE, WORDS, Example, examples
+from tests.support.examples import RELEASE, WORDS, examples
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from sottovoce.cloud.jobs.uploads import Upload, append
 from sottovoce.cloud.state.database import Store
 from sottovoce.cloud.state.tenants import Tenants
 from sottovoce.core.errors import NotFound, NotReady, QuotaExceeded
-from tests.support.cloud import RELEASE, WORDS, examples
+from tests.support.examples import RELEASE, WORDS, examples
 
 TENANTS = ("acme", "other")
 UPLOADS = [Upload(f"e{i}", row) for i, row in enumerate(examples(9))]

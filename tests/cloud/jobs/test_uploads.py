@@ -19,7 +19,7 @@ from sottovoce.cloud.state import quotas
 from sottovoce.cloud.state.database import Store
 from sottovoce.cloud.state.tenants import Tenants
 from sottovoce.core.errors import InvalidInput, NotReady, OutOfRange, QuotaExceeded
-from tests.support.cloud import RELEASE, WORDS, examples
+from tests.support.examples import RELEASE, WORDS, examples
 
 ROWS = [Upload(f"e{i}", row) for i, row in enumerate(examples(12, plain=2))]
 

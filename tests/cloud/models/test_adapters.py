@@ -17,7 +17,7 @@ from sottovoce.cloud.models.methods import Lora
 from sottovoce.cloud.state.adapters import install, locate, uninstall
 from sottovoce.cloud.training.trainer import Result, train
 from sottovoce.core.errors import DataLoss, NotFound, SottovoceError
-from tests.support.cloud import examples
+from tests.support.examples import examples
 
 
 @pytest.fixture

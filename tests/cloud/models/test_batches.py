@@ -13,7 +13,8 @@ from sottovoce.cloud.models import backbone
 from sottovoce.cloud.models.batches import Encoded, collate, encode
 from sottovoce.cloud.training.dataset import Dataset, split
 from sottovoce.core.errors import NotReady
-from tests.support.cloud import examples, tiny_bert
+from tests.support.backbones import tiny_bert
+from tests.support.examples import examples
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,8 @@ from sottovoce.cloud.models.batches import collate, encode
 from sottovoce.cloud.models.classifier import TextClassifier, encoder_of, pool, targets
 from sottovoce.cloud.models.methods import Full, Lora, MethodConfig, Prefix, Prompt
 from sottovoce.core.errors import InvalidInput
-from tests.support.cloud import examples, tiny_bert
+from tests.support.backbones import tiny_bert
+from tests.support.examples import examples
 
 METHODS = (Lora(), Prompt(4), Prefix(3), Full())
 FAMILIES = ("bert", "qwen2", "llama", "mistral", "t5")

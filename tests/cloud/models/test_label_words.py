@@ -16,7 +16,7 @@ from sottovoce.cloud.models.label_words import LabelWords
 from sottovoce.cloud.models.methods import Lora
 from sottovoce.cloud.training.trainer import train
 from sottovoce.core.errors import InvalidInput
-from tests.support.cloud import examples
+from tests.support.examples import examples
 
 LABELS = ("garden", "kitchen")
 

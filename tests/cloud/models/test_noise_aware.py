@@ -18,7 +18,8 @@ from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import NotReady
 from sottovoce.core.privacy.mechanisms import T2T
 from sottovoce.core.privacy.search import Search
-from tests.support.cloud import tiny_bert, tiny_bundle
+from tests.support.backbones import tiny_bert
+from tests.support.tiny_bundle import tiny_bundle
 
 ETA = 3.0
 

@@ -14,7 +14,7 @@ from sottovoce.cloud.models.methods import from_options
 from sottovoce.cloud.models.precision import to_bfloat16
 from sottovoce.cloud.training.dataset import Dataset
 from sottovoce.cloud.training.trainer import step
-from tests.support.cloud import examples
+from tests.support.examples import examples
 
 
 @pytest.mark.parametrize("method", [Method.LORA, Method.PROMPT, Method.PREFIX])

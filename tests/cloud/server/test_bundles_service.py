@@ -14,7 +14,9 @@ from sottovoce.core.bundle.manifest import bundle_id
 from sottovoce.core.errors import NotFound, OutOfRange
 from sottovoce.core.wire.status import from_rpc_error
 from sottovoce.v1 import bundles_pb2
-from tests.support.cloud import Caller, cloud, tiny_bert, tiny_bundle
+from tests.support.backbones import tiny_bert
+from tests.support.cloud import Caller, cloud
+from tests.support.tiny_bundle import tiny_bundle
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,10 @@ from sottovoce.core.privacy.token_embedding import TokenEmbedding, pack
 from sottovoce.core.privacy.vectors import unit_rows
 from sottovoce.core.wire.status import from_rpc_error
 from sottovoce.v1 import inference_pb2 as wire
-from tests.support.cloud import Caller, Cloud, cloud, examples, tiny_bert, tiny_bundle
+from tests.support.backbones import tiny_bert
+from tests.support.cloud import Caller, Cloud, cloud
+from tests.support.examples import examples
+from tests.support.tiny_bundle import tiny_bundle
 
 TEXTS = [row.text for row in examples(40, seed=9)]
 ALMOST_NO_NOISE = 5_000.0

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import socket
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.request import urlopen
@@ -19,7 +17,12 @@ from sottovoce.cloud.server.metrics import expose
 from sottovoce.core.errors import ConfigError
 from sottovoce.v1 import inference_pb2 as wire
 from sottovoce.v1 import training_pb2
-from tests.support.cloud import Cloud, cloud, examples, tiny_bert, tiny_bundle
+from tests.support.addresses import free_address
+from tests.support.backbones import tiny_bert
+from tests.support.cloud import Cloud, cloud
+from tests.support.examples import examples
+from tests.support.tiny_bundle import tiny_bundle
+from tests.support.waiting import until
 
 TENANT, ADAPTER, TEXT, LABEL = "canary-tenant", "canary-adapter", "canary text", "canary-label"
 
@@ -30,9 +33,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
     root = tmp_path_factory.mktemp("cloud")
     bert = tiny_bert(root / "bert")
     bundle = tiny_bundle(root / "bundle", bert)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{free.getsockname()[1]}"
+    address = free_address()
     settings = Settings(
         root / "state", (bundle,), f"unix:{root}/s.sock", str(bert), metrics=address
     )
@@ -46,10 +47,7 @@ def value(running: Cloud, name: str, **labels: str) -> float:
 
 def eventually(running: Cloud, expected: float, name: str, **labels: str) -> None:
     """A call is counted when it has ended, which its caller may notice first."""
-    end = time.monotonic() + 10
-    while value(running, name, **labels) != expected:
-        assert time.monotonic() < end, (name, value(running, name, **labels))
-        time.sleep(0.01)
+    until(lambda: value(running, name, **labels) == expected)
 
 
 def test_everything_is_counted_and_nothing_is_told(running: Cloud) -> None:

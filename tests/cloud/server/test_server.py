@@ -14,14 +14,10 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import grpc
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
@@ -33,15 +29,12 @@ from sottovoce.cloud.state.tenants import Tenants
 from sottovoce.core.errors import BundleMismatch, ConfigError
 from sottovoce.v1 import bundles_pb2, inference_pb2
 from sottovoce.v1 import training_pb2 as wire
-from tests.support.cloud import (
-    Caller,
-    cloud,
-    credentials,
-    environment,
-    examples,
-    tiny_bert,
-    tiny_bundle,
-)
+from tests.support.backbones import tiny_bert
+from tests.support.certificates import Certificate
+from tests.support.cloud import Caller, cloud, credentials
+from tests.support.examples import examples
+from tests.support.processes import environment
+from tests.support.tiny_bundle import tiny_bundle
 from tests.support.waiting import until
 
 
@@ -286,12 +279,14 @@ def test_a_bundle_of_another_backbone_is_refused(
 def test_tls_is_served_and_its_files_are_checked(
     folders: tuple[Path, Path], tmp_path: Path
 ) -> None:
+    made = Certificate.make()
     key, certificate = tmp_path / "key.pem", tmp_path / "cert.pem"
-    _self_signed(key, certificate)
+    key.write_bytes(made.key)
+    certificate.write_bytes(made.certificate)
     settings = Settings(
         tmp_path / "s",
         (folders[1],),
-        "localhost:0",
+        "127.0.0.1:0",
         str(folders[0]),
         tls_cert=certificate,
         tls_key=key,
@@ -308,28 +303,3 @@ def test_tls_is_served_and_its_files_are_checked(
     key.write_text("not a key")
     with pytest.raises(ConfigError, match="cannot listen"):
         Server(settings)
-
-
-def _self_signed(key: Path, certificate: Path) -> None:
-    private = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
-    now = datetime.now(UTC)
-    signed = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(private.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
-        .sign(private, hashes.SHA256())
-    )
-    key.write_bytes(
-        private.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
-        )
-    )
-    certificate.write_bytes(signed.public_bytes(serialization.Encoding.PEM))

@@ -23,7 +23,10 @@ from sottovoce.cloud.state import quotas
 from sottovoce.core import errors
 from sottovoce.core.wire.status import from_rpc_error
 from sottovoce.v1 import training_pb2 as wire
-from tests.support.cloud import Caller, Cloud, cloud, examples, message, tiny_bert, tiny_bundle
+from tests.support.backbones import tiny_bert
+from tests.support.cloud import Caller, Cloud, cloud, message
+from tests.support.examples import examples
+from tests.support.tiny_bundle import tiny_bundle
 
 LONG = Example("word " * 10_000, "garden")
 

@@ -20,7 +20,9 @@ from sottovoce.cloud.training.trainer import train
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import InvalidInput, NotReady
 from sottovoce.core.privacy.vectors import unit_rows
-from tests.support.cloud import examples, tiny_bert, tiny_bundle
+from tests.support.backbones import tiny_bert
+from tests.support.examples import examples
+from tests.support.tiny_bundle import tiny_bundle
 
 
 @pytest.fixture(scope="module")

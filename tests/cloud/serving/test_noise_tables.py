@@ -17,7 +17,7 @@ from sottovoce.cloud.models.adapters import Adapter
 from sottovoce.cloud.models.methods import Lora
 from sottovoce.cloud.serving.noise_tables import NoiseTables
 from sottovoce.core.bundle.folder import Bundle
-from tests.support.cloud import tiny_bundle
+from tests.support.tiny_bundle import tiny_bundle
 
 SECONDS = 20
 

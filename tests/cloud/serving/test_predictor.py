@@ -22,8 +22,12 @@ from sottovoce.cloud.training.trainer import train
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.manifest import sha256
 from sottovoce.core.errors import BundleMismatch, DataLoss, SottovoceError
-from tests.support.cloud import environment, examples, tiny_bert, tiny_bundle
+from tests.support.backbones import tiny_bert
+from tests.support.examples import examples
+from tests.support.paths import ROOT
+from tests.support.processes import environment
 from tests.support.serving import Made, make, served
+from tests.support.tiny_bundle import tiny_bundle
 
 TEXTS = [row.text for row in examples(9, seed=4)]
 
@@ -190,7 +194,7 @@ def test_every_method_reloads_to_identical_logits_in_a_new_process(
         [sys.executable, "-c", IN_ANOTHER_PROCESS, families["qwen2"], json.dumps(asked)],
         capture_output=True,
         check=True,
-        cwd=Path(__file__).parents[3],
+        cwd=ROOT,
         env=environment(),
         text=True,
     )

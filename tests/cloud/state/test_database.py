@@ -17,7 +17,7 @@ from sottovoce.cloud.state import database as store_module
 from sottovoce.cloud.state import quotas
 from sottovoce.cloud.state.database import Store
 from sottovoce.core.errors import DataLoss, NotReady, Unavailable
-from tests.support.cloud import RELEASE
+from tests.support.examples import RELEASE
 
 
 def enroll(store: Store, name: str) -> None:

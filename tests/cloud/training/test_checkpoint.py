@@ -11,7 +11,7 @@ from sottovoce.cloud.models import backbone
 from sottovoce.cloud.models.classifier import TextClassifier
 from sottovoce.cloud.models.methods import Lora
 from sottovoce.cloud.training.checkpoint import Checkpoint
-from tests.support.cloud import tiny_bert
+from tests.support.backbones import tiny_bert
 
 Run = tuple[TextClassifier, torch.optim.AdamW]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -21,8 +20,11 @@ from sottovoce.cloud.state.adapters import locate
 from sottovoce.cloud.state.database import Store
 from sottovoce.cloud.state.tenants import Tenants
 from sottovoce.core.bundle.manifest import bundle_id
-from tests.support.cloud import RELEASE, WORDS, Caller, credentials, examples, tiny_bundle
+from sottovoce.v1.training_pb2 import GetJobRequest
+from tests.support.cloud import Caller, credentials
+from tests.support.examples import RELEASE, WORDS, examples
 from tests.support.kills import MOMENTS, UPLOAD_MOMENTS, serving, work
+from tests.support.tiny_bundle import tiny_bundle
 
 ROWS = examples(28, plain=2)
 OPTIONS = TrainingOptions(
@@ -164,10 +166,6 @@ def _wire(options: TrainingOptions) -> dict[str, object]:
 
 def _held(caller: Caller, job_id: str) -> int:
     """How many examples the server holds, once it is up again."""
-    end = time.monotonic() + 60
-    while True:
-        try:
-            return int(caller.get(job_id).next_sequence)
-        except grpc.RpcError:
-            assert time.monotonic() < end, "the server does not come up"
-            time.sleep(0.05)
+    request = GetJobRequest(job_id=job_id)
+    up = caller.training.GetJob(request, metadata=caller.metadata, wait_for_ready=True, timeout=60)
+    return int(up.job.next_sequence)

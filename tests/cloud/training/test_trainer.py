@@ -27,9 +27,9 @@ from sottovoce.cloud.training.dataset import Dataset
 from sottovoce.cloud.training.trainer import Recipe, Result, Stopped, step, train
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import NotReady, SottovoceError
-from tests.support.cloud import WORDS, examples, tiny_bundle
-
-HELPDESK = Path(__file__).parents[3] / "examples" / "helpdesk"
+from tests.support.examples import WORDS, examples
+from tests.support.paths import HELPDESK
+from tests.support.tiny_bundle import tiny_bundle
 
 
 def accuracy(result: Result, name: str, rows: list[Example]) -> float:

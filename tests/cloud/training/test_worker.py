@@ -31,7 +31,9 @@ from sottovoce.cloud.training.trainer import Recipe
 from sottovoce.cloud.training.worker import ATTEMPTS, Worker
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import NotFound
-from tests.support.cloud import RELEASE, WORDS, environment, examples, tiny_bundle
+from tests.support.examples import RELEASE, WORDS, examples
+from tests.support.processes import environment
+from tests.support.tiny_bundle import tiny_bundle
 from tests.support.waiting import until
 
 

@@ -18,8 +18,9 @@ from sottovoce.core.bundle.levels import EmbedLevel
 from sottovoce.core.bundle.tokenizer import VOCABULARY, without_vocabulary
 from sottovoce.core.errors import BundleMismatch, DataLoss, InvalidInput, NotReady
 from sottovoce.core.privacy.denoiser import Denoiser, misfit, space_sketch, vocabulary_hash
+from tests.support.paths import MODELS
 
-SHIPPED = Path(__file__).parents[3] / "models" / "denoiser"
+SHIPPED = MODELS / "denoiser"
 
 
 @pytest.fixture(scope="module")

@@ -23,13 +23,10 @@ from sottovoce.core.text.tagger import (
     OnnxTagger,
     form_features,
 )
+from tests.support.paths import MODELS
+from tests.support.shared_data import shared_data
 
-ROOT = Path(__file__).parents[3]
-SHIPPED = ROOT / "models" / "tagger"
-DATA = ROOT.parent / "shared" / "data"
-needs_treebanks = pytest.mark.skipif(
-    not DATA.is_dir(), reason="the treebanks are not in ../shared/data"
-)
+SHIPPED = MODELS / "tagger"
 TEXT = (
     "My sister, who lives near the old harbour, has not answered since Monday; "
     "should I call her doctor or would you rather wait until she writes?"
@@ -49,7 +46,7 @@ def names(tagger: OnnxTagger, words: list[str]) -> list[str]:
 def gold(name: str) -> list[tuple[list[str], list[str]]]:
     """Words and tags of each sentence of a treebank."""
     sentences: list[tuple[list[str], list[str]]] = [([], [])]
-    with gzip.open(DATA / name, "rt", encoding="utf-8") as file:
+    with gzip.open(shared_data(name) / name, "rt", encoding="utf-8") as file:
         for line in file:
             fields = line.split("\t")
             if fields[0].isdigit():
@@ -72,7 +69,6 @@ def test_tags_by_context(tagger: OnnxTagger, sentence: str, expected: str) -> No
     assert names(tagger, sentence.split()) == expected.split()
 
 
-@needs_treebanks
 def test_is_right_about_words_it_was_not_trained_on(tagger: OnnxTagger) -> None:
     right = [
         found == wanted
@@ -82,7 +78,6 @@ def test_is_right_about_words_it_was_not_trained_on(tagger: OnnxTagger) -> None:
     assert np.mean(right) > 0.945
 
 
-@needs_treebanks
 def test_is_right_about_messages_without_capitals_and_full_stops(tagger: OnnxTagger) -> None:
     right = []
     for words, tags in gold("ud_ewt/test.conllu.gz"):
@@ -93,7 +88,6 @@ def test_is_right_about_messages_without_capitals_and_full_stops(tagger: OnnxTag
     assert np.mean(right) > 0.91
 
 
-@needs_treebanks
 def test_confidence_is_the_share_of_right_tags(tagger: OnnxTagger) -> None:
     sentences = gold("ud_ewt/test.conllu.gz")
     tags = tagger.tag([word for words, _ in sentences for word in words])

@@ -2,7 +2,6 @@
 
 import gzip
 import unicodedata
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -10,9 +9,10 @@ from hypothesis import strategies as st
 
 from sottovoce.core.text.words import Kind, Word
 from sottovoce.core.text.words import split as cut
+from tests.support.shared_data import shared_data
 
+EWT = "ud_ewt/dev.conllu.gz"
 ENGLISH = ("n't", "'s", "'ll", "'re", "'ve", "'d", "'m")
-DATA = Path(__file__).parents[4] / "shared" / "data"
 
 anything = st.text(st.characters(exclude_categories=()))
 awkward = st.text(st.sampled_from("aB1é\u0301我ア٣²'’.,-_@/:?=&#£%😀\u200d\ud800\x00\u2028 \n(«"))
@@ -131,12 +131,11 @@ def test_time_is_linear(pump: str) -> None:
     assert "".join(texts(document)) == document
 
 
-@pytest.mark.skipif(not DATA.is_dir(), reason="the treebank is not in ../shared/data")
 def test_agrees_with_the_treebank_about_where_words_end() -> None:
     found_all = gold_all = both = 0
     gold: list[str] = []
     text = ""
-    with gzip.open(DATA / "ud_ewt" / "dev.conllu.gz", "rt", encoding="utf-8") as file:
+    with gzip.open(shared_data(EWT) / EWT, "rt", encoding="utf-8") as file:
         for line in file:
             fields = line.rstrip("\n").split("\t")
             if line.startswith("# text = "):

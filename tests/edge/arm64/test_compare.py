@@ -15,7 +15,9 @@ from typing import Any
 
 import pytest
 
-COMPARE = Path(__file__).parents[3] / "edge" / "arm64" / "compare.py"
+from tests.support.paths import ROOT
+
+COMPARE = ROOT / "edge" / "arm64" / "compare.py"
 
 Outcome = dict[str, Any]
 

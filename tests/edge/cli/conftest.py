@@ -19,8 +19,9 @@ from sottovoce.edge.cli import main
 from sottovoce.edge.config import Config, load
 from tests.support.agent import configured
 from tests.support.fake_cloud import FakeCloud, fake_cloud
+from tests.support.paths import MODELS
 
-SHIPPED_TAGGER = Path(__file__).parents[3] / "models" / "tagger"
+SHIPPED_TAGGER = MODELS / "tagger"
 
 
 @pytest.fixture(scope="session")

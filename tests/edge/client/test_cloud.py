@@ -14,7 +14,8 @@ from sottovoce.edge.client.cloud import Cloud
 from sottovoce.edge.config import CloudConfig
 from sottovoce.v1 import inference_pb2 as inference
 from sottovoce.v1 import training_pb2 as training
-from tests.support.agent import Certificate, configured
+from tests.support.agent import configured
+from tests.support.certificates import Certificate
 from tests.support.fake_cloud import FakeCloud, fake_cloud
 
 

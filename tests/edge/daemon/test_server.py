@@ -24,7 +24,8 @@ from sottovoce.core.wire.address import answers
 from sottovoce.edge.config import Config
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import edge_agent_pb2_grpc
-from tests.support.agent import Certificate, configured, running
+from tests.support.agent import configured, running
+from tests.support.certificates import Certificate
 from tests.support.waiting import until
 
 TEXT = "Anna was in the garden by the lake"

@@ -1,0 +1,160 @@
+"""A small bundle that has all a real one has, over some hundred words: no build, no model.
+
+Graph and exact classes, clitics, a tokenizer saved with padding and truncation. Its vectors are
+random; its levels are not calibrated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import hnswlib
+import numpy as np
+from numpy.typing import NDArray
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
+
+from sottovoce.core.bundle import manifest as bundles
+from sottovoce.core.bundle import tokenizer as pieces
+from sottovoce.core.bundle.levels import EmbedLevel, Level
+from sottovoce.core.text.tagger import UPOS, Tags
+
+DIMENSIONS = 8
+UNSURE = "maybe"
+"""The word the lexicon tagger is never sure of."""
+
+LEXICON = {
+    "NOUN": "letter river garden lake house doctor clinic cough fever lamp window street tree song "
+    "bread water paper stone horse train city field winter summer morning evening table chair "
+    "bridge market school film story plot actor scene music picture dinner coffee sugar salt",
+    "PROPN": "anna marsh york paris berlin monday july orion delta",
+    "VERB": "see find write send walk run take give hold read sing play buy sell eat drink open "
+    "close love like hate watch leave reach carry",
+    "AUX": "is are was were be been has have had will would can could do does did",
+    "PRON": "i you he she it we they me him her us them",
+    "ADP": "in on at by with from to of for over under after before",
+    "NUM": "one two three four five ten hundred",
+    "SYM": "$ € + =",
+    "X": "etc foo",
+    "DET": "the a an this that each every",
+    "ADJ": "good bad small large cold warm quiet loud naive",
+    "ADV": "very quite never always here there maybe",
+    "CCONJ": "and or but",
+    "PART": "not",
+}
+UNLISTED = {"ADJ": "gorgeous naïve war\u200bm wa\u0301rm"}
+"""Words the lexicon tagger knows and the bundle does not list, or lists in another form."""
+CLITICS = {"PART": "n't 's", "AUX": "'s 'll 're 've 'd 'm"}
+POLICIES = {
+    "default": ("NOUN", "PROPN", "VERB", "AUX", "PRON", "ADP", "NUM", "SYM", "X"),
+    "all": tuple(tag for tag in UPOS if tag != "PUNCT"),
+}
+
+
+class LexiconTagger:
+    """Tags by a word list: a noun unless listed otherwise, and never sure of one word."""
+
+    tagset = UPOS
+    reach = 0
+
+    def __init__(self) -> None:
+        listed = [*LEXICON.items(), *UNLISTED.items(), *CLITICS.items()]
+        self._tags = {word: tag for tag, words in listed for word in words.split()}
+
+    def tag(self, words: Sequence[str]) -> Tags:
+        names = [self._tags.get(word.lower().replace("’", "'"), "NOUN") for word in words]
+        return Tags(
+            ids=np.array([UPOS.index(name) for name in names], np.uint8),
+            confidence=np.array([0.4 if w == UNSURE else 0.99 for w in words], np.float32),
+        )
+
+
+def write_small_bundle(folder: Path) -> None:
+    """Writes the small bundle; the same bytes each time."""
+    random = np.random.default_rng(7)
+    free = {tag: words.split() for tag, words in LEXICON.items()}
+    hung = {tag: words.split() for tag, words in CLITICS.items()}
+    # Clitics last, as the format has it.
+    words = [
+        *sorted({w for group in free.values() for w in group}),
+        *sorted({w for group in hung.values() for w in group}),
+    ]
+    number = {word: place for place, word in enumerate(words)}
+    members = free | {tag + bundles.CLITIC: group for tag, group in hung.items()}
+    members[bundles.ANY] = [w for group in free.values() for w in group]
+    members[bundles.ANY + bundles.CLITIC] = [w for group in hung.values() for w in group]
+
+    (folder / "indexes").mkdir(parents=True)
+    (folder / "words.txt").write_text("".join(f"{word}\n" for word in words), encoding="utf-8")
+    space = random.standard_normal((len(words), DIMENSIONS)).astype(np.float32)
+    space /= np.linalg.norm(space, axis=1, keepdims=True)
+    tokenizer = _tokenizer(words)
+    tokens = random.standard_normal((tokenizer.get_vocab_size(), DIMENSIONS))
+    np.save(folder / "tokens.npy", tokens.astype(np.float32))
+    saved, lines = pieces.without_vocabulary(tokenizer.to_str())
+    assert lines is not None
+    (folder / "tokenizer.json").write_text(saved, encoding="utf-8")
+    (folder / pieces.VOCABULARY).write_text("".join(f"{t}\n" for t in lines), encoding="utf-8")
+
+    classes, slices, offset = {}, [], 0
+    for name, group in sorted(members.items()):
+        ids = np.unique(np.array([number[word] for word in group], np.int32))
+        index = {"NOUN": "indexes/NOUN.hnsw", bundles.ANY: "indexes/ANY.hnsw"}.get(name)
+        if index is not None:
+            _write_graph(folder / index, space[ids])
+        classes[name] = bundles.WordClass(offset, len(ids), index, 200, {})
+        slices.append(ids)
+        offset += len(ids)
+    np.save(folder / "members.npy", np.concatenate(slices))
+    np.save(folder / "rows.npy", space[np.concatenate(slices)])
+
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    levels = {name: _level(eta) for name, eta in (("strong", 4.0), ("balanced", 15.0))}
+    levels["light"] = _level(10_000.0)  # noise too short to move any word
+    manifest = bundles.Manifest(
+        backbone=bundles.Backbone("small", "0" * 64, 16),
+        language="en",
+        dimensions=DIMENSIONS,
+        words=len(words),
+        tagset=UPOS,
+        policies=POLICIES,
+        clitics=("n't", "'s", "'ll", "'re", "'ve", "'d", "'m"),
+        classes=classes,
+        calibration={"pct2t.v1": levels, "t2t.v1": levels},
+        curve={"pct2t.v1": tuple(levels.values()), "t2t.v1": tuple(levels.values())},
+        embed={name: EmbedLevel(level.eta, 0.5) for name, level in levels.items()},
+        files={
+            str(path.relative_to(folder)): bundles.StoredFile(
+                path.stat().st_size, bundles.sha256(path)
+            )
+            for path in files
+        },
+    )
+    (folder / "manifest.json").write_bytes(manifest.to_json())
+
+
+def _level(eta: float) -> Level:
+    return Level(eta, 0.5, 0.5, 0.5, 0.5, 0.5)
+
+
+def _write_graph(file: Path, rows: NDArray[np.float32]) -> None:
+    graph = hnswlib.Index(space="l2", dim=DIMENSIONS)
+    graph.init_index(max_elements=len(rows), M=16, ef_construction=200, random_seed=1)
+    graph.set_num_threads(1)
+    graph.add_items(rows, np.arange(len(rows)))
+    graph.save_index(str(file))
+
+
+def _tokenizer(words: Sequence[str]) -> Tokenizer:
+    letters = [chr(code) for code in range(ord("a"), ord("z") + 1)]
+    pieces = ["[PAD]", "[UNK]", *letters, *(f"##{letter}" for letter in letters)]
+    pieces += [word for word in words if word not in pieces and word.isalpha()]
+    vocabulary = {piece: place for place, piece in enumerate(pieces)}
+    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token=pieces[1]))
+    tokenizer.normalizer = normalizers.BertNormalizer()
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.decoder = decoders.WordPiece()
+    # As sentence encoders ship theirs: both would falsify a mean of token embeddings.
+    tokenizer.enable_padding(length=16)
+    tokenizer.enable_truncation(max_length=4)
+    return tokenizer

@@ -18,13 +18,13 @@ install: .venv/.done  ## Make .venv with everything: edge, cloud, tools
 
 .venv/.done: $(INPUTS)
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install -c constraints.txt -r requirements-dev.txt -e protos -e 'edge[spacy]' -e cloud
+	$(BIN)/pip install -c constraints.txt -r requirements-dev.txt -e protos -e 'edge[spacy,graph]' -e cloud
 	@touch $@
 
 # The device's environment, as a Pi has it: no torch, no transformers.
 .venv-edge/.done: $(INPUTS)
 	$(PYTHON) -m venv .venv-edge
-	$(EDGE_BIN)/pip install -c constraints.txt pytest hypothesis scipy -e protos -e 'edge[spacy]'
+	$(EDGE_BIN)/pip install -c constraints.txt pytest hypothesis scipy -e protos -e 'edge[spacy,graph]'
 	@touch $@
 
 bundle: $(BUNDLE)  ## Build the default bundle into build/bundle

@@ -86,11 +86,11 @@ END
     chmod +x "$arm/python"
 }
 
-get_wheels() { # all the edge asks for, but its own protos and hnswlib
+get_wheels() { # all the edge asks for, but its own protos
     "$arm/python" - >"$arm/requirements.txt" <<'END'
 import pathlib, tomllib
 project = tomllib.loads(pathlib.Path("edge/pyproject.toml").read_text())["project"]
-print(*(d for d in project["dependencies"] if not d.startswith(("sottovoce-", "hnswlib"))), sep="\n")
+print(*(d for d in project["dependencies"] if not d.startswith("sottovoce-")), sep="\n")
 END
     "$pip" install --quiet --target "$arm/site" --upgrade "${wheels[@]}" -c constraints.txt \
         -r "$arm/requirements.txt"

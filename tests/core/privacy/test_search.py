@@ -11,7 +11,7 @@ import pytest
 
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.manifest import ANY
-from sottovoce.core.errors import DataLoss
+from sottovoce.core.errors import DataLoss, NotReady
 from sottovoce.core.privacy import search as searching
 from sottovoce.core.privacy.noise import draw
 from sottovoce.core.privacy.search import ExactIndex, HnswIndex, Search
@@ -142,3 +142,13 @@ def test_threads_share_one_search(small_bundle: Bundle) -> None:
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+def test_an_agent_without_hnswlib_says_what_a_bundle_with_graphs_needs(
+    small_bundle: Bundle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "hnswlib", None)  # as if it were not installed
+    noisy = queries(small_bundle, "NOUN", 3, 5.0)
+    with pytest.raises(NotReady, match="sottovoce-edge\\[graph\\]"):
+        Search(small_bundle).nearest("NOUN", noisy)
+    assert len(Search(small_bundle).nearest("VERB", noisy)) == 3  # exact, so nothing is missing

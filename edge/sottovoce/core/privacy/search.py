@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.manifest import ANY, CLITIC
-from sottovoce.core.errors import DataLoss
+from sottovoce.core.errors import DataLoss, NotReady
 from sottovoce.core.privacy.noise import Floats2d
 
 __all__ = ["ExactIndex", "HnswIndex", "Index", "Search"]
@@ -87,14 +87,22 @@ class ExactIndex:
 class HnswIndex:
     """A graph search (hnswlib), with the effort ``ef`` the builder measured its recall at.
 
-    The library is loaded here and not above: an agent without graphs is spared its memory.
+    The library is loaded here and not above: an agent without graphs needs none.
 
     Raises:
         DataLoss: the file does not hold ``words`` rows of dimension ``r``.
+        NotReady: hnswlib is not installed.
     """
 
     def __init__(self, file: Path, words: int, r: int, ef: int) -> None:
-        import hnswlib
+        try:
+            import hnswlib
+        except ImportError as error:
+            raise NotReady(
+                "the bundle has graphs, and hnswlib is not installed",
+                fix="run `pip install 'sottovoce-edge[graph]'`, or pull a bundle without graphs",
+                subject="bundle",
+            ) from error
 
         self._graph = hnswlib.Index(space="l2", dim=r)
         try:

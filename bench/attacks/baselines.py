@@ -23,7 +23,8 @@ from bench.attacks.interface import OPEN, Candidates, Floats, Releases, Seen, Se
 from bench.attacks.text import Ints, Lexicon, Text
 from sottovoce.cloud.building.attack import perturb
 from sottovoce.cloud.corpus.running_text import draw, released_in, weights_by_class
-from sottovoce.core.privacy.mechanisms import PCT2T, T2T
+from sottovoce.core.privacy.mechanisms import registry
+from sottovoce.core.privacy.mechanisms.pct2t import PCT2T
 from sottovoce.core.text.words import Word, split
 
 __all__ = ["CusText", "FullWidth", "SanText", "Scrubbed", "eta_of_success", "outputs_of"]
@@ -81,8 +82,8 @@ class _Baseline(ABC):
     def _sample(self) -> tuple[Ints, Ints]:
         """Words of running text that ours hides, and the group of each."""
         public, setting = self.ours.public, self.ours.setting
-        tags = public.bundle.manifest.policies[setting.policy]
-        chosen = None if setting.mechanism == T2T.name else tags
+        tags = public.bundle.manifest.policy(setting.policy)
+        chosen = registry.make(setting.mechanism, 1.0, tags).tags
         drawn = draw(
             weights_by_class(public.counts, public.clitic, chosen),
             _TRIED,

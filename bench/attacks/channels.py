@@ -27,10 +27,12 @@ from sottovoce.cloud.models import backbone as backbones
 from sottovoce.cloud.models.backbone import LoadedBackbone
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.manifest import ANY, class_name
-from sottovoce.core.privacy.mechanisms import T2T
+from sottovoce.core.privacy.mechanisms import registry
+from sottovoce.core.privacy.mechanisms.t2t import T2T
 from sottovoce.core.privacy.privatizer import Privatizer
-from sottovoce.core.privacy.release import IDENTIFIER, Setting
+from sottovoce.core.privacy.release import IDENTIFIER
 from sottovoce.core.privacy.search import Search
+from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.text.tagger import UPOS, OnnxTagger, Tagger, Tags
 
 __all__ = ["CLEAR", "Noised", "Public", "Words", "distances", "groups_of"]
@@ -92,8 +94,7 @@ class Public:
     def groups(self, mechanism: str) -> tuple[tuple[str, ...], tuple[Candidates, ...]]:
         """Names of the classes within which ``mechanism`` moves words, and who may hide there."""
         names = groups_of(mechanism)
-        tags = None if mechanism == T2T.name else UPOS
-        weights = weights_by_class(self.counts, self.clitic, tags)
+        weights = weights_by_class(self.counts, self.clitic, _told_apart(mechanism))
         none = np.zeros(len(self.counts))
         return names, tuple(
             Candidates.of(
@@ -137,9 +138,14 @@ class _Remembering:
         return self._said[key]
 
 
+def _told_apart(mechanism: str) -> tuple[str, ...] | None:
+    """The parts of speech that a mechanism never mixes; None where it mixes all."""
+    return registry.make(mechanism, 1.0, UPOS).tags
+
+
 def groups_of(mechanism: str) -> tuple[str, ...]:
     """The classes words may be taken for, by group number."""
-    tags = (ANY,) if mechanism == T2T.name else UPOS
+    tags = _told_apart(mechanism) or (ANY,)
     return tuple(class_name(tag, clitic) for clitic in (False, True) for tag in tags)
 
 

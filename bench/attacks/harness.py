@@ -40,8 +40,9 @@ from bench.attacks.networks import Autoencoder, Mlp
 from bench.attacks.text import Text, read_treebank
 from sottovoce.cloud.models import backbone as backbones
 from sottovoce.core.bundle.manifest import class_name
-from sottovoce.core.privacy.mechanisms import PCT2T, T2T
-from sottovoce.core.privacy.release import Setting
+from sottovoce.core.privacy.mechanisms.pct2t import PCT2T
+from sottovoce.core.privacy.mechanisms.t2t import T2T
+from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.text.tagger import UPOS
 
 __all__ = [

@@ -16,7 +16,7 @@ from bench.attacks.entities import read_entities
 from bench.attacks.frontier import Point
 from bench.attacks.harness import MECHANISMS, TAGS, Harness, Row
 from bench.attacks.interface import TextChannel
-from sottovoce.core.privacy.release import Setting
+from sottovoce.core.privacy.setting import Setting
 
 __all__ = ["ALL", "BASELINES", "Job", "Part", "Scope", "do", "plan"]
 

@@ -17,7 +17,7 @@ from bench.attacks.attributes import ATTRIBUTES, infer, read_blogs
 from bench.attacks.channels import CLEAR, Public, Words
 from bench.attacks.entities import Entities, EntityTagger, f1, read_entities
 from bench.attacks.text import Text
-from sottovoce.core.privacy.release import Setting
+from sottovoce.core.privacy.setting import Setting
 
 __all__ = ["attributes", "entities", "recogniser"]
 

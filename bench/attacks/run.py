@@ -16,7 +16,7 @@ from bench.attacks.harness import Row
 from bench.attacks.parts import ALL, Part, Scope, plan
 from bench.attacks.workers import Place, share_out
 from sottovoce.core.bundle.folder import Bundle
-from sottovoce.core.privacy.mechanisms import PCT2T
+from sottovoce.core.privacy.mechanisms.pct2t import PCT2T
 
 __all__ = ["DATA_SETS", "failed", "measure"]
 

@@ -28,7 +28,8 @@ from bench.space.evaluation import TARGETS, Language, Trial, at_targets, tails
 from bench.space.probe import Probe
 from bench.space.spaces import OURS, PREVIOUS, ablations, sweep
 from sottovoce.core.bundle.folder import Bundle
-from sottovoce.core.privacy.mechanisms import PCT2T, T2T
+from sottovoce.core.privacy.mechanisms.pct2t import PCT2T
+from sottovoce.core.privacy.mechanisms.t2t import T2T
 
 matplotlib.use("Agg")
 from matplotlib import pyplot

@@ -31,7 +31,7 @@ from sottovoce.cloud.models import backbone as backbones
 from sottovoce.cloud.models.backbone import LoadedBackbone
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy import noise
-from sottovoce.core.privacy.mechanisms import T2T
+from sottovoce.core.privacy.mechanisms import registry
 from sottovoce.core.privacy.noise import Floats2d
 from sottovoce.core.privacy.vectors import unit_rows
 
@@ -87,7 +87,7 @@ class Language:
 
     def tags(self, mechanism: str) -> tuple[str, ...] | None:
         """Parts of speech the mechanism tells apart, under the default policy."""
-        return None if mechanism == T2T.name else self.bundle.manifest.policies["default"]
+        return registry.make(mechanism, 1.0, self.bundle.manifest.policy("default")).tags
 
     def weights(self, mechanism: str) -> dict[str, NDArray[np.float64]]:
         """What the attacker knows of the language, by class."""

@@ -37,7 +37,7 @@ from sottovoce.cloud.models import backbone as backbones
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy.noise import Floats2d, SecureRandom, draw
 from sottovoce.core.privacy.privatizer import STAGES, WINDOW, Privatizer
-from sottovoce.core.privacy.release import Setting
+from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.text.tagger import OnnxTagger
 from sottovoce.core.text.words import Kind, split
 from sottovoce.edge.measure.latency import Stopwatch, latency

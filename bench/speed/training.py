@@ -51,7 +51,7 @@ from sottovoce.cloud.training.schedule import batches
 from sottovoce.cloud.training.trainer import Recipe, step
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy import plain_tokens
-from sottovoce.core.privacy.release import Setting
+from sottovoce.core.privacy.setting import Setting
 
 RATE: Final = 1e-3
 

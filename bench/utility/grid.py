@@ -29,8 +29,9 @@ from sottovoce.cloud.models import noise_aware
 from sottovoce.cloud.models.noise_aware import NoiseTable
 from sottovoce.cloud.training.trainer import Recipe
 from sottovoce.core.bundle.folder import Bundle
-from sottovoce.core.privacy.mechanisms import PCT2T, T2T
-from sottovoce.core.privacy.release import Setting
+from sottovoce.core.privacy.mechanisms.pct2t import PCT2T
+from sottovoce.core.privacy.mechanisms.t2t import T2T
+from sottovoce.core.privacy.setting import Setting
 
 __all__ = ["VARIANTS", "Cell", "Grid", "Place", "Source", "grid", "prepare", "start", "work"]
 

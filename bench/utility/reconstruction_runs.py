@@ -34,7 +34,7 @@ from sottovoce.cloud.training.trainer import Recipe
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy import plain_tokens
 from sottovoce.core.privacy.privatizer import Privatizer
-from sottovoce.core.privacy.release import Setting
+from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.text.tagger import OnnxTagger
 
 __all__ = ["TEXTS", "Form", "Scale", "Study"]

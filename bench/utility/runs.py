@@ -29,7 +29,7 @@ from sottovoce.cloud.models.precision import computing, fast_bfloat16, to_bfloat
 from sottovoce.cloud.training.linear_probe import probe
 from sottovoce.cloud.training.schedule import Plan
 from sottovoce.cloud.training.trainer import Recipe, step
-from sottovoce.core.privacy.release import Setting
+from sottovoce.core.privacy.setting import Setting
 
 __all__ = ["METHODS", "Backbone", "Budget", "TaskData", "learn"]
 

@@ -18,7 +18,8 @@ from rich.table import Table
 
 from bench.utility.grid import VARIANTS, Cell
 from bench.utility.tasks import REPLACED
-from sottovoce.core.privacy.mechanisms import PCT2T, T2T
+from sottovoce.core.privacy.mechanisms.pct2t import PCT2T
+from sottovoce.core.privacy.mechanisms.t2t import T2T
 
 matplotlib.use("Agg")
 from matplotlib import pyplot

@@ -29,9 +29,10 @@ import numpy as np
 from sottovoce.core.bundle import levels
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy import plain_tokens
-from sottovoce.core.privacy.mechanisms import PCT2T
+from sottovoce.core.privacy.mechanisms.pct2t import PCT2T
 from sottovoce.core.privacy.privatizer import Privatizer
-from sottovoce.core.privacy.release import PUNCTUATION, Setting
+from sottovoce.core.privacy.release import PUNCTUATION
+from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.privacy.vectors import Vectors
 from sottovoce.core.text.tagger import OnnxTagger, Tagger, Tags
 

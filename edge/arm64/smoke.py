@@ -29,11 +29,12 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy.denoiser import Denoiser
-from sottovoce.core.privacy.mechanisms import PCT2T
+from sottovoce.core.privacy.mechanisms.pct2t import PCT2T
 from sottovoce.core.privacy.noise import draw
 from sottovoce.core.privacy.privatizer import Privatizer
-from sottovoce.core.privacy.release import Release, Setting
+from sottovoce.core.privacy.release import Release
 from sottovoce.core.privacy.search import ExactIndex, HnswIndex
+from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.privacy.vectors import Vectors
 from sottovoce.core.text.tagger import OnnxTagger
 from sottovoce.core.text.words import split

@@ -14,7 +14,7 @@ from sottovoce.cloud.building.attack import WordMapAttack
 from sottovoce.cloud.corpus.frequencies import load
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy.privatizer import Privatizer
-from sottovoce.core.privacy.release import Setting
+from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.text.tagger import OnnxTagger
 
 __all__ = ["Recovered", "run"]

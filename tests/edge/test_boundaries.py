@@ -35,16 +35,20 @@ SURFACE = {
     "core.text.casing": "Case apply shape",
     "core.errors": "BundleMismatch ConfigError DataLoss InvalidInput NotFound NotReady OutOfRange "
     "Overloaded QuotaExceeded SottovoceError Unauthenticated Unavailable",
-    "core.privacy.mechanisms": "Guarantee MECHANISMS Mechanism PCT2T T2T",
+    "core.privacy.mechanisms.interface": "ALWAYS_LEAKS Guarantee Mechanism SphericalNoise",
+    "core.privacy.mechanisms.pct2t": "PCT2T",
+    "core.privacy.mechanisms.registry": "DEFAULT MECHANISMS find make",
+    "core.privacy.mechanisms.t2t": "T2T",
     "core.privacy.noise": "Floats2d Random SecureRandom draw",
     "core.privacy.plain_tokens": "DEFAULT_VOCABULARY Vocabulary candidates draw sequences "
     "vocabulary",
     "core.privacy.privatizer": "LONGEST_WORD Privatizer STAGES WINDOW",
     "core.system.memory": "bound_heap give_back",
-    "core.privacy.release": "Draft IDENTIFIER PUNCTUATION Release Setting WordRelease",
+    "core.privacy.release": "Draft IDENTIFIER PUNCTUATION Release WordRelease",
     "core.wire.status": "ErrorInterceptor RETRY_SECONDS from_rpc_error kind_and_place to_status "
     "wrapped",
     "core.privacy.search": "ExactIndex HnswIndex Index Search",
+    "core.privacy.setting": "LEVELS POLICIES Setting",
     "core.system.signals": "Ending",
     "core.text.checks": "LARGEST_TEXT check_text decode",
     "core.privacy.token_embedding": "LONGEST TokenEmbedding TokenNoise pack unpack",

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from sottovoce.core.errors import ConfigError
+from sottovoce.core.privacy.setting import Setting
 
 __all__ = [
     "AgentConfig",
@@ -31,6 +32,7 @@ __all__ = [
 ]
 
 _PREFIX = "SOTTO_"
+_DEFAULT = Setting()
 _KINDS: dict[Any, str] = {
     str: "a string",
     Path: "a path (a string)",
@@ -73,9 +75,9 @@ class PrivacyConfig:
     ``plain_tokens`` is the number in front of each example; 0 takes the program's default.
     """
 
-    level: str = "balanced"
-    mechanism: str = "pct2t.v1"
-    policy: str = "default"
+    level: str = _DEFAULT.level
+    mechanism: str = _DEFAULT.mechanism
+    policy: str = _DEFAULT.policy
     unsure_below: float = 0.7
     ledger_limit: float = 0.0
     plain_tokens: int = 0

@@ -25,7 +25,7 @@ from bench.attacks.measures import deniability, geometry, hub_share, information
 from bench.attacks.networks import Autoencoder, Mlp
 from bench.attacks.text import Ints, Text
 from sottovoce.core.bundle.folder import Bundle
-from sottovoce.core.privacy.release import Setting
+from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.text.tagger import UPOS
 from tests.support.paths import MODELS
 

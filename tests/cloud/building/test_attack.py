@@ -10,8 +10,8 @@ from sottovoce.cloud.corpus.running_text import counts_by_tag, draw, weights_by_
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import NotFound
 from sottovoce.core.privacy.noise import Floats2d
-from sottovoce.core.privacy.release import Setting
 from sottovoce.core.privacy.search import Search
+from sottovoce.core.privacy.setting import Setting
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.manifest import sha256
 from sottovoce.core.errors import InvalidInput, NotFound, NotReady
 from sottovoce.core.privacy.privatizer import Privatizer
-from sottovoce.core.privacy.release import Setting
+from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.text.tagger import UPOS, OnnxTagger
 
 

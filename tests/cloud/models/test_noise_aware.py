@@ -16,7 +16,7 @@ from sottovoce.cloud.models.backbone import LoadedBackbone, input_embeddings
 from sottovoce.cloud.models.noise_aware import CLASS_COUNTS, UNSEEN, NoiseTable, WordPlaces, table
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import NotReady
-from sottovoce.core.privacy.mechanisms import T2T
+from sottovoce.core.privacy.mechanisms.t2t import T2T
 from sottovoce.core.privacy.search import Search
 from tests.support.backbones import tiny_bert
 from tests.support.tiny_bundle import tiny_bundle

@@ -18,7 +18,9 @@ import pytest
 from scipy import special, stats
 
 from sottovoce.core.bundle.folder import Bundle
-from sottovoce.core.privacy.mechanisms import PCT2T, T2T, Mechanism
+from sottovoce.core.privacy.mechanisms.interface import Mechanism
+from sottovoce.core.privacy.mechanisms.pct2t import PCT2T
+from sottovoce.core.privacy.mechanisms.t2t import T2T
 from sottovoce.core.privacy.noise import Random
 from sottovoce.core.privacy.privatizer import Privatizer, Setting
 from sottovoce.core.privacy.search import ExactIndex, HnswIndex

@@ -13,10 +13,12 @@ from sottovoce.core.bundle.manifest import ANY, CLITIC
 from sottovoce.core.errors import InvalidInput, NotFound
 from sottovoce.core.privacy import plain_tokens
 from sottovoce.core.privacy import privatizer as privatizing
-from sottovoce.core.privacy.mechanisms import PCT2T, T2T
+from sottovoce.core.privacy.mechanisms.pct2t import PCT2T
+from sottovoce.core.privacy.mechanisms.t2t import T2T
 from sottovoce.core.privacy.noise import SecureRandom
 from sottovoce.core.privacy.privatizer import Privatizer
-from sottovoce.core.privacy.release import Release, Setting
+from sottovoce.core.privacy.release import Release
+from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.text import casing
 from sottovoce.core.text.tagger import UPOS, OnnxTagger, Tagger, Tags
 from sottovoce.core.text.words import split

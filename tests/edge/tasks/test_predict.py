@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from sottovoce.core.errors import InvalidInput, NotFound, NotReady, Unavailable
-from sottovoce.core.privacy.release import Setting
+from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.text.tagger import Tagger
 from sottovoce.edge.tasks.agent import Agent
 from sottovoce.edge.tasks.customize import Customizer, Defaults

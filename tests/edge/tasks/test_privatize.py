@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sottovoce.core.errors import InvalidInput, NotFound, QuotaExceeded
-from sottovoce.core.privacy.release import Setting
+from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.text.tagger import Tagger
 from sottovoce.edge.tasks.privatize import resolve
 from sottovoce.v1 import edge_agent_pb2 as agent

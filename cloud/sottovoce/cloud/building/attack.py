@@ -27,13 +27,12 @@ from sottovoce.cloud.corpus.running_text import (
     weights_by_class,
 )
 from sottovoce.core.bundle.folder import Bundle
-from sottovoce.core.bundle.manifest import ANY, class_name
-from sottovoce.core.errors import NotFound
 from sottovoce.core.privacy import noise
-from sottovoce.core.privacy.mechanisms import T2T
+from sottovoce.core.privacy.mechanisms import registry
+from sottovoce.core.privacy.mechanisms.interface import Mechanism
 from sottovoce.core.privacy.noise import Floats2d
-from sottovoce.core.privacy.release import Setting
 from sottovoce.core.privacy.search import Search
+from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.privacy.vectors import Vectors
 
 __all__ = ["Candidates", "WordMapAttack", "best_slope", "perturb"]
@@ -134,12 +133,16 @@ class WordMapAttack:
     """Guesses original words from released ones, knowing only what is public."""
 
     def __init__(
-        self, bundle: Bundle, candidates: Mapping[str, Candidates], slope: float, mechanism: str
+        self,
+        bundle: Bundle,
+        candidates: Mapping[str, Candidates],
+        slope: float,
+        mechanism: Mechanism,
     ) -> None:
         self._bundle = bundle
         self._suspects = candidates
         self._slope = slope
-        self._any = mechanism == T2T.name
+        self._mechanism = mechanism
         self._vectors = Vectors(bundle)
         self._clitics = frozenset(bundle.manifest.clitics)
 
@@ -166,12 +169,11 @@ class WordMapAttack:
         """
         manifest = bundle.manifest
         eta = manifest.level(setting.mechanism, setting.level).eta
-        if setting.policy not in manifest.policies:
-            known = ", ".join(manifest.policies)
-            raise NotFound("unknown policy", fix=f"use one of: {known}", subject="policy")
-        tags = None if setting.mechanism == T2T.name else manifest.policies[setting.policy]
+        mechanism = registry.make(setting.mechanism, eta, manifest.policy(setting.policy))
         clitic = np.isin(np.array(bundle.words), np.array(manifest.clitics))
-        weights = weights_by_class(counts_by_tag(bundle.words, clitic, frequencies), clitic, tags)
+        weights = weights_by_class(
+            counts_by_tag(bundle.words, clitic, frequencies), clitic, mechanism.tags
+        )
         classes = {name: bundle.class_members(name) for name in manifest.classes}
         search = Search(bundle)
         random = np.random.default_rng(seed)
@@ -181,11 +183,13 @@ class WordMapAttack:
         }
         true = draw(weights, draws, random)
         released = {
-            name: search.nearest(search.known_class(name), perturb(bundle.space[ids], eta, random))
+            name: search.nearest(
+                search.known_class(name), mechanism.perturb(bundle.space[ids], random)
+            )
             for name, ids in true.items()
         }
         slope = best_slope(candidates, bundle.space, true, released)
-        return cls(bundle, candidates, slope, setting.mechanism)
+        return cls(bundle, candidates, slope, mechanism)
 
     def guess(self, released_word: str, tag: str) -> str:
         """The likeliest original, in its listed form.
@@ -195,10 +199,10 @@ class WordMapAttack:
 
         Args:
             released_word: as it stands in the released text.
-            tag: its part of speech; not used under `t2t.v1`.
+            tag: its part of speech; some mechanisms do not look at it.
         """
         form = self._vectors.normal_form(released_word)
-        name = class_name(ANY if self._any else tag, form in self._clitics)
+        name = self._mechanism.word_class(tag, form in self._clitics)
         number = self._bundle.word_ids.get(form)
         if number is None or name not in self._suspects:
             return form

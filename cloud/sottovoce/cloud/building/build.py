@@ -31,11 +31,21 @@ from sottovoce.cloud.corpus.token_frequencies import token_log_prior
 from sottovoce.cloud.models import backbone as backbones
 from sottovoce.cloud.models.noise_aware import CLASS_COUNTS
 from sottovoce.core.bundle.levels import Level
-from sottovoce.core.bundle.manifest import ANY, MANIFEST, Backbone, Manifest, StoredFile, WordClass
+from sottovoce.core.bundle.manifest import (
+    ANY,
+    CLITIC,
+    MANIFEST,
+    Backbone,
+    Manifest,
+    StoredFile,
+    WordClass,
+)
 from sottovoce.core.bundle.manifest import sha256 as file_hash
 from sottovoce.core.bundle.tokenizer import VOCABULARY, without_vocabulary
 from sottovoce.core.errors import InvalidInput, NotReady
-from sottovoce.core.privacy.mechanisms import PCT2T, T2T
+from sottovoce.core.privacy.mechanisms import registry
+from sottovoce.core.privacy.mechanisms.interface import Mechanism
+from sottovoce.core.privacy.mechanisms.registry import MECHANISMS
 from sottovoce.core.privacy.noise import Floats2d
 from sottovoce.core.text.spacy_tagger import SpacyTagger
 from sottovoce.core.text.tagger import UPOS, OnnxTagger, Tagger
@@ -46,7 +56,7 @@ POLICIES: Final = {
     "default": ("NOUN", "PROPN", "VERB", "AUX", "PRON", "ADP", "NUM", "SYM", "X"),
     "all": word_classes.CLASS_TAGS,
 }
-"""Parts of speech that PCT2T replaces, by name of the policy."""
+"""Parts of speech that are replaced, by name of the policy."""
 
 Progress = Callable[[str, int, int], None]
 """Called with the stage, and how much of it is done out of how much."""
@@ -217,13 +227,17 @@ def _write_tokenizer(tokenizer: Any, folder: Path) -> None:
 def _calibrate(
     words: _Words, run: calibration.Run, tell: Progress
 ) -> dict[str, tuple[dict[str, Level], tuple[Level, ...]]]:
-    mechanisms = {PCT2T.name: POLICIES["default"], T2T.name: None}
     found = {}
-    for done, (name, tags) in enumerate(mechanisms.items()):
-        tell("calibrating", done, len(mechanisms))
-        found[name] = calibration.calibrate(words.text(tags), run)
-    tell("calibrating", len(mechanisms), len(mechanisms))
+    for done, name in enumerate(MECHANISMS):
+        tell("calibrating", done, len(MECHANISMS))
+        found[name] = calibration.calibrate(words.text(_at_any_eta(name).tags), run)
+    tell("calibrating", len(MECHANISMS), len(MECHANISMS))
     return found
+
+
+def _at_any_eta(name: str) -> Mechanism:
+    """What a mechanism covers under the default policy, which does not depend on eta."""
+    return registry.make(name, 1.0, POLICIES["default"])
 
 
 def _met(words: _Words) -> dict[str, NDArray[np.float64]]:
@@ -244,18 +258,25 @@ def _write_indexes(
     run: calibration.Run,
     tell: Progress,
 ) -> dict[str, WordClass]:
-    """Classes of T2T are also searched by PCT2T, where a part of speech has too few words."""
+    """All words and all clitics are searched by every mechanism: a class without words of its own
+    falls back on them."""
     (folder / "indexes").mkdir()
-    within_tag = {name: eta for name, eta in etas.items() if name.startswith(PCT2T.name)}
+    mechanisms = {name: _at_any_eta(name) for name in MECHANISMS}
     ends = np.cumsum([len(members) for members in words.classes.values()]).tolist()
 
     def one(task: tuple[str, int]) -> WordClass:
         name, end = task
         members = words.classes[name]
+        tag, clitic = name.removesuffix(CLITIC), name.endswith(CLITIC)
+        searched = {
+            at: eta
+            for at, eta in etas.items()
+            if tag == ANY or mechanisms[at.partition("/")[0]].word_class(tag, clitic) == name
+        }
         return indexes.build(
             words.space[members],
             met[name],
-            etas if name.startswith(ANY) else within_tag,
+            searched,
             folder,
             f"indexes/{name.replace(ANY, 'ANY').replace('+', '-')}.hnsw",
             end - len(members),

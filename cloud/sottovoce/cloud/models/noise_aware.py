@@ -42,7 +42,8 @@ from sottovoce.cloud.models.precision import fast_bfloat16
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.manifest import ANY, CLITIC
 from sottovoce.core.errors import NotReady
-from sottovoce.core.privacy.mechanisms import PCT2T, T2T, Mechanism
+from sottovoce.core.privacy.mechanisms import registry
+from sottovoce.core.privacy.mechanisms.interface import Mechanism
 from sottovoce.core.privacy.vectors import Vectors
 from sottovoce.core.text.words import Kind, iter_words
 
@@ -156,15 +157,16 @@ def table(
     Raises:
         NotReady: the bundle does not say how often its words are met.
     """
-    facts = (_VERSION, DRAWS, LEAST, bundle.id, backbone.sha256, release.mechanism, release.eta)
-    tags = _tags(bundle, release)
-    name = hashlib.sha256(json.dumps((*facts, tags)).encode()).hexdigest()[:32]
+    mechanism = registry.make(
+        release.mechanism, release.eta, bundle.manifest.policy(release.policy)
+    )
+    facts = (_VERSION, DRAWS, LEAST, bundle.id, backbone.sha256, mechanism.name, mechanism.eta)
+    name = hashlib.sha256(json.dumps((*facts, mechanism.tags)).encode()).hexdigest()[:32]
     file = cache / f"{name}.safetensors" if cache else None
     shape = (bundle.manifest.words + 1, backbone.hidden_size)
     if file is not None and (stored := _read(file, shape)) is not None:
         return stored
     counts = class_counts(bundle)
-    mechanism = T2T(release.eta) if tags is None else PCT2T(release.eta, tags)
     made = NoiseTable(_shifts(bundle, mechanism, counts, _embeddings(bundle, backbone)))
     if file is not None:
         _write(file, made)
@@ -188,11 +190,6 @@ def class_counts(bundle: Bundle) -> dict[str, NDArray[np.float32]]:
         name: counts[about.offset : about.offset + about.words]
         for name, about in bundle.manifest.classes.items()
     }
-
-
-def _tags(bundle: Bundle, release: Release) -> tuple[str, ...] | None:
-    """The parts of speech that are hidden; None for all."""
-    return None if release.mechanism == T2T.name else bundle.manifest.policies[release.policy]
 
 
 def _embeddings(bundle: Bundle, backbone: LoadedBackbone) -> Tensor:
@@ -222,8 +219,8 @@ def _shifts(
             continue
         tag = name.removesuffix(CLITIC)
         if mechanism.word_class(tag, name.endswith(CLITIC)) != name:
-            continue  # a class of the other mechanism
-        if mechanism.name != T2T.name and (tag == ANY or not mechanism.protects(tag)):
+            continue  # a class of another mechanism
+        if not mechanism.protects(tag):
             if tag != ANY:  # passes as it was typed
                 times = torch.from_numpy(met)
                 received[members] += times

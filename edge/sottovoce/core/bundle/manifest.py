@@ -11,13 +11,10 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sottovoce.core.bundle.levels import EmbedLevel, Level, between, by_eta, is_target
 from sottovoce.core.errors import BundleMismatch, DataLoss, NotFound
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = [
     "ANY",
@@ -182,6 +179,17 @@ class Manifest:
             return between(self.curve.get(mechanism, ()), name)
         known = f"{', '.join(levels)}, or a target such as attack:0.3 or replaced:0.7"
         raise NotFound("unknown level", fix=f"use one of: {known}", subject="level")
+
+    def policy(self, name: str) -> tuple[str, ...]:
+        """The parts of speech that a policy names.
+
+        Raises:
+            NotFound: unknown policy; the fix lists the known ones.
+        """
+        if name not in self.policies:
+            known = ", ".join(self.policies)
+            raise NotFound("unknown policy", fix=f"use one of: {known}", subject="policy")
+        return self.policies[name]
 
 
 def bundle_id(manifest: bytes) -> str:

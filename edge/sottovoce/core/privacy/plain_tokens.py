@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.core.bundle.folder import Bundle
-from sottovoce.core.errors import DataLoss, NotFound, NotReady
+from sottovoce.core.errors import DataLoss, NotReady
 from sottovoce.core.privacy.noise import Random
 
 __all__ = ["DEFAULT_VOCABULARY", "Vocabulary", "candidates", "draw", "sequences", "vocabulary"]
@@ -56,10 +56,7 @@ def candidates(bundle: Bundle, policy: str) -> NDArray[np.int32]:
 
 def _tags(bundle: Bundle, policy: str) -> list[str]:
     manifest = bundle.manifest
-    if policy not in manifest.policies:
-        known = ", ".join(manifest.policies)
-        raise NotFound("unknown policy", fix=f"use one of: {known}", subject="policy")
-    return [tag for tag in manifest.policies[policy] if tag in manifest.classes]
+    return [tag for tag in manifest.policy(policy) if tag in manifest.classes]
 
 
 def vocabulary(

@@ -18,12 +18,14 @@ from numpy.typing import NDArray
 
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.manifest import ANY
-from sottovoce.core.errors import InvalidInput, NotFound
+from sottovoce.core.errors import InvalidInput
 from sottovoce.core.privacy import surrogates
-from sottovoce.core.privacy.mechanisms import MECHANISMS, PCT2T, T2T, Mechanism
+from sottovoce.core.privacy.mechanisms import registry
+from sottovoce.core.privacy.mechanisms.interface import Mechanism
 from sottovoce.core.privacy.noise import Floats2d, Random, SecureRandom
-from sottovoce.core.privacy.release import IDENTIFIER, PUNCTUATION, Draft, Release, Setting
+from sottovoce.core.privacy.release import IDENTIFIER, PUNCTUATION, Draft, Release
 from sottovoce.core.privacy.search import Search
+from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.privacy.vectors import OUT_OF_VOCABULARY, Vectors
 from sottovoce.core.text import casing
 from sottovoce.core.text.checks import check_text
@@ -79,16 +81,9 @@ class Privatizer:
                 it knows and ``subject`` says which of the three it was.
         """
         manifest = self._bundle.manifest
-        if setting.mechanism not in MECHANISMS:
-            known = ", ".join(MECHANISMS)
-            raise NotFound("unknown mechanism", fix=f"use one of: {known}", subject="mechanism")
-        if setting.policy not in manifest.policies:
-            known = ", ".join(manifest.policies)
-            raise NotFound("unknown policy", fix=f"use one of: {known}", subject="policy")
-        eta = manifest.level(setting.mechanism, setting.level).eta
-        if setting.mechanism == T2T.name:
-            return T2T(eta)
-        return PCT2T(eta, manifest.policies[setting.policy])
+        kind = registry.find(setting.mechanism)
+        tags = manifest.policy(setting.policy)
+        return kind.of(manifest.level(setting.mechanism, setting.level).eta, tags)
 
     def release(self, document: str, setting: Setting, random: Random | None = None) -> Release:
         """Privatises one document, with noise of its own.
@@ -135,8 +130,8 @@ class Privatizer:
     ) -> list[str]:
         """Privatises plain tokens, so that they look like the text they precede.
 
-        RAPT v2 section III-B2. They are public words out of context; under `pct2t.v1` each moves
-        within the first of the policy's parts of speech that lists it. Nothing is charged.
+        RAPT v2 section III-B2. They are public words out of context; where parts of speech are told
+        apart, each moves within the first of the policy's that lists it. Nothing is charged.
 
         Args:
             ids: word ids, as `plain_tokens.draw` gives them.

@@ -14,31 +14,16 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Self
 
-from sottovoce.core.privacy.mechanisms import PCT2T
+from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.text.words import Word, iter_words
 
-__all__ = ["IDENTIFIER", "PUNCTUATION", "Draft", "Release", "Setting", "WordRelease"]
+__all__ = ["IDENTIFIER", "PUNCTUATION", "Draft", "Release", "WordRelease"]
 
 IDENTIFIER = "IDENTIFIER"
 PUNCTUATION = "PUNCTUATION"
 _LENGTHS, _MARKS = "I", "H"
 _PROTECTED, _REPLACED, _TAG = 1, 2, 2
 _PIECE = 1 << 14  # characters of a text packed at once
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """How to privatise: names that the bundle's manifest resolves.
-
-    Attributes:
-        level: a calibrated protection level.
-        mechanism: a versioned name.
-        policy: which parts of speech `pct2t.v1` replaces.
-    """
-
-    level: str = "balanced"
-    mechanism: str = PCT2T.name
-    policy: str = "default"
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ import numpy as np
 
 from sottovoce.core.errors import InvalidInput, SottovoceError
 from sottovoce.core.privacy import noise
-from sottovoce.core.privacy.mechanisms import Guarantee
+from sottovoce.core.privacy.mechanisms.interface import Guarantee
 from sottovoce.core.privacy.noise import Floats2d, Random, SecureRandom
 
 __all__ = ["LONGEST", "TokenEmbedding", "TokenNoise", "pack", "unpack"]

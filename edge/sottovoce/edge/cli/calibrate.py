@@ -211,7 +211,7 @@ def _example(config: Config, level: str, mechanism: str) -> dict[str, Any]:
     """Public words before and after. They are nobody's text, so nothing is charged."""
     from sottovoce.core.privacy import plain_tokens
     from sottovoce.core.privacy.noise import SecureRandom
-    from sottovoce.core.privacy.release import Setting
+    from sottovoce.core.privacy.setting import Setting
     from sottovoce.edge.tasks.engine import Engine
 
     engine = Engine.configured(config.bundle, config.privacy, config.tagger)

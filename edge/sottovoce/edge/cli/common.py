@@ -6,20 +6,20 @@ by kind of error) and keeps standard output for data alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 
 from sottovoce.core.errors import SottovoceError
+from sottovoce.core.privacy.mechanisms.registry import MECHANISMS
+from sottovoce.core.privacy.setting import LEVELS, POLICIES
 from sottovoce.edge import config as settings
 from sottovoce.edge.config import Config
 
-if TYPE_CHECKING:
-    pass
-
 __all__ = [
+    "either",
     "load_config",
     "numbered",
     "privacy_options",
@@ -31,14 +31,24 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 def privacy_options(function: _F) -> _F:
     """Adds --level, --mechanism and --policy."""
     for name, values, what in (
-        ("--policy", '"default" or "all"', "Which parts of speech are replaced"),
-        ("--mechanism", '"pct2t.v1" or "t2t.v1"', "Mechanism"),
-        ("--level", '"strong", "balanced", "light", or a target: attack:0.3', "Protection level"),
+        ("--policy", either(POLICIES), "Which parts of speech are replaced"),
+        ("--mechanism", either(MECHANISMS), "Mechanism"),
+        ("--level", f"{either(LEVELS)}, or a target: attack:0.3", "Protection level"),
     ):
         function = click.option(name, default="", help=f"{what}: {values}.  [default: configured]")(
             function
         )
     return function
+
+
+def either(names: Iterable[str]) -> str:
+    """Names as a sentence lists them.
+
+    >>> either(("strong", "balanced", "light"))
+    '"strong", "balanced" or "light"'
+    """
+    *others, last = (f'"{name}"' for name in names)
+    return f"{', '.join(others)} or {last}"
 
 
 def load_config(ctx: click.Context) -> Config:

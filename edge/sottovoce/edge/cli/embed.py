@@ -11,11 +11,12 @@ import click
 import numpy as np
 
 from sottovoce.core.errors import InvalidInput, SottovoceError
+from sottovoce.core.privacy.setting import LEVELS
 from sottovoce.core.system.console import Command, json_option, print_json
 from sottovoce.core.system.files import atomic
 from sottovoce.edge.cli import views
 from sottovoce.edge.cli.client import Backend, backend
-from sottovoce.edge.cli.common import load_config, numbered
+from sottovoce.edge.cli.common import either, load_config, numbered
 from sottovoce.edge.cli.lines import Line, read_lines
 from sottovoce.v1 import edge_agent_pb2 as agent
 
@@ -40,7 +41,7 @@ open wait for its answers."""
 @click.option(
     "--level",
     default="",
-    help='Protection level: "strong", "balanced" or "light".  [default: configured]',
+    help=f"Protection level: {either(LEVELS)}.  [default: configured]",
 )
 @click.option("--local", is_flag=True, help="Answer on this device; sends and charges nothing.")
 @json_option

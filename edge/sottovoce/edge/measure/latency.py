@@ -16,7 +16,7 @@ import numpy as np
 
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy.privatizer import STAGES, Privatizer
-from sottovoce.core.privacy.release import Setting
+from sottovoce.core.privacy.setting import Setting
 
 __all__ = ["Stopwatch", "document", "latency", "resident", "wait_until_settled"]
 

@@ -21,7 +21,7 @@ from sottovoce.core.bundle import levels
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import InvalidInput
 from sottovoce.core.privacy.privatizer import Privatizer
-from sottovoce.core.privacy.release import Setting
+from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.privacy.vectors import Vectors
 from sottovoce.core.text.words import Kind, split
 

@@ -23,7 +23,7 @@ from sottovoce.core.errors import InvalidInput, SottovoceError
 from sottovoce.core.privacy import plain_tokens
 from sottovoce.core.privacy.noise import SecureRandom
 from sottovoce.core.privacy.randomized_response import MAX_EPSILON, respond
-from sottovoce.core.privacy.release import Setting
+from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.wire import training_settings
 from sottovoce.edge.state.database import Store
 from sottovoce.edge.state.ledger import Ledger

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.manifest import MANIFEST
 from sottovoce.core.errors import NotReady, SottovoceError
-from sottovoce.core.privacy.mechanisms import PCT2T
+from sottovoce.core.privacy.mechanisms import registry
 from sottovoce.core.privacy.privatizer import WINDOW, Privatizer
-from sottovoce.core.privacy.release import Setting
+from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.system import memory
 from sottovoce.core.text.tagger import OnnxTagger, Tagger
 from sottovoce.edge.config import BundleConfig, PrivacyConfig, TaggerConfig
@@ -120,7 +120,7 @@ class Engine:
         """
         try:
             opened = self.current()
-            level = next(iter(opened.bundle.manifest.calibration[PCT2T.name]))
+            level = next(iter(opened.bundle.manifest.calibration[registry.DEFAULT]))
             opened.privatizer.release(" ".join(opened.bundle.words[-WINDOW:]), Setting(level))
             memory.give_back()
             opened.bundle.warm()

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterable, Iterator
 
 from sottovoce.core.errors import InvalidInput, SottovoceError
-from sottovoce.core.privacy.release import Setting
+from sottovoce.core.privacy.setting import Setting
 from sottovoce.edge.client.cloud import Cloud
 from sottovoce.edge.state.outbox import Outbox
 from sottovoce.edge.tasks.privatize import Releases, resolve

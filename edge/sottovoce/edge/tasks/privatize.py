@@ -11,7 +11,8 @@ import sqlite3
 import zlib
 
 from sottovoce.core.errors import DataLoss
-from sottovoce.core.privacy.release import Release, Setting
+from sottovoce.core.privacy.release import Release
+from sottovoce.core.privacy.setting import Setting
 from sottovoce.edge.state.database import Store
 from sottovoce.edge.state.ledger import Ledger
 from sottovoce.edge.tasks.engine import Engine

@@ -12,14 +12,19 @@ import numpy as np
 import pytest
 
 from sottovoce.core.errors import InvalidInput
-from sottovoce.core.privacy import mechanisms
-from sottovoce.core.privacy.mechanisms import MECHANISMS, PCT2T, T2T
+from sottovoce.core.privacy import noise
+from sottovoce.core.privacy.mechanisms import pct2t, t2t
+from sottovoce.core.privacy.mechanisms.interface import ALWAYS_LEAKS
+from sottovoce.core.privacy.mechanisms.pct2t import PCT2T
+from sottovoce.core.privacy.mechanisms.t2t import T2T
 
 
-def test_perturb_is_fresh_for_every_row() -> None:
-    noisy = T2T(5.0).perturb(np.zeros((3, 4), np.float32), np.random.default_rng(0))
+def test_perturb_adds_the_noise_of_its_eta_afresh_to_every_row() -> None:
+    vectors = np.arange(12, dtype=np.float32).reshape(3, 4)
+    noisy = T2T(5.0).perturb(vectors, np.random.default_rng(0))
     assert noisy.dtype == np.float32
-    assert len(np.unique(noisy, axis=0)) == 3
+    assert np.array_equal(noisy, vectors + noise.draw(np.random.default_rng(0), 3, 4, 5.0))
+    assert len(np.unique(noisy - vectors, axis=0)) == 3
 
 
 def test_the_guarantee_states_eta_and_its_local_bound() -> None:
@@ -27,10 +32,12 @@ def test_the_guarantee_states_eta_and_its_local_bound() -> None:
         assert mechanism.guarantee.eta == 12.5
         assert mechanism.guarantee.ldp_epsilon == 25.0
         assert "at most 2" in mechanism.guarantee.metric
-        assert any("identifiers" in leak for leak in mechanism.guarantee.leaks)
+        assert set(ALWAYS_LEAKS) <= set(mechanism.guarantee.leaks)
+    assert "between any two words" in T2T(12.5).guarantee.metric
     constrained = PCT2T(12.5, ("NOUN", "VERB")).guarantee
     assert "infinite across" in constrained.metric
     assert any("other parts of speech than NOUN, VERB" in leak for leak in constrained.leaks)
+    assert "the part of speech of each word" in constrained.leaks
 
 
 def test_the_charge_is_eta_a_word() -> None:
@@ -39,7 +46,8 @@ def test_the_charge_is_eta_a_word() -> None:
 
 
 def test_what_is_covered_and_where_it_may_move() -> None:
-    every, some = T2T(1.0), PCT2T(1.0, ("NOUN", "AUX"))
+    every, some = T2T.of(1.0, ("NOUN",)), PCT2T.of(1.0, ("NOUN", "AUX"))
+    assert (every.tags, some.tags) == (None, ("NOUN", "AUX"))
     assert every.protects("DET")
     assert not some.protects("DET")
     assert some.protects("AUX")
@@ -54,13 +62,12 @@ def test_eta_must_be_positive(eta: float) -> None:
     with pytest.raises(InvalidInput) as caught:
         T2T(eta)
     assert caught.value.subject == "eta"
-
-
-def test_names_are_versioned() -> None:
-    assert MECHANISMS == ("pct2t.v1", "t2t.v1")
+    assert "eta" in caught.value.problem
+    assert "level" in caught.value.fix
 
 
 def test_examples_in_the_docstrings() -> None:
-    outcome = doctest.testmod(mechanisms)
-    assert outcome.attempted
-    assert not outcome.failed
+    for module in (pct2t, t2t):
+        outcome = doctest.testmod(module)
+        assert outcome.attempted
+        assert not outcome.failed

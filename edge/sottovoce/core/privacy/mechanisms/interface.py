@@ -1,4 +1,4 @@
-"""The two mechanisms on words, as small objects that know what they promise.
+"""What a mechanism on words is: a small object that knows what it promises.
 
 Why it is here: whoever asks what a release costs, what it protects and what it gives away must get
 the answer from the object that draws the noise, never from a second place that could disagree. A
@@ -10,21 +10,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar, Final, Protocol, Self
 
-from sottovoce.core.bundle.manifest import ANY, class_name
 from sottovoce.core.errors import InvalidInput
 from sottovoce.core.privacy import noise
 from sottovoce.core.privacy.noise import Floats2d, Random
 
-__all__ = ["MECHANISMS", "PCT2T", "T2T", "Guarantee", "Mechanism"]
+__all__ = ["ALWAYS_LEAKS", "Guarantee", "Mechanism", "SphericalNoise"]
 
-_ALWAYS_LEAKS = (
+ALWAYS_LEAKS: Final = (
     "the number and order of words, white space and punctuation",
     "whether a word is in small letters, Capitalised or in CAPITALS",
     "which words are clitics, such as n't and 's",
     "the length and shape of identifiers",
 )
+"""What every release of a document shows, whatever the mechanism."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +48,25 @@ class Guarantee:
 
 
 class Mechanism(Protocol):
-    """What the privatizer needs to know of a mechanism."""
+    """What the privatizer, the ledger, the builder and the attackers need to know of one."""
 
     name: ClassVar[str]
+
+    @classmethod
+    def of(cls, eta: float, tags: tuple[str, ...]) -> Self:
+        """The mechanism at ``eta``, under a policy that names the parts of speech ``tags``.
+
+        Raises:
+            InvalidInput: ``eta`` is not a positive number.
+        """
 
     @property
     def eta(self) -> float:
         """Privacy parameter."""
+
+    @property
+    def tags(self) -> tuple[str, ...] | None:
+        """Parts of speech that are replaced, each by its own; None: any word by any other."""
 
     @property
     def guarantee(self) -> Guarantee:
@@ -74,8 +86,11 @@ class Mechanism(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class _OnWords:
-    """What both mechanisms share: the noise and its price."""
+class SphericalNoise:
+    """The noise of RAPT and its price, for mechanisms that differ in what they cover.
+
+    The builder's levels are found for this noise; another needs a calibration of its own.
+    """
 
     eta: float
 
@@ -94,67 +109,3 @@ class _OnWords:
     def charge(self, words: int) -> float:
         """eta for each word: budgets add up (sequential composition of d_X-privacy)."""
         return self.eta * words
-
-
-@dataclass(frozen=True, slots=True)
-class T2T(_OnWords):
-    """Text-to-text privatisation: any word may become any other.
-
-    RAPT v1 section 3.1; RAPT v2 section III-A1.
-
-    >>> T2T(25.0).guarantee.ldp_epsilon
-    50.0
-    """
-
-    name: ClassVar[str] = "t2t.v1"
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """d_X-privacy over all words."""
-        metric = "distance in the privacy space between any two words, at most 2"
-        return Guarantee(metric, self.eta, 2 * self.eta, _ALWAYS_LEAKS)
-
-    def protects(self, tag: str) -> bool:
-        """True: every word."""
-        return True
-
-    def word_class(self, tag: str, clitic: bool) -> str:
-        """All free words, or all clitics."""
-        return class_name(ANY, clitic)
-
-
-@dataclass(frozen=True, slots=True)
-class PCT2T(_OnWords):
-    """Text-to-text privatisation constrained by part of speech (RAPT v2 section III-A2, eq. 2).
-
-    Attributes:
-        tags: the parts of speech whose words are replaced.
-
-    >>> PCT2T(25.0, ("NOUN",)).protects("DET")
-    False
-    """
-
-    tags: tuple[str, ...]
-    name: ClassVar[str] = "pct2t.v1"
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """d_X-privacy within a part of speech, none across."""
-        metric = "distance in the privacy space within a part of speech, at most 2; infinite across"
-        leaks = (
-            "the part of speech of each word",
-            f"words of other parts of speech than {', '.join(self.tags)}, as they were typed",
-        )
-        return Guarantee(metric, self.eta, 2 * self.eta, leaks + _ALWAYS_LEAKS)
-
-    def protects(self, tag: str) -> bool:
-        """Whether ``tag`` is one of ``tags``."""
-        return tag in self.tags
-
-    def word_class(self, tag: str, clitic: bool) -> str:
-        """The words of the same part of speech, clitics apart."""
-        return class_name(tag, clitic)
-
-
-MECHANISMS = (PCT2T.name, T2T.name)
-"""Every mechanism on words that this version knows, the default first."""

@@ -1,0 +1,1 @@
+"""Mechanisms on words: one module each, and the registry that knows them by name."""

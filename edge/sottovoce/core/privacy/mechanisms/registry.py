@@ -1,0 +1,51 @@
+"""Every mechanism on words, by its versioned name: a new one is a module and a line here.
+
+Why it is here: settings, files and the wire name mechanisms, and only this module turns a name into
+one. A line says where the mechanism is and does not import it, so that commands which but list the
+names need no NumPy.
+"""
+
+from __future__ import annotations
+
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, Final
+
+from sottovoce.core.errors import NotFound
+
+if TYPE_CHECKING:
+    from sottovoce.core.privacy.mechanisms.interface import Mechanism
+
+__all__ = ["DEFAULT", "MECHANISMS", "find", "make"]
+
+MECHANISMS: Final = {
+    "pct2t.v1": "sottovoce.core.privacy.mechanisms.pct2t:PCT2T",
+    "t2t.v1": "sottovoce.core.privacy.mechanisms.t2t:T2T",
+}
+"""Module and class of every mechanism that this version knows, the default first."""
+
+DEFAULT: Final = next(iter(MECHANISMS))
+
+
+def find(name: str) -> type[Mechanism]:
+    """The mechanism called ``name``.
+
+    Raises:
+        NotFound: there is none; the fix lists those there are.
+    """
+    if name not in MECHANISMS:
+        known = ", ".join(MECHANISMS)
+        raise NotFound("unknown mechanism", fix=f"use one of: {known}", subject="mechanism")
+    kind: type[Mechanism] = resolve_name(MECHANISMS[name])
+    return kind
+
+
+def make(name: str, eta: float, tags: tuple[str, ...]) -> Mechanism:
+    """The mechanism called ``name`` at ``eta``, under a policy that names ``tags``.
+
+    >>> make("t2t.v1", 25.0, ()).guarantee.eta
+    25.0
+
+    Raises:
+        NotFound: see `find`. InvalidInput: ``eta`` is not a positive number.
+    """
+    return find(name).of(eta, tags)

@@ -1,0 +1,50 @@
+"""`t2t.v1`: any word may become any other.
+
+Why it is here: it is the mechanism of RAPT's first version, and the one whose release shows no part
+of speech.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+from sottovoce.core.bundle.manifest import ANY, class_name
+from sottovoce.core.privacy.mechanisms.interface import ALWAYS_LEAKS, Guarantee, SphericalNoise
+
+__all__ = ["T2T"]
+
+
+@dataclass(frozen=True, slots=True)
+class T2T(SphericalNoise):
+    """Text-to-text privatisation of every word (RAPT v1 section 3.1; RAPT v2 section III-A1).
+
+    >>> T2T(25.0).guarantee.ldp_epsilon
+    50.0
+    """
+
+    name: ClassVar[str] = "t2t.v1"
+
+    @classmethod
+    def of(cls, eta: float, tags: tuple[str, ...]) -> Self:
+        """Whatever the policy says: no part of speech is left out."""
+        return cls(eta)
+
+    @property
+    def tags(self) -> None:
+        """None: parts of speech are not told apart."""
+        return None
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """d_X-privacy over all words."""
+        metric = "distance in the privacy space between any two words, at most 2"
+        return Guarantee(metric, self.eta, 2 * self.eta, ALWAYS_LEAKS)
+
+    def protects(self, tag: str) -> bool:
+        """True: every word."""
+        return True
+
+    def word_class(self, tag: str, clitic: bool) -> str:
+        """All free words, or all clitics."""
+        return class_name(ANY, clitic)

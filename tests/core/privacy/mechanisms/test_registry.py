@@ -1,0 +1,44 @@
+"""A mechanism is known by its name alone, and a new one is a module and a line."""
+
+from __future__ import annotations
+
+import doctest
+import subprocess
+import sys
+
+import pytest
+
+from sottovoce.core.errors import NotFound
+from sottovoce.core.privacy.mechanisms import registry
+from sottovoce.core.privacy.mechanisms.registry import MECHANISMS
+from sottovoce.core.privacy.setting import Setting
+
+
+def test_names_are_versioned_and_the_default_comes_first() -> None:
+    assert list(MECHANISMS) == ["pct2t.v1", "t2t.v1"]
+    assert registry.DEFAULT == "pct2t.v1" == Setting().mechanism
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_a_line_leads_to_the_mechanism_of_its_name(name: str) -> None:
+    mechanism = registry.make(name, 2.0, ("NOUN",))
+    assert (mechanism.name, mechanism.eta) == (name, 2.0)
+    assert mechanism.protects("NOUN")
+
+
+def test_an_unknown_name_lists_the_known_ones() -> None:
+    with pytest.raises(NotFound) as caught:
+        registry.find("t2t.v9")
+    assert (caught.value.problem, caught.value.subject) == ("unknown mechanism", "mechanism")
+    assert "pct2t.v1, t2t.v1" in caught.value.fix
+
+
+def test_listing_the_names_loads_no_numpy() -> None:
+    code = "import sys, sottovoce.core.privacy.setting; sys.exit('numpy' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_examples_in_the_docstrings() -> None:
+    outcome = doctest.testmod(registry)
+    assert outcome.attempted
+    assert not outcome.failed

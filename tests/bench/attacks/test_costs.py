@@ -15,7 +15,7 @@ from bench.attacks.interface import Floats
 from bench.attacks.text import Text
 from sottovoce.cloud.models import backbone as backbones
 from sottovoce.core.bundle.folder import Bundle
-from sottovoce.core.privacy.release import Setting
+from sottovoce.core.privacy.setting import Setting
 from tests.support.paths import MODELS
 
 SENTENCES = (

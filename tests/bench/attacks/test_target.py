@@ -8,7 +8,7 @@ from bench.attacks.channels import Words
 from bench.attacks.harness import MECHANISMS, Budget
 from bench.attacks.run import DATA_SETS
 from bench.attacks.workers import Place
-from sottovoce.core.privacy.release import Setting
+from sottovoce.core.privacy.setting import Setting
 from tests.support.paths import MODELS
 from tests.support.shared_data import shared_data
 

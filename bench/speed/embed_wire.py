@@ -29,8 +29,8 @@ from rich.table import Table
 
 from sottovoce.cloud.models import backbone as backbones
 from sottovoce.cloud.models.encoder import Encoder
-from sottovoce.cloud.serving.embedder import Embeddings, Query
-from sottovoce.cloud.serving.predictor import Predictor
+from sottovoce.cloud.serving.embedder import Embedder, Query
+from sottovoce.cloud.serving.model_thread import ModelThread
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy.noise import Floats2d
 from sottovoce.core.privacy.token_embedding import LONGEST, TokenEmbedding, pack, unpack
@@ -112,12 +112,12 @@ class Serving:
         loaded = backbones.load("default")
         self.bundle = bundle
         self.encoder = Encoder(loaded)
-        self.predictor = Predictor(loaded, batch=max(BATCHES))
-        self.embeddings = Embeddings(loaded, {bundle.id: bundle}, self.predictor)
+        self.thread = ModelThread(loaded, batch=max(BATCHES))
+        self.embedder = Embedder(self.thread, {bundle.id: bundle})
 
     def answers(self, vectors: Sequence[Floats2d], eta: float) -> NDArray[np.float32]:
         """The answers to queries sent together: Floats2d (queries, width)."""
-        waiting = [self.embeddings.submit(Query(self.bundle.id, v, eta)) for v in vectors]
+        waiting = [self.embedder.submit(Query(self.bundle.id, v, eta)) for v in vectors]
         return np.array([answer.result() for answer in waiting])
 
 
@@ -245,7 +245,7 @@ def main() -> None:
             for name, found in track(kinds.items(), "batching", console=steps)
         },
     }
-    cloud.predictor.close()
+    cloud.thread.close()
     picture(result, arguments.out / "embed_wire.png")
     show(result)
     print(json.dumps(result))

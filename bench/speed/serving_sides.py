@@ -38,6 +38,7 @@ from sottovoce.cloud.models.classifier import (
     targets,
 )
 from sottovoce.cloud.models.methods import Lora
+from sottovoce.cloud.serving.model_thread import ModelThread
 from sottovoce.cloud.serving.predictor import Predictor
 
 __all__ = [
@@ -85,18 +86,19 @@ class Shared:
 
     def __init__(self, folders: Sequence[Path], precision: str, *, packed: bool = True) -> None:
         loaded = backbone.load("default")
-        self.predictor = Predictor(loaded, dtype=DTYPES[precision], packed=packed)
+        self._thread = ModelThread(loaded, dtype=DTYPES[precision], packed=packed)
+        self._predictor = Predictor(self._thread)
         self._folders = folders
         for folder in folders:  # all in memory, as they are on the other sides
-            self.predictor.submit(folder, "warm").result()
+            self._predictor.submit(folder, "warm").result()
 
     def submit(self, adapter: int, text: str) -> Future[Any]:
         """One text of tenant ``adapter``."""
-        return self.predictor.submit(self._folders[adapter], text, tenant=str(adapter))
+        return self._predictor.submit(self._folders[adapter], text, tenant=str(adapter))
 
     def close(self) -> None:
         """Ends its thread."""
-        self.predictor.close()
+        self._thread.close()
 
 
 class Switching:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import tempfile
+from contextlib import closing
 from pathlib import Path
 
 from rich.console import Console
@@ -16,6 +17,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from sottovoce.cloud.job import Example, TrainingOptions
 from sottovoce.cloud.models import backbone
+from sottovoce.cloud.serving.model_thread import ModelThread
 from sottovoce.cloud.serving.predictor import Predictor
 from sottovoce.cloud.training.trainer import train
 
@@ -52,10 +54,10 @@ def main() -> None:
                 task, total=p.steps, completed=p.step, note=f"loss {p.loss:.3f}"
             ),
         )
-        predictor = Predictor(backbone.load("default"))
-        answers = [predictor.submit(result.folder, example.text) for example in asked]
-        predicted = [answer.result()[0][0] for answer in answers]
-        predictor.close()
+        with closing(ModelThread(backbone.load("default"))) as thread:
+            predictor = Predictor(thread)
+            answers = [predictor.submit(result.folder, example.text) for example in asked]
+            predicted = [answer.result()[0][0] for answer in answers]
     print(json.dumps({"predicted": predicted, "held_out_accuracy": result.held_out_accuracy}))
 
 

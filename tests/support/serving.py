@@ -6,6 +6,8 @@ PEFT's own LoRA, no padding, no other rows.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -14,12 +16,14 @@ import torch
 from torch import Tensor
 
 from sottovoce.cloud.job import Release
+from sottovoce.cloud.metrics import Metrics
 from sottovoce.cloud.models import adapters, backbone, noise_aware
 from sottovoce.cloud.models.batches import collate, encode
 from sottovoce.cloud.models.classifier import TextClassifier
 from sottovoce.cloud.models.label_words import LabelWords
 from sottovoce.cloud.models.methods import Full, MethodConfig
 from sottovoce.cloud.models.noise_aware import WordPlaces
+from sottovoce.cloud.serving.model_thread import ModelThread
 from sottovoce.cloud.serving.predictor import Predictor, _Request
 from sottovoce.core.bundle.folder import Bundle
 
@@ -80,6 +84,21 @@ def make(
     return Made(folder, loaded, model, words.cue if words else (), places)
 
 
+@contextmanager
+def predicting(
+    bones: Path | str,
+    *,
+    batch: int = 64,
+    dtype: torch.dtype | None = None,
+    metrics: Metrics | None = None,
+    **options: Any,
+) -> Iterator[Predictor]:
+    """A predictor on a thread of its own."""
+    loaded = backbone.load(str(bones))
+    with closing(ModelThread(loaded, batch=batch, dtype=dtype, metrics=metrics)) as thread:
+        yield Predictor(thread, **options)
+
+
 def served(predictor: Predictor, asked: list[tuple[Path, str]]) -> list[Tensor]:
     """Logits of each, from one batch of the server."""
     held = [predictor._adapters.acquire(folder) for folder, _ in asked]
@@ -87,7 +106,7 @@ def served(predictor: Predictor, asked: list[tuple[Path, str]]) -> list[Tensor]:
         _Request(adapter, text) for (adapter, _), (_, text) in zip(held, asked, strict=True)
     ]
     rows: list[Tensor] = []
-    answered = predictor.batcher.submit(
+    answered = predictor._thread.submit(
         lambda batches: enumerate([dict(predictor._logits(batches[0]))]), requests
     ).result(60)
     for found in (answered[place] for place in range(len(asked))):

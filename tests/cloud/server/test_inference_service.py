@@ -133,7 +133,7 @@ def test_a_stream_reads_no_further_than_its_window(running: Cloud, acme: Caller)
         server.tenants,
         server.bundles,
         server.predictor,
-        server.embeddings,
+        server.embedder,
         Limits(),
     )
     call = Call(acme.metadata)
@@ -254,9 +254,9 @@ def test_too_many_calls_of_a_tenant_are_told_when_to_come_back(
 def test_a_full_queue_is_refused_and_what_was_asked_is_answered(
     running: Cloud, acme: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    batcher = running.server.predictor.batcher
-    monkeypatch.setattr(batcher, "_patience", 0.2)
-    monkeypatch.setattr(batcher, "_per_tenant", 5)
+    thread = running.server.thread
+    monkeypatch.setattr(thread, "_patience", 0.2)
+    monkeypatch.setattr(thread, "_per_tenant", 5)
     entered, gate = threading.Event(), threading.Event()
 
     def hold(batch: Sequence[None]) -> Iterable[tuple[int, None]]:
@@ -264,7 +264,7 @@ def test_a_full_queue_is_refused_and_what_was_asked_is_answered(
         assert gate.wait(60)
         return enumerate(batch)
 
-    held = batcher.submit(hold, None, tenant="other")
+    held = thread.submit(hold, None, tenant="other")
     assert entered.wait(10)
     asked = [wire.InferencePredictStreamRequest(request=request(running))] * 20
     stream = acme.inference.PredictStream(iter(asked), metadata=acme.metadata)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +14,8 @@ import torch
 from sottovoce.cloud.job import TrainingOptions
 from sottovoce.cloud.models import backbone
 from sottovoce.cloud.models.encoder import Encoder
-from sottovoce.cloud.serving.embedder import Embeddings, Query
+from sottovoce.cloud.serving.embedder import Embedder, Query
+from sottovoce.cloud.serving.model_thread import ModelThread
 from sottovoce.cloud.serving.predictor import Predictor
 from sottovoce.cloud.training.trainer import train
 from sottovoce.core.bundle.folder import Bundle
@@ -36,13 +37,9 @@ def tiny(bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Bundle:
 
 
 @contextmanager
-def serving(folder: Path, *bundles: Bundle) -> Iterator[tuple[Embeddings, Predictor]]:
-    loaded = backbone.load(str(folder))
-    predictor = Predictor(loaded)
-    try:
-        yield Embeddings(loaded, {b.id: b for b in bundles}, predictor), predictor
-    finally:
-        predictor.close()
+def serving(folder: Path, *bundles: Bundle) -> Iterator[tuple[Embedder, Predictor]]:
+    with closing(ModelThread(backbone.load(str(folder)))) as thread:
+        yield Embedder(thread, {b.id: b for b in bundles}), Predictor(thread)
 
 
 def queries(bundle: Bundle, lengths: list[int], etas: tuple[float, ...]) -> list[Query]:
@@ -71,8 +68,8 @@ def expected(folder: Path, bundle: Bundle, query: Query) -> np.ndarray:
 
 def test_a_mixed_batch_is_answered_as_the_definition_says(bert: Path, tiny: Bundle) -> None:
     asked = queries(tiny, [1, 7, 3, 120, 2, 33], (5.0, 40.0))
-    with serving(bert, tiny) as (embeddings, _):
-        answers = [embeddings.submit(query) for query in asked]
+    with serving(bert, tiny) as (embedder, _):
+        answers = [embedder.submit(query) for query in asked]
         for query, answer in zip(asked, answers, strict=True):
             found = answer.result(30)
             assert found.dtype == np.float32
@@ -87,10 +84,10 @@ def test_adapters_in_memory_do_not_colour_embeddings(
     loaded = backbone.load(str(bert))
     folder = train(examples(16), options, loaded, tmp_path / "job" / "adapter").folder
     (query,) = queries(tiny, [6], (20.0,))
-    with serving(bert, tiny) as (embeddings, predictor):
-        before = embeddings.submit(query).result(30)
+    with serving(bert, tiny) as (embedder, predictor):
+        before = embedder.submit(query).result(30)
         scores = dict(predictor.submit(folder, "the tree and the soil").result(30))
-        assert embeddings.submit(query).result(30) == pytest.approx(before, abs=1e-6)
+        assert embedder.submit(query).result(30) == pytest.approx(before, abs=1e-6)
         # ... and the adapter is back in its place afterwards.
         again = dict(predictor.submit(folder, "the tree and the soil").result(30))
         assert again == pytest.approx(scores, abs=1e-6)
@@ -103,8 +100,8 @@ def test_other_families_are_served_alike(
     folder = request.getfixturevalue(family)
     bundle = Bundle.open(tiny_bundle(tmp_path / "bundle", folder))
     asked = queries(bundle, [4, 9], (25.0,))
-    with serving(folder, bundle) as (embeddings, _):
-        for query, answer in [(query, embeddings.submit(query)) for query in asked]:
+    with serving(folder, bundle) as (embedder, _):
+        for query, answer in [(query, embedder.submit(query)) for query in asked]:
             found = expected(folder, bundle, query)
             assert answer.result(30) == pytest.approx(found, abs=2e-4)
 
@@ -114,8 +111,8 @@ def test_a_bundle_without_frequencies_fails_alone(bert: Path, tiny: Bundle) -> N
     manifest = dataclasses.replace(tiny.manifest, files=files)
     old = Bundle(tiny.folder, manifest, "old")
     good, bad = queries(tiny, [3], (20.0,)) + queries(old, [3], (20.0,))
-    with serving(bert, tiny, old) as (embeddings, _):
-        answers = [embeddings.submit(query) for query in (bad, good, bad)]
+    with serving(bert, tiny, old) as (embedder, _):
+        answers = [embedder.submit(query) for query in (bad, good, bad)]
         assert answers[1].result(30).shape == (32,)
         for answer in (answers[0], answers[2]):
             with pytest.raises(NotReady, match="token frequencies"):
@@ -124,8 +121,8 @@ def test_a_bundle_without_frequencies_fails_alone(bert: Path, tiny: Bundle) -> N
 
 def test_more_tokens_than_positions_are_refused_at_once(bert: Path, tiny: Bundle) -> None:
     most, one_more = queries(tiny, [298, 299], (20.0,))
-    with serving(bert, tiny) as (embeddings, _):
+    with serving(bert, tiny) as (embedder, _):
         with pytest.raises(InvalidInput, match="298 tokens") as caught:
-            embeddings.submit(one_more)
+            embedder.submit(one_more)
         assert caught.value.subject == "tokens"
-        assert np.isfinite(embeddings.submit(most).result(30)).all()
+        assert np.isfinite(embedder.submit(most).result(30)).all()

@@ -26,7 +26,7 @@ from tests.support.backbones import tiny_bert
 from tests.support.examples import examples
 from tests.support.paths import ROOT
 from tests.support.processes import environment
-from tests.support.serving import Made, make, served
+from tests.support.serving import Made, make, predicting, served
 from tests.support.tiny_bundle import tiny_bundle
 
 TEXTS = [row.text for row in examples(9, seed=4)]
@@ -48,17 +48,14 @@ def folders(bert: str, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 @pytest.fixture
 def predictor(bert: str) -> Iterator[Predictor]:
     """A predictor."""
-    predictor = Predictor(backbone.load(bert))
-    yield predictor
-    predictor.close()
+    with predicting(bert) as predictor:
+        yield predictor
 
 
 def alone(bert: str, folder: Path, texts: list[str]) -> list[dict[str, float]]:
     """Each text by itself, from a model that never saw another adapter."""
-    predictor = Predictor(backbone.load(bert))
-    found = [dict(predictor.submit(folder, text).result()) for text in texts]
-    predictor.close()
-    return found
+    with predicting(bert) as predictor:
+        return [dict(predictor.submit(folder, text).result()) for text in texts]
 
 
 def test_a_mixed_batch_answers_as_each_adapter_alone(
@@ -89,17 +86,16 @@ def test_probabilities_are_sorted_and_sum_to_one(folders: list[Path], predictor:
 def test_memory_for_fewer_adapters_gives_the_same_answers(bert: str, folders: list[Path]) -> None:
     size = sum(file.stat().st_size for file in folders[0].glob("*.safetensors"))
     metrics = Metrics()
-    predictor = Predictor(backbone.load(bert), memory=2 * size, metrics=metrics)
-    for _ in range(2):
-        for folder in folders:
-            assert dict(predictor.submit(folder, TEXTS[0]).result()) == pytest.approx(
-                alone(bert, folder, TEXTS[:1])[0], abs=1e-6
-            )
-    value = metrics.registry.get_sample_value
-    assert value("sottovoce_adapter_loads_total") == 6
-    assert (value("sottovoce_adapter_evictions_total") or 0) >= 4
-    assert (value("sottovoce_adapter_bytes") or 0) <= 2 * size
-    predictor.close()
+    with predicting(bert, memory=2 * size, metrics=metrics) as predictor:
+        for _ in range(2):
+            for folder in folders:
+                assert dict(predictor.submit(folder, TEXTS[0]).result()) == pytest.approx(
+                    alone(bert, folder, TEXTS[:1])[0], abs=1e-6
+                )
+        value = metrics.registry.get_sample_value
+        assert value("sottovoce_adapter_loads_total") == 6
+        assert (value("sottovoce_adapter_evictions_total") or 0) >= 4
+        assert (value("sottovoce_adapter_bytes") or 0) <= 2 * size
 
 
 def test_one_bad_adapter_spoils_no_other_answer(
@@ -111,16 +107,16 @@ def test_one_bad_adapter_spoils_no_other_answer(
 
 
 def test_an_adapter_of_another_backbone_is_refused(folders: list[Path], tmp_path: Path) -> None:
-    predictor = Predictor(backbone.load(str(tiny_bert(tmp_path / "other", seed=1))))
-    with pytest.raises(BundleMismatch, match="another backbone"):
+    with (
+        predicting(tiny_bert(tmp_path / "other", seed=1)) as predictor,
+        pytest.raises(BundleMismatch, match="another backbone"),
+    ):
         predictor.submit(folders[0], TEXTS[0]).result()
-    predictor.close()
 
 
 def test_closing_answers_what_was_asked(bert: str, folders: list[Path]) -> None:
-    predictor = Predictor(backbone.load(bert), batch=4)
-    answers = [predictor.submit(folders[0], text) for text in TEXTS]
-    predictor.close()
+    with predicting(bert, batch=4) as predictor:
+        answers = [predictor.submit(folders[0], text) for text in TEXTS]
     assert all(answer.done() for answer in answers)
 
 
@@ -145,12 +141,10 @@ FAMILIES = ("bert", "qwen2", "t5", "llama", "mistral")
 IN_ANOTHER_PROCESS = """
 import json, sys
 from pathlib import Path
-from sottovoce.cloud.models import backbone
-from sottovoce.cloud.serving.predictor import Predictor
-from tests.support.serving import served
-predictor = Predictor(backbone.load(sys.argv[1]))
+from tests.support.serving import predicting, served
 asked = [(Path(folder), text) for folder, text in json.loads(sys.argv[2])]
-print(json.dumps([row.tolist() for row in served(predictor, asked)]))
+with predicting(sys.argv[1]) as predictor:
+    print(json.dumps([row.tolist() for row in served(predictor, asked)]))
 """
 
 
@@ -172,17 +166,16 @@ def test_all_methods_in_one_batch_are_as_each_alone(
     made = all_methods(families[family], tmp_path)
     texts = [f"{text} {'salt ' * (5 * i % 17)}" for i, text in enumerate(TEXTS * 3)]
     asked = [(made[i % len(made)], text) for i, text in enumerate(texts)]
-    predictor = Predictor(backbone.load(str(families[family])))
-    found = served(predictor, [(one.folder, text) for one, text in asked])
-    for (one, text), row in zip(asked, found, strict=True):
-        assert torch.allclose(row, one.logits(text), atol=1e-4), one.folder.parent.name
-    # They do differ, and a second batch finds nothing of the first.
-    shares = {tuple(one.logits(TEXTS[0]).softmax(-1).tolist()) for one in made}
-    assert len(shares) == len(made)
-    again = served(predictor, [(one.folder, text) for one, text in asked[:3]])
-    for before, after in zip(found, again, strict=False):
-        assert torch.allclose(before, after, atol=1e-4)
-    predictor.close()
+    with predicting(families[family]) as predictor:
+        found = served(predictor, [(one.folder, text) for one, text in asked])
+        for (one, text), row in zip(asked, found, strict=True):
+            assert torch.allclose(row, one.logits(text), atol=1e-4), one.folder.parent.name
+        # They do differ, and a second batch finds nothing of the first.
+        shares = {tuple(one.logits(TEXTS[0]).softmax(-1).tolist()) for one in made}
+        assert len(shares) == len(made)
+        again = served(predictor, [(one.folder, text) for one, text in asked[:3]])
+        for before, after in zip(found, again, strict=False):
+            assert torch.allclose(before, after, atol=1e-4)
 
 
 def test_every_method_reloads_to_identical_logits_in_a_new_process(
@@ -198,29 +191,26 @@ def test_every_method_reloads_to_identical_logits_in_a_new_process(
         env=environment(),
         text=True,
     )
-    predictor = Predictor(backbone.load(str(families["qwen2"])))
-    here = served(predictor, [(Path(folder), text) for folder, text in asked])
-    predictor.close()
+    with predicting(families["qwen2"]) as predictor:
+        here = served(predictor, [(Path(folder), text) for folder, text in asked])
     assert [row.tolist() for row in here] == json.loads(there.stdout)
 
 
 def test_the_reconstruction_head_is_not_served(families: dict[str, Path], tmp_path: Path) -> None:
-    predictor = Predictor(backbone.load(str(families["bert"])))
-    for one in all_methods(families["bert"], tmp_path):
-        head = sum(p.numel() for n, p in one.model.trained().items() if "reconstruction" in n)
-        trained = sum(p.numel() for p in one.model.trained().values())
-        adapter, release = predictor._adapters.acquire(one.folder)
-        assert head > 0
-        assert adapter.bytes == 4 * (trained - head)
-        release()
-    predictor.close()
+    with predicting(families["bert"]) as predictor:
+        for one in all_methods(families["bert"], tmp_path):
+            head = sum(p.numel() for n, p in one.model.trained().items() if "reconstruction" in n)
+            trained = sum(p.numel() for p in one.model.trained().values())
+            adapter, release = predictor._adapters.acquire(one.folder)
+            assert head > 0
+            assert adapter.bytes == 4 * (trained - head)
+            release()
 
 
 def test_bfloat16_answers_nearly_the_same(families: dict[str, Path], tmp_path: Path) -> None:
     made = all_methods(families["bert"], tmp_path)
-    predictor = Predictor(backbone.load(str(families["bert"])), dtype=torch.bfloat16)
-    found = served(predictor, [(one.folder, TEXTS[0]) for one in made])
-    predictor.close()
+    with predicting(families["bert"], dtype=torch.bfloat16) as predictor:
+        found = served(predictor, [(one.folder, TEXTS[0]) for one in made])
     for one, row in zip(made, found, strict=True):
         assert row.dtype == torch.float32
         assert torch.allclose(row, one.logits(TEXTS[0]), atol=0.15)
@@ -238,28 +228,29 @@ def test_parameters_that_do_not_fit_fail_before_they_meet_others(
     facts = json.loads(described.read_bytes())
     facts["sha256"][file.name] = sha256(file)
     described.write_text(json.dumps(facts))
-    predictor = Predictor(backbone.load(str(families["bert"])))
-    with pytest.raises(SottovoceError, match="does not fit"):
+    with (
+        predicting(families["bert"]) as predictor,
+        pytest.raises(SottovoceError, match="does not fit"),
+    ):
         predictor.submit(one.folder, TEXTS[0])
-    predictor.close()
 
 
 def test_a_row_that_cannot_be_run_fails_alone(families: dict[str, Path], tmp_path: Path) -> None:
     # Longer than the backbone has positions for, which training on short texts does not notice.
     long = make(families["bert"], tmp_path / "long" / "adapter", Prompt(290))
     good = make(families["bert"], tmp_path / "good" / "adapter", Prompt(289))
-    predictor = Predictor(backbone.load(str(families["bert"])))
-    text = "tree leaf soil rose grass seed"
-    answers = [
-        predictor.submit(folder, t)
-        for folder, t in ((long.folder, text * 2), (good.folder, "tree"), (long.folder, "tree"))
-    ]
-    with pytest.raises(RuntimeError, match=r"expanded size|out of bounds"):
-        answers[0].result(30)
-    for answer, one in ((answers[1], good), (answers[2], long)):
-        shares = one.logits("tree").softmax(-1).tolist()
-        assert [p for _, p in answer.result(30)] == pytest.approx(sorted(shares)[::-1], abs=1e-4)
-    predictor.close()
+    with predicting(families["bert"]) as predictor:
+        text = "tree leaf soil rose grass seed"
+        answers = [
+            predictor.submit(folder, t)
+            for folder, t in ((long.folder, text * 2), (good.folder, "tree"), (long.folder, "tree"))
+        ]
+        with pytest.raises(RuntimeError, match=r"expanded size|out of bounds"):
+            answers[0].result(30)
+        for answer, one in ((answers[1], good), (answers[2], long)):
+            shares = one.logits("tree").softmax(-1).tolist()
+            expected = sorted(shares, reverse=True)
+            assert [p for _, p in answer.result(30)] == pytest.approx(expected, abs=1e-4)
 
 
 def test_noise_aware_adapters_share_a_batch_with_others(
@@ -276,17 +267,17 @@ def test_noise_aware_adapters_share_a_batch_with_others(
         )
     ]
     asked = [(one, text) for one in made for text in TEXTS[:3]]
-    loaded = backbone.load(str(bones))
-    predictor = Predictor(loaded, bundles={bundle.id: bundle}, noise_tables=tmp_path / "noise")
-    found = served(predictor, [(one.folder, text) for one, text in asked])
-    predictor.close()
+    tables = tmp_path / "noise"
+    with predicting(bones, bundles={bundle.id: bundle}, noise_tables=tables) as predictor:
+        found = served(predictor, [(one.folder, text) for one, text in asked])
     for (one, text), row in zip(asked, found, strict=True):
         assert torch.allclose(row, one.logits(text), atol=1e-4), one.folder.parent.name
     one = replace(made[3], places=None)  # as if every word were read as it stands
     assert not torch.allclose(one.logits(TEXTS[0]), made[3].logits(TEXTS[0]), atol=1e-3)
     assert len(list((tmp_path / "noise").iterdir())) == 2
 
-    without = Predictor(backbone.load(str(bones)))
-    with pytest.raises(BundleMismatch, match="no longer serves"):
+    with (
+        predicting(bones) as without,
+        pytest.raises(BundleMismatch, match="no longer serves"),
+    ):
         without.submit(made[-1].folder, TEXTS[0])
-    without.close()

@@ -6,6 +6,7 @@ import csv
 import json
 import math
 import shutil
+from contextlib import closing
 from functools import partial
 from itertools import repeat
 from pathlib import Path
@@ -21,6 +22,7 @@ from sottovoce.cloud.models import backbone
 from sottovoce.cloud.models.classifier import TextClassifier
 from sottovoce.cloud.models.methods import Lora
 from sottovoce.cloud.models.noise_aware import NoiseTable, WordPlaces
+from sottovoce.cloud.serving.model_thread import ModelThread
 from sottovoce.cloud.serving.predictor import Predictor
 from sottovoce.cloud.training import trainer
 from sottovoce.cloud.training.dataset import Dataset
@@ -33,10 +35,10 @@ from tests.support.tiny_bundle import tiny_bundle
 
 
 def accuracy(result: Result, name: str, rows: list[Example]) -> float:
-    predictor = Predictor(backbone.load(name))
-    answers = [predictor.submit(result.folder, row.text) for row in rows]
-    hits = [a.result()[0][0] == row.label for a, row in zip(answers, rows, strict=True)]
-    predictor.close()
+    with closing(ModelThread(backbone.load(name))) as thread:
+        predictor = Predictor(thread)
+        answers = [predictor.submit(result.folder, row.text) for row in rows]
+        hits = [a.result()[0][0] == row.label for a, row in zip(answers, rows, strict=True)]
     return sum(hits) / len(hits)
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from sottovoce.cloud.config import Limits, check_name
 from sottovoce.cloud.server.admission import Admission
-from sottovoce.cloud.serving.embedder import Embeddings, Query
+from sottovoce.cloud.serving.embedder import Embedder, Query
 from sottovoce.cloud.serving.predictor import Predictor, Scores
 from sottovoce.cloud.state.adapters import locate
 from sottovoce.cloud.state.database import Store
@@ -43,14 +43,14 @@ class InferenceService(inference_pb2_grpc.InferenceServicer):
         tenants: Tenants,
         bundles: Mapping[str, Bundle],
         predictor: Predictor,
-        embeddings: Embeddings,
+        embedder: Embedder,
         limits: Limits,
     ) -> None:
         self._state = store.state
         self._tenants = tenants
         self._bundles = bundles
         self._predictor = predictor
-        self._embeddings = embeddings
+        self._embedder = embedder
         self._limits = limits
         self._admission = Admission(calls=CALLS, per_tenant=CALLS_PER_TENANT)
 
@@ -120,7 +120,7 @@ class InferenceService(inference_pb2_grpc.InferenceServicer):
         """The sentence embedding of noisy token vectors."""
         tenant = self._tenants.authenticate(context.invocation_metadata())
         with self._admission.admitted(tenant):
-            answer = self._embeddings.submit(self._query(request), tenant=tenant)
+            answer = self._embedder.submit(self._query(request), tenant=tenant)
             return _encoded(request, answer.result())
 
     def EncodeStream(  # noqa: N802
@@ -132,7 +132,7 @@ class InferenceService(inference_pb2_grpc.InferenceServicer):
         tenant = self._tenants.authenticate(context.invocation_metadata())
 
         def begin(message: wire.EncodeStreamRequest) -> Callable[[], NDArray[np.float32]]:
-            return self._embeddings.submit(self._query(message.request), tenant=tenant).result
+            return self._embedder.submit(self._query(message.request), tenant=tenant).result
 
         answered = ordered(request_iterator, begin, window=WINDOW, active=context.is_active)
         with self._admission.admitted(tenant), closing(answered):

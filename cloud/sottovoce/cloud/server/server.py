@@ -25,7 +25,8 @@ from sottovoce.cloud.server.bundles_service import BundlesService
 from sottovoce.cloud.server.inference_service import CALLS, InferenceService
 from sottovoce.cloud.server.metrics import CallCounter, JobsCollector, expose
 from sottovoce.cloud.server.training_service import UPLOADS, WATCHES, TrainingService
-from sottovoce.cloud.serving.embedder import Embeddings
+from sottovoce.cloud.serving.embedder import Embedder
+from sottovoce.cloud.serving.model_thread import ModelThread
 from sottovoce.cloud.serving.predictor import Predictor
 from sottovoce.cloud.state.database import Store
 from sottovoce.cloud.state.tenants import Tenants
@@ -158,15 +159,14 @@ class Server:
         )
         self.address = self._bind(settings)
         self._stop_metrics = self._expose(settings)
+        self.thread = ModelThread(loaded, dtype=DTYPES[settings.precision], metrics=self.metrics)
         self.predictor = Predictor(
-            loaded,
+            self.thread,
             bundles=self.bundles,
             noise_tables=settings.state / "noise",
             memory=settings.adapter_memory,
-            dtype=DTYPES[settings.precision],
-            metrics=self.metrics,
         )
-        self.embeddings = Embeddings(loaded, self.bundles, self.predictor)
+        self.embedder = Embedder(self.thread, self.bundles)
         bundles_pb2_grpc.add_BundlesServicer_to_server(  # type: ignore[no-untyped-call]
             BundlesService(self.bundles), self._server
         )
@@ -179,7 +179,7 @@ class Server:
                 self.tenants,
                 self.bundles,
                 self.predictor,
-                self.embeddings,
+                self.embedder,
                 settings.limits,
             ),
             self._server,
@@ -227,7 +227,7 @@ class Server:
         """Turns callers away, lets calls in progress end, frees everything."""
         self._health.enter_graceful_shutdown()
         self._server.stop(self._grace).wait()
-        self.predictor.close()
+        self.thread.close()
         self._stop_metrics()
         self.store.close()
 

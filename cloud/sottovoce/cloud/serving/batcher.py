@@ -1,8 +1,8 @@
-"""One thread for the model, and work for it in batches.
+"""One thread, and work for it in batches.
 
-Why it is here: predictions and embeddings come from one model in memory, which one thread at a time
-may drive. What has arrived by the time the thread is free is answered together, without waiting for
-more; tenants share it fairly. Queues are bounded, in total and for each tenant: whoever asks when
+Why it is here: all answers come from one model in memory, which one thread at a time may drive.
+What has arrived by the time the thread is free is answered together, without waiting for more;
+tenants share it fairly. Queues are bounded, in total and for each tenant: whoever asks when
 too much is waiting is held back for a while and then told so, rather than kept.
 """
 
@@ -19,14 +19,13 @@ from sottovoce.cloud.metrics import Metrics
 from sottovoce.cloud.serving.fair_queue import FairQueue
 from sottovoce.core.errors import Overloaded, Unavailable
 
-__all__ = ["BATCH", "Batcher", "passes"]
+__all__ = ["BATCH", "Batcher"]
 
 BATCH: Final = 64
 TOKENS: Final = 1_024
 WAITING: Final = 1_024
 PER_TENANT: Final = 256
 FLOOR: Final = 8
-OVERHEAD: Final = 32
 PATIENCE: Final = 10.0
 """Seconds a request waits for room in the queue."""
 
@@ -163,44 +162,3 @@ class Batcher:
                 batch.append(self._queue.pop())
             self._changed.notify_all()
         return batch
-
-
-def passes(
-    shapes: Sequence[tuple[int, int, int]], tokens: int, overhead: int = OVERHEAD
-) -> list[list[int]]:
-    """Which rows to run together, so that little is spent on padding and on starting passes.
-
-    Of all ways to cut the rows in order of their lengths the cheapest is taken.
-
-    Args:
-        shapes: of every row (model, front, length): which model it needs, how many virtual tokens
-            stand in front of it, how many tokens it has. Fronts and texts are padded apart.
-        tokens: of one pass, padding included; a longer row goes alone.
-        overhead: what a pass costs besides, in tokens.
-
-    Returns:
-        Places in ``shapes``, each once; all of a pass need the same model. Passes come in the order
-        of their first rows, which a fair queue gave first because they are owed most.
-    """
-    order = sorted(range(len(shapes)), key=shapes.__getitem__)
-    costs, starts = [0], [0]  # of the cheapest cut of the first n rows: its cost, its last pass
-    for end in range(1, len(order) + 1):
-        last_model, front, length = shapes[order[end - 1]]
-        cheapest: tuple[int, int] | None = None
-        for start in range(end - 1, -1, -1):
-            model, *sizes = shapes[order[start]]
-            front, length = max(front, sizes[0]), max(length, sizes[1])
-            padded = (end - start) * (front + length)
-            if cheapest is not None and (model != last_model or padded > tokens):
-                break
-            found = (costs[start] + padded + overhead, start)
-            cheapest = found if cheapest is None else min(cheapest, found)
-        assert cheapest is not None
-        costs.append(cheapest[0])
-        starts.append(cheapest[1])
-    cut: list[list[int]] = []
-    end = len(order)
-    while end:
-        cut.append(order[starts[end] : end])
-        end = starts[end]
-    return sorted(cut, key=min)

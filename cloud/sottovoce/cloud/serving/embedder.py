@@ -15,17 +15,16 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from sottovoce.cloud.models.backbone import LoadedBackbone, input_embeddings
+from sottovoce.cloud.models.backbone import input_embeddings
 from sottovoce.cloud.models.encoder import Encoder
 from sottovoce.cloud.models.posterior import PosteriorMean
-from sottovoce.cloud.serving.batcher import passes
-from sottovoce.cloud.serving.predictor import Predictor
+from sottovoce.cloud.serving.model_thread import ModelThread
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import InvalidInput, NotReady
 from sottovoce.core.privacy.noise import Floats2d
 from sottovoce.core.privacy.vectors import unit_rows
 
-__all__ = ["PRIOR", "Embeddings", "Query"]
+__all__ = ["PRIOR", "Embedder", "Query"]
 
 PRIOR = "token_prior.npy"
 """File of a bundle: Floats1d (tokens,), log shares of running text."""
@@ -42,22 +41,18 @@ class Query:
     eta: float
 
 
-class Embeddings:
-    """Encodes queries over the backbone that ``predictor`` serves, on its thread.
+class Embedder:
+    """Encodes queries with the model of ``thread``.
 
     Args:
-        loaded: the backbone.
+        thread: runs the model.
         bundles: by id; a query names one.
-        predictor: owns the model.
     """
 
-    def __init__(
-        self, loaded: LoadedBackbone, bundles: Mapping[str, Bundle], predictor: Predictor
-    ) -> None:
-        self._loaded = loaded
+    def __init__(self, thread: ModelThread, bundles: Mapping[str, Bundle]) -> None:
+        self._thread = thread
         self._bundles = bundles
-        self._predictor = predictor
-        self._encoder = Encoder(loaded, predictor.device)
+        self._encoder = Encoder(thread.backbone, thread.device)
         self._posteriors: dict[str, PosteriorMean] = {}
 
     def submit(self, query: Query, *, tenant: str = "") -> Future[Floats1d]:
@@ -76,7 +71,7 @@ class Embeddings:
                 subject="tokens",
             )
         cost = len(query.noisy)
-        return self._predictor.batcher.submit(self._answer, query, tenant=tenant, cost=cost)
+        return self._thread.submit(self._answer, query, tenant=tenant, cost=cost)
 
     def _answer(self, queries: Sequence[Query]) -> Iterator[tuple[int, Floats1d | Exception]]:
         inputs: dict[int, torch.Tensor] = {}
@@ -94,7 +89,7 @@ class Embeddings:
             inputs |= zip(places, rows, strict=True)
         known = list(inputs)
         shapes = [(0, 0, len(inputs[place])) for place in known]
-        for together in passes(shapes, self._predictor.tokens, self._predictor.overhead):
+        for together in self._thread.passes(shapes):
             chunk = [known[i] for i in together]
             found = self._encoder.encode([inputs[place] for place in chunk]).numpy()
             yield from zip(chunk, found, strict=True)
@@ -110,8 +105,8 @@ class Embeddings:
                 )
             self._posteriors[bundle_id] = PosteriorMean(
                 unit_rows(bundle.tokens),
-                input_embeddings(self._loaded),
+                input_embeddings(self._thread.backbone),
                 np.load(bundle.folder / PRIOR, allow_pickle=False),
-                self._predictor.device,
+                self._thread.device,
             )
         return self._posteriors[bundle_id]

@@ -20,29 +20,19 @@ from torch import Tensor
 from torch.func import functional_call
 from torch.nn import functional as F  # noqa: N812 - its customary name
 
-from sottovoce.cloud.metrics import Metrics
 from sottovoce.cloud.models import adapters, virtual_tokens
-from sottovoce.cloud.models.backbone import LoadedBackbone
 from sottovoce.cloud.models.batches import Batch, Encoded, collate, encode
-from sottovoce.cloud.models.classifier import encoder_of, pool
+from sottovoce.cloud.models.classifier import pool
 from sottovoce.cloud.models.methods import Full, Lora, Prefix, Prompt
 from sottovoce.cloud.models.noise_aware import WordPlaces
-from sottovoce.cloud.models.onednn import pack
-from sottovoce.cloud.models.precision import to_bfloat16
 from sottovoce.cloud.serving.adapter_cache import BUDGET, AdapterCache
-from sottovoce.cloud.serving.batcher import BATCH, Batcher, passes
 from sottovoce.cloud.serving.lora_rows import LoraRows, misfit
+from sottovoce.cloud.serving.model_thread import ModelThread
 from sottovoce.cloud.serving.noise_tables import NoiseReader, NoiseTables
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import BundleMismatch
 
 __all__ = ["Predictor", "Scores"]
-
-CPU_TOKENS, GPU_TOKENS = 512, 16_384
-"""Of one forward pass, padding included. On a CPU more only leaves the cache (docs/serving.md)."""
-
-CPU_OVERHEAD, GPU_OVERHEAD = 32, 2_048
-"""What starting a pass costs, in tokens; a GPU has hardly begun with a few hundred."""
 
 Scores = list[tuple[str, float]]
 
@@ -90,57 +80,33 @@ class _Request:
 
 
 class Predictor:
-    """Predictions over one backbone; ``close`` ends its thread.
+    """Predictions over the model of ``thread``.
 
     Args:
-        backbone: a freshly loaded model; it is hooked and cast, so it is spent.
+        thread: runs the model; its encoder gets hooks that do nothing outside of predictions.
         bundles: by id; noise-aware adapters need theirs.
         noise_tables: folder the trainer keeps noise tables in.
-        batch: texts answered at once, at most.
         memory: bytes for adapters.
-        dtype: of the model's numbers; None for bfloat16 on a GPU and float32 elsewhere.
-        packed: let float32 layers be multiplied by whatever is faster, see `pack`.
-        metrics: what is counted.
-
-    Attributes:
-        batcher: whose thread owns the model; other work on it is submitted there.
-        device: where the model is.
-        tokens: of one forward pass, at most.
-        overhead: of one forward pass, in tokens; both for `passes`.
     """
 
     def __init__(
         self,
-        backbone: LoadedBackbone,
+        thread: ModelThread,
         *,
         bundles: Mapping[str, Bundle] | None = None,
         noise_tables: Path | None = None,
-        batch: int = BATCH,
         memory: int = BUDGET,
-        dtype: torch.dtype | None = None,
-        packed: bool = True,
-        metrics: Metrics | None = None,
     ) -> None:
-        gpu = torch.cuda.is_available()
-        metrics = metrics or Metrics()
-        self.device = torch.device("cuda" if gpu else "cpu")
-        self.tokens = GPU_TOKENS if gpu else CPU_TOKENS
-        self.overhead = GPU_OVERHEAD if gpu else CPU_OVERHEAD
-        self._dtype = dtype or (torch.bfloat16 if gpu else torch.float32)
-        self._backbone = backbone
-        self._encoder = encoder_of(backbone.model).to(self.device).requires_grad_(False)
-        if self._dtype == torch.bfloat16:
-            to_bfloat16(self._encoder)
-        elif packed:
-            pack(self._encoder)
+        self._thread = thread
+        self._backbone = thread.backbone
+        self._encoder = thread.encoder
         self._weights = {n: tuple(p.shape) for n, p in self._encoder.named_parameters()}
         table = self._encoder.get_input_embeddings().weight
         self._table = next(n for n, p in self._encoder.named_parameters() if p is table)
-        self._readers = NoiseTables(backbone, bundles or {}, noise_tables, self.device)
+        self._readers = NoiseTables(thread.backbone, bundles or {}, noise_tables, thread.device)
         self._numbers = itertools.count(1)
         self._lora = LoraRows(self._encoder)
-        self._adapters = AdapterCache(self._load, budget=memory, metrics=metrics)
-        self.batcher = Batcher(batch=batch, tokens=2 * self.tokens, metrics=metrics)
+        self._adapters = AdapterCache(self._load, budget=memory, metrics=thread.metrics)
 
     def submit(
         self, folder: Path, text: str, *, tenant: str = "", bundle_id: str | None = None
@@ -169,7 +135,7 @@ class Predictor:
                     subject="bundle_id",
                 )
             cost = 2 + len(text) // 4  # about its tokens, which are counted later and together
-            answer = self.batcher.submit(
+            answer = self._thread.submit(
                 self._answer, _Request(adapter, text), tenant=tenant, cost=cost
             )
         except BaseException:
@@ -177,10 +143,6 @@ class Predictor:
             raise
         answer.add_done_callback(lambda _: release())
         return answer
-
-    def close(self) -> None:
-        """Answers what is queued, then ends."""
-        self.batcher.close()
 
     def _answer(self, requests: Sequence[_Request]) -> Iterator[tuple[int, Scores | Exception]]:
         for place, found in self._logits(requests):
@@ -195,7 +157,7 @@ class Predictor:
         """Of every request Float (C,), from as few passes as their lengths allow."""
         rows = self._encoded(requests)
         shapes = [r.adapter.shape(row) for r, row in zip(requests, rows, strict=True)]
-        for places in passes(shapes, self.tokens, self.overhead):
+        for places in self._thread.passes(shapes):
             served = [requests[place].adapter for place in places]
             these = [rows[place] for place in places]
             try:
@@ -229,7 +191,7 @@ class Predictor:
     @torch.inference_mode()
     def _forward(self, served: Sequence[_Served], rows: Sequence[Encoded]) -> Tensor:
         """Float (B, h) on the CPU: the texts' mean states, all of one model."""
-        batch = collate(rows, self._backbone.tokenizer.pad_token_id or 0).to(self.device)
+        batch = collate(rows, self._backbone.tokenizer.pad_token_id or 0).to(self._thread.device)
         with self._lora.applied([adapter.lora for adapter in served]):
             states = virtual_tokens.run(
                 self._model(served[0]),
@@ -310,4 +272,4 @@ class Predictor:
         return {name: self._placed(virtual)}
 
     def _placed(self, tensor: Tensor) -> Tensor:
-        return tensor.to(self.device, self._dtype)
+        return tensor.to(self._thread.device, self._thread.dtype)

@@ -9,7 +9,7 @@ PROTOS := $(wildcard protos/sottovoce/v1/*.proto)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install bundle demo test check-arm64 lint bench report protos clean
+.PHONY: help install bundle demo test check-arm64 lint bench mutants report protos clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -55,6 +55,15 @@ lint: install  ## ruff and mypy --strict
 bench: bundle  ## Measure the device: time, stage by stage, and memory
 	$(BIN)/python -m bench.speed.edge_latency
 	$(BIN)/python -m bench.speed.edge_memory
+
+# The tool lies in a folder of its own: neither environment changes, and `make install` stays quick.
+build/mutmut/.done: requirements-mutants.txt constraints.txt .venv/.done
+	rm -rf build/mutmut
+	$(BIN)/pip install --target build/mutmut -c constraints.txt -r requirements-mutants.txt
+	@touch $@
+
+mutants: build/mutmut/.done .venv-edge/.done bundle  ## Break the code in small places: what do the tests miss? (MODULES="noise ledger")
+	$(BIN)/python -m bench.mutation $(MODULES)
 
 report: bundle  ## Write the privacy lab's page on attacks and costs (about 15 minutes on 2 idle cores)
 	$(BIN)/python -m bench.report

@@ -1,0 +1,1 @@
+"""Would the tests notice if the code were wrong?"""

@@ -1,0 +1,98 @@
+"""What is mutated, which tests must notice, and which mutants are excused; read from a TOML file.
+
+A module's tests are named one by one, because a mutant is only as cheap as the tests that may kill
+it. An excuse is tied to the text of the line and of its mutation, not to numbers, so that it
+outlives edits elsewhere and dies with the line it speaks of.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+from sottovoce.core.errors import InvalidInput
+
+__all__ = ["Excuse", "Module", "Suite"]
+
+
+@dataclass(frozen=True)
+class Module:
+    """A source file and its tests, both as paths from the repository's root.
+
+    ``without`` names tests of those files, as pytest does, that take too long for every mutant.
+    """
+
+    source: str
+    tests: tuple[str, ...]
+    without: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """The path inside the namespace: ``core/privacy/noise``."""
+        return self.source.partition("/sottovoce/")[2].removesuffix(".py")
+
+    @property
+    def environment(self) -> str:
+        """Where its tests run: the device's sources without torch."""
+        return ".venv-edge" if self.source.startswith("edge/") else ".venv"
+
+
+@dataclass(frozen=True)
+class Excuse:
+    """Why nothing can, or should, notice a mutation.
+
+    ``line`` is what the mutation takes away and ``mutant`` what it puts there, as `changed` in
+    `runs` reads them off a diff.
+    """
+
+    module: str
+    line: str
+    mutant: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Suite:
+    """The file's contents. ``wording`` are regular expressions of lines that are not mutated."""
+
+    modules: tuple[Module, ...]
+    excuses: tuple[Excuse, ...]
+    wording: tuple[str, ...]
+
+    @classmethod
+    def load(cls, file: Path) -> Suite:
+        """Reads ``file``.
+
+        Raises:
+            InvalidInput: an excuse names no module of the file, or gives no reason.
+        """
+        data = tomllib.loads(file.read_text(encoding="utf-8"))
+        modules = tuple(
+            Module(each["source"], tuple(each["tests"]), tuple(each.get("without", ())))
+            for each in data["module"]
+        )
+        excuses = tuple(Excuse(**each) for each in data.get("excuse", ()))
+        names = {module.name for module in modules}
+        for excuse in excuses:
+            if excuse.module not in names or not excuse.reason.strip():
+                raise InvalidInput(
+                    f"the excuse for {excuse.line!r} in {excuse.module!r} is incomplete",
+                    fix="name a module of the file and give a reason",
+                )
+        return cls(modules, excuses, tuple(data["wording"]))
+
+    def chosen(self, names: tuple[str, ...]) -> tuple[Module, ...]:
+        """The modules whose path ends in one of ``names`` (``noise``, ``privacy/noise``).
+
+        Raises:
+            InvalidInput: a name fits none.
+        """
+        found: dict[str, Module] = {}
+        for name in names:
+            fitting = [m for m in self.modules if f"/{m.name}".endswith(f"/{name}")]
+            if not fitting:
+                known = ", ".join(module.name for module in self.modules)
+                raise InvalidInput(f"no module {name!r}", fix=f"choose from {known}")
+            found |= {module.name: module for module in fitting}
+        return tuple(found.values()) if names else self.modules

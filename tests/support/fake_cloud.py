@@ -78,6 +78,8 @@ class FakeCloud(
         """What CreateJob and UploadExamples raise, by name."""
         self.queries: list[inference.EncodeRequest] = []
         """Every query that arrived, repeats included."""
+        self.predictions: list[inference.InferencePredictStreamRequest] = []
+        """Every text of a stream that arrived, repeats included."""
         self.lose_queries = 0
         """Lose the connection at so many more queries, instead of answering."""
         self.address = ""
@@ -214,6 +216,7 @@ class FakeCloud(
     def PredictStream(self, request_iterator, context):  # noqa: N802
         _authenticate(context)
         for request in request_iterator:
+            self.predictions.append(request)
             yield inference.InferencePredictStreamResponse(
                 request_id=request.request_id, response=self._score(request.request)
             )

@@ -31,9 +31,10 @@ from sottovoce.core.privacy.vectors import unit_rows
 from sottovoce.core.text.tagger import Tagger
 from sottovoce.core.wire.status import from_rpc_error
 from sottovoce.edge.client import resending
+from sottovoce.edge.client.resending import WINDOW
 from sottovoce.edge.tasks import embed
 from sottovoce.edge.tasks.agent import Agent
-from sottovoce.edge.tasks.embed import WINDOW, Embedder
+from sottovoce.edge.tasks.embed import Embedder
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import edge_agent_pb2_grpc
 from sottovoce.v1 import inference_pb2 as inference

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -12,12 +12,16 @@ import pytest
 from sottovoce.core.errors import InvalidInput, NotFound, NotReady, Unavailable
 from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.text.tagger import Tagger
+from sottovoce.edge.client.cloud import Cloud
+from sottovoce.edge.client.resending import WINDOW
+from sottovoce.edge.config import CloudConfig
 from sottovoce.edge.tasks.agent import Agent
 from sottovoce.edge.tasks.customize import Customizer, Defaults
-from sottovoce.edge.tasks.predict import WINDOW
+from sottovoce.edge.tasks.predict import Predictor
 from sottovoce.edge.tasks.uploader import Uploader
 from sottovoce.v1 import edge_agent_pb2 as agent
 from tests.support.agent import configured, opened
+from tests.support.cut_line import cut_line
 from tests.support.fake_cloud import FakeCloud, fake_cloud
 from tests.support.waiting import until
 
@@ -112,6 +116,42 @@ def test_a_stream_keeps_order_and_ids_far_beyond_its_window(
         assert [a.response.label for a in answers] == [
             {"river": "wet", "stone": "dry"}[word] for word in words
         ]
+
+
+def test_a_stream_survives_a_line_cut_in_the_middle(
+    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
+) -> None:
+    with (
+        _trained(tmp_path, small_bundle_folder, lexicon_tagger) as (parts, cloud),
+        cut_line(cloud.address) as line,
+        closing(Cloud(CloudConfig(line.address, "t", parts.config.cloud.token_file))) as far,
+    ):
+        predictor = Predictor(parts.releases, far, parts.outbox, parts.default)
+        before = parts.ledger.spending()
+        words = [f"{'river' if n % 3 else 'stone'} at the lake {n}" for n in range(4 * WINDOW)]
+        answers = predictor.predict_stream(
+            agent.PredictStreamRequest(request_id=word, request=_request(word)) for word in words
+        )
+        seen = []
+        for answer in answers:
+            seen.append(answer)
+            if len(seen) in (7, 50):
+                line.cut()
+        assert [answer.request_id for answer in seen] == words
+        assert {a.response.label for a in seen} == {"wet", "dry"}
+        assert line.connections >= 3
+        sent: dict[str, set[bytes]] = {}
+        for query in cloud.predictions:
+            asked = query.request.SerializeToString(deterministic=True)
+            sent.setdefault(query.request_id, set()).add(asked)
+        assert len(sent) == len(words)
+        assert not sent.keys() & set(words)  # the app's own names stay on the device
+        assert all(len(versions) == 1 for versions in sent.values())
+        charged = parts.ledger.spending()
+        assert charged.releases == before.releases + len(words)
+        releases = [parts.releases.release(word, Setting("light")) for word in words]
+        assert charged.spent == pytest.approx(before.spent + sum(r.charge for r in releases))
+        assert parts.ledger.spending() == charged
 
 
 def test_a_stream_runs_no_further_ahead_than_its_window(

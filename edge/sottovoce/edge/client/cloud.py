@@ -168,7 +168,7 @@ class Cloud:
 
     def predict_stream(
         self, requests: Iterator[inference_pb2.InferencePredictStreamRequest]
-    ) -> Iterator[inference_pb2.InferencePredictStreamResponse]:
+    ) -> Generator[inference_pb2.InferencePredictStreamResponse, None, None]:
         """Scores in the order of `requests`, which is consumed by a thread of gRPC's."""
         call = self._stubs().inference.PredictStream
         yield from self._streamed(call, requests, self._credentials())

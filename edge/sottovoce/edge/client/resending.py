@@ -2,6 +2,7 @@
 
 Why it is here: the noise of a query is drawn once, so a query lost on the way must not be noised
 again: every query without an answer is kept, and sent again as it was, id and bytes alike.
+Embeddings and predictions both go this way.
 """
 
 from __future__ import annotations
@@ -11,42 +12,55 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
+from typing import Final, Generic, Protocol, TypeVar
 
 from sottovoce.core.errors import SottovoceError, Unavailable
-from sottovoce.v1 import inference_pb2 as inference
 
-__all__ = ["Resending"]
+__all__ = ["WINDOW", "Resending"]
+
+WINDOW: Final = 32
+"""Queries on their way to the cloud at once, in one stream."""
 
 _ATTEMPTS = 4
 _SECONDS = 0.2
 """Before the second attempt; twice that before the third, and so on."""
 
-_Answers = Generator[inference.EncodeResponse, None, None]
+
+class _Numbered(Protocol):
+    """A query, or the answer to it."""
+
+    @property
+    def request_id(self) -> str:
+        """What the device calls the query; the answer has the same."""
 
 
-class Resending:
+_Q = TypeVar("_Q", bound=_Numbered)
+_A = TypeVar("_A", bound=_Numbered)
+
+
+class Resending(Generic[_Q, _A]):
     """Sends queries and receives their answers in the same order.
 
     One thread may send while another receives. The caller bounds how many are on their way.
 
     Args:
-        start: begins one stream, as `Cloud.encode_stream` does.
+        start: begins one stream, as `Cloud.encode_stream` and `Cloud.predict_stream` do.
     """
 
-    def __init__(self, start: Callable[[Iterator[inference.EncodeRequest]], _Answers]) -> None:
+    def __init__(self, start: Callable[[Iterator[_Q]], Generator[_A, None, None]]) -> None:
         self._start = start
         self._lock = threading.Lock()
-        self._unanswered: deque[inference.EncodeRequest] = deque()
-        self._sending: queue.SimpleQueue[inference.EncodeRequest | None] = queue.SimpleQueue()
-        self._answers: _Answers | None = None
+        self._unanswered: deque[_Q] = deque()
+        self._sending: queue.SimpleQueue[_Q | None] = queue.SimpleQueue()
+        self._answers: Generator[_A, None, None] | None = None
 
-    def send(self, request: inference.EncodeRequest) -> None:
+    def send(self, request: _Q) -> None:
         """Queues a query; never waits."""
         with self._lock:
             self._unanswered.append(request)
             self._sending.put(request)
 
-    def receive(self) -> inference.EncodeResponse:
+    def receive(self) -> _A:
         """The answer to the oldest query without one.
 
         Raises:
@@ -77,7 +91,7 @@ class Resending:
         if self._answers is not None:
             self._answers.close()
 
-    def _stream(self) -> _Answers:
+    def _stream(self) -> Generator[_A, None, None]:
         if self._answers is None:
             with self._lock:
                 self._sending.put(None)  # ends the thread that fed the stream before

@@ -25,17 +25,14 @@ from sottovoce.core.privacy.vectors import unit_rows
 from sottovoce.core.text.checks import check_text
 from sottovoce.core.wire.ordered import ordered
 from sottovoce.edge.client.cloud import Cloud
-from sottovoce.edge.client.resending import Resending
+from sottovoce.edge.client.resending import WINDOW, Resending
 from sottovoce.edge.state.database import Store
 from sottovoce.edge.state.ledger import Ledger
 from sottovoce.edge.tasks.engine import Engine
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import inference_pb2 as inference
 
-__all__ = ["WINDOW", "Denoising", "Embedder"]
-
-WINDOW = 32
-"""Queries on their way to the cloud at once, in one stream."""
+__all__ = ["Denoising", "Embedder"]
 
 _READ = 32 * LONGEST
 """Characters of a text in which its tokens are looked for: no book is cut up to use a page."""

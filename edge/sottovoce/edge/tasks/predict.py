@@ -6,21 +6,21 @@ the device knows that; text released otherwise would look unlike everything the 
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterable, Iterator
+import secrets
+from collections.abc import Callable, Generator, Iterable
+from contextlib import closing
 
 from sottovoce.core.errors import InvalidInput, SottovoceError
 from sottovoce.core.privacy.setting import Setting
+from sottovoce.core.wire.ordered import ordered
 from sottovoce.edge.client.cloud import Cloud
+from sottovoce.edge.client.resending import WINDOW, Resending
 from sottovoce.edge.state.outbox import Outbox
 from sottovoce.edge.tasks.privatize import Releases, resolve
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import inference_pb2 as inference
 
-__all__ = ["WINDOW", "Predictor"]
-
-WINDOW = 32
-"""Texts on their way to the cloud at once, in one stream."""
+__all__ = ["Predictor"]
 
 
 class Predictor:
@@ -53,45 +53,30 @@ class Predictor:
 
     def predict_stream(
         self, requests: Iterable[agent.PredictStreamRequest]
-    ) -> Iterator[agent.PredictStreamResponse]:
-        """The same for a stream, in order, `WINDOW` texts ahead of the answers at most.
+    ) -> Generator[agent.PredictStreamResponse, None, None]:
+        """The same for a stream, in order, `WINDOW` texts ahead of the answers at most; a text
+        whose connection breaks goes out again as it was, released and charged once.
 
         The first error ends the stream, after the answers to all texts before it.
         """
         self._cloud.check()
-        room = threading.Semaphore(WINDOW)
-        done = threading.Event()
-        sent: list[tuple[str, inference.InferencePredictRequest]] = []
-        failure: list[BaseException] = []
+        with closing(Resending(self._cloud.predict_stream)) as link:
 
-        def privatized() -> Iterator[inference.InferencePredictStreamRequest]:
-            # Runs on a thread of gRPC's, which would swallow an exception: it is carried over.
-            try:
-                for request in requests:
-                    while not room.acquire(timeout=0.5):
-                        if done.is_set():
-                            return
-                    asked = self._privatized(request.request)
-                    sent.append((request.request_id, asked))
-                    yield inference.InferencePredictStreamRequest(
-                        request_id=request.request_id, request=asked
+            def begin(streamed: agent.PredictStreamRequest) -> Callable[[], agent.PredictResponse]:
+                asked = self._privatized(streamed.request)
+                # A name of its own: what an app calls its texts is no business of the cloud's.
+                link.send(
+                    inference.InferencePredictStreamRequest(
+                        request_id=secrets.token_hex(8), request=asked
                     )
-            except BaseException as error:
-                failure.append(error)
-
-        try:
-            for response in self._cloud.predict_stream(privatized()):
-                room.release()
-                request_id, asked = sent.pop(0)
-                if response.request_id != request_id:
-                    raise SottovoceError("the cloud answered out of order")
-                yield agent.PredictStreamResponse(
-                    request_id=request_id, response=_answer(asked, response.response)
                 )
-        finally:
-            done.set()
-        if failure:
-            raise failure[0]
+                return lambda: _answer(asked, link.receive().response)
+
+            with closing(ordered(requests, begin, window=WINDOW)) as answers:
+                for streamed, answer in answers:
+                    yield agent.PredictStreamResponse(
+                        request_id=streamed.request_id, response=answer
+                    )
 
     def _privatized(self, request: agent.PredictRequest) -> inference.InferencePredictRequest:
         if not request.adapter:

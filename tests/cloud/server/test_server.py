@@ -33,6 +33,7 @@ from tests.support.backbones import tiny_bert
 from tests.support.certificates import Certificate
 from tests.support.cloud import Caller, cloud, credentials
 from tests.support.examples import examples
+from tests.support.garbage import flood, resident
 from tests.support.processes import environment
 from tests.support.tiny_bundle import tiny_bundle
 from tests.support.waiting import until
@@ -147,6 +148,24 @@ def test_health_and_reflection_answer_without_a_tenant(
         (listed,) = stub.ServerReflectionInfo(iter([request]))
         names = {service.name for service in listed.list_services_response.service}
         assert {f"sottovoce.v1.{n}" for n in ("Bundles", "Training", "Inference")} <= names
+
+
+def test_bytes_that_are_no_message_leave_nothing_behind(
+    folders: tuple[Path, Path], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    store = Store(tmp_path)
+    metadata = credentials("acme", Tenants(store).enroll("acme"))
+    store.close()
+    with process(folders, tmp_path) as (server, address):
+        services = tuple(f"sottovoce.v1.{name}" for name in ("Bundles", "Training", "Inference"))
+        flood(address, services, 200, metadata)
+        before = resident(server.pid)
+        assert flood(address, services, 2_000, metadata) == {"INVALID_ARGUMENT": 2_000}
+        assert flood(address, services, 200)["INVALID_ARGUMENT"] > 100  # most read, then ask who
+        assert resident(server.pid) - before < 12 << 20  # 19 kB a call would make 40 MB
+        server.terminate()
+        assert server.wait(20) == 0
+    assert "Traceback" not in capfd.readouterr().err
 
 
 def test_a_worker_that_dies_at_once_is_started_ever_less_often(

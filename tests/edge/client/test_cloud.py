@@ -17,6 +17,7 @@ from sottovoce.v1 import training_pb2 as training
 from tests.support.agent import configured
 from tests.support.certificates import Certificate
 from tests.support.fake_cloud import FakeCloud, fake_cloud
+from tests.support.garbage import babbling
 
 
 def _config(folder: Path, cloud: FakeCloud, **environ: str) -> CloudConfig:
@@ -67,6 +68,26 @@ def test_a_cloud_that_is_not_there_is_unavailable(tmp_path: Path) -> None:
         config = _config(tmp_path, server)
     with closing(Cloud(config)) as cloud, pytest.raises(Unavailable, match="does not answer"):
         cloud.check_tenant()
+
+
+def test_a_cloud_that_talks_nonsense_is_unavailable(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with babbling() as address:
+        config = configured(tmp_path, SOTTO_CLOUD_ADDRESS=address).cloud
+        with closing(Cloud(config)) as cloud:
+            for call in (
+                cloud.check_tenant,
+                lambda: cloud.get_manifest(""),
+                lambda: [*cloud.fetch_file("bundle", "rows.npy", 0)],
+                lambda: cloud.upload([training.UploadExamplesRequest()]),
+                lambda: [*cloud.encode_stream(iter([inference.EncodeRequest()]))],
+            ):
+                with pytest.raises(Unavailable, match="cannot be read") as caught:
+                    call()
+                assert address in caught.value.problem
+                assert caught.value.fix
+    assert caplog.records == []
 
 
 def test_a_short_outage_is_retried_without_the_caller_noticing(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, cast
 
 import grpc
@@ -17,6 +18,7 @@ from google.rpc import code_pb2, error_details_pb2, status_pb2
 from grpc_status import rpc_status
 
 from sottovoce.core import errors
+from sottovoce.core.wire.unreadable import asked, tolerant
 
 __all__ = [
     "RETRY_SECONDS",
@@ -152,7 +154,8 @@ def wrapped(
     unary: Callable[[Callable[..., Any]], Callable[..., Any]],
     stream: Callable[[Callable[..., Iterator[Any]]], Callable[..., Iterator[Any]]],
 ) -> grpc.RpcMethodHandler[Any, Any]:
-    """The handler with its method wrapped by ``unary`` if it answers once, else by ``stream``."""
+    """The handler with its method wrapped by ``unary`` if it answers once, else by ``stream``. What
+    it wraps may be asked with `UNREADABLE`, which `ErrorInterceptor` answers."""
     kinds: dict[tuple[bool, bool], tuple[Any, Any]] = {
         (False, False): (grpc.unary_unary_rpc_method_handler, handler.unary_unary),
         (False, True): (grpc.unary_stream_rpc_method_handler, handler.unary_stream),
@@ -163,13 +166,14 @@ def wrapped(
     wrap: Callable[[Any], Any] = stream if handler.response_streaming else unary
     return make(  # type: ignore[no-any-return]
         wrap(method),
-        request_deserializer=handler.request_deserializer,
+        request_deserializer=tolerant(handler.request_deserializer),
         response_serializer=handler.response_serializer,
     )
 
 
 class ErrorInterceptor(grpc.ServerInterceptor):
-    """Turns exceptions of any servicer method into status with details."""
+    """Turns exceptions of any servicer method into status with details, and answers what is no
+    message of the method's in its place."""
 
     def intercept_service(
         self,
@@ -179,11 +183,12 @@ class ErrorInterceptor(grpc.ServerInterceptor):
         handler = continuation(handler_call_details)
         if handler is None:
             return None
+        read = partial(map, asked) if handler.request_streaming else asked
 
         def unary(method: Callable[[Any, grpc.ServicerContext], Any]) -> Callable[..., Any]:
             def call(request: Any, context: grpc.ServicerContext) -> Any:
                 try:
-                    return method(request, context)
+                    return method(read(request), context)
                 except Exception as error:
                     if _ended(context, error):
                         raise
@@ -196,7 +201,7 @@ class ErrorInterceptor(grpc.ServerInterceptor):
         ) -> Callable[..., Any]:
             def call(request: Any, context: grpc.ServicerContext) -> Iterator[Any]:
                 try:
-                    yield from method(request, context)
+                    yield from method(read(request), context)
                 except Exception as error:
                     if _ended(context, error):
                         raise

@@ -21,6 +21,7 @@ from sottovoce.core.wire.address import (
     split_address,
 )
 from sottovoce.core.wire.status import from_rpc_error
+from sottovoce.core.wire.unreadable import ReadingChannel, answered
 from sottovoce.edge.config import Config
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import edge_agent_pb2_grpc
@@ -50,12 +51,14 @@ class Remote:
     """A running agent, over its socket. Errors arrive as the agent raised them."""
 
     def __init__(self, listen: str) -> None:
-        self._listen = listen
+        self._peer = f"the agent on {listen}"
         self._channel = grpc.insecure_channel(
             listen,
             [("grpc.max_receive_message_length", LARGEST_ANSWER), ("grpc.enable_http_proxy", 0)],
         )
-        self._stub = edge_agent_pb2_grpc.EdgeAgentStub(self._channel)  # type: ignore[no-untyped-call]
+        self._stub = edge_agent_pb2_grpc.EdgeAgentStub(  # type: ignore[no-untyped-call]
+            ReadingChannel(self._channel)
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -98,17 +101,18 @@ class Remote:
     def _streamed(self, method: Any, request: Any) -> Iterator[Any]:
         call = method(request)
         try:
-            yield from call
+            for response in call:
+                yield answered(response, peer=self._peer)
         except grpc.RpcError as error:
-            raise from_rpc_error(error, peer=f"the agent on {self._listen}") from error
+            raise from_rpc_error(error, peer=self._peer) from error
         finally:
             call.cancel()
 
     def _call(self, method: Any, request: Any) -> Any:
         try:
-            return method(request)
+            return answered(method(request), peer=self._peer)
         except grpc.RpcError as error:
-            raise from_rpc_error(error, peer=f"the agent on {self._listen}") from error
+            raise from_rpc_error(error, peer=self._peer) from error
 
 
 def is_running(config: Config) -> bool:

@@ -21,6 +21,7 @@ from sottovoce.core.errors import ConfigError, NotReady, Unavailable
 from sottovoce.core.system.files import open_to_others
 from sottovoce.core.wire.address import is_loopback, split_address
 from sottovoce.core.wire.status import from_rpc_error
+from sottovoce.core.wire.unreadable import ReadingChannel, answered
 from sottovoce.edge.config import CloudConfig
 from sottovoce.v1 import (
     bundles_pb2,
@@ -72,9 +73,10 @@ class _Stubs:
 
     def __init__(self, channel: grpc.Channel) -> None:
         self.channel = channel
-        self.bundles = bundles_pb2_grpc.BundlesStub(channel)  # type: ignore[no-untyped-call]
-        self.training = training_pb2_grpc.TrainingStub(channel)  # type: ignore[no-untyped-call]
-        self.inference = inference_pb2_grpc.InferenceStub(channel)  # type: ignore[no-untyped-call]
+        read = ReadingChannel(channel)
+        self.bundles = bundles_pb2_grpc.BundlesStub(read)  # type: ignore[no-untyped-call]
+        self.training = training_pb2_grpc.TrainingStub(read)  # type: ignore[no-untyped-call]
+        self.inference = inference_pb2_grpc.InferenceStub(read)  # type: ignore[no-untyped-call]
 
 
 class Cloud:
@@ -95,6 +97,10 @@ class Cloud:
     def address(self) -> str:
         """As configured; empty if there is none."""
         return self._config.address
+
+    @property
+    def _peer(self) -> str:
+        return f"the cloud at {self.address}"
 
     def check(self) -> None:
         """Raises what any call would raise for want of settings; calls nobody."""
@@ -197,13 +203,14 @@ class Cloud:
         self, method: Any, request: Any, metadata: _Metadata, seconds: float = SECONDS
     ) -> Any:
         with self._explained():
-            return method(request, timeout=seconds, metadata=metadata)
+            return answered(method(request, timeout=seconds, metadata=metadata), peer=self._peer)
 
     def _streamed(self, method: Any, request: Any, metadata: _Metadata) -> Iterator[Any]:
         with self._explained():
             call = method(request, metadata=metadata)
             try:
-                yield from call
+                for response in call:
+                    yield answered(response, peer=self._peer)
             finally:
                 call.cancel()  # whoever stops listening must not leave the cloud talking
 
@@ -212,7 +219,7 @@ class Cloud:
         try:
             yield
         except grpc.RpcError as error:
-            raise from_rpc_error(error, peer=f"the cloud at {self.address}") from error
+            raise from_rpc_error(error, peer=self._peer) from error
         except ValueError as error:  # what gRPC raises for a call on a channel just closed
             if not self._closed:
                 raise

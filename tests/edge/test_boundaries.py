@@ -45,6 +45,8 @@ SURFACE = {
     "core.privacy.privatizer": "LONGEST_WORD Privatizer STAGES WINDOW",
     "core.system.memory": "bound_heap give_back",
     "core.privacy.release": "Draft IDENTIFIER PUNCTUATION Release WordRelease",
+    "core.wire.limits": "FEWEST_EXAMPLES LARGEST_MESSAGE LARGEST_TEXT LONGEST_LABEL MOST "
+    "MOST_EXAMPLES MOST_LABELS MOST_SEQUENCES NAME",
     "core.wire.status": "ErrorInterceptor RETRY_SECONDS from_rpc_error kind_and_place to_status "
     "wrapped",
     "core.privacy.search": "ExactIndex HnswIndex Index Search",

@@ -7,16 +7,15 @@ cloud's side, because a service manager's unit is one already.
 from __future__ import annotations
 
 import os
-import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from sottovoce.core.errors import ConfigError, InvalidInput
+from sottovoce.core.wire import limits
 
 __all__ = ["DEFAULT_LISTEN", "Limits", "Settings", "check_name"]
 
 DEFAULT_LISTEN = "127.0.0.1:8471"
-_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
 
 def check_name(name: str, what: str) -> str:
@@ -25,7 +24,7 @@ def check_name(name: str, what: str) -> str:
     Raises:
         InvalidInput: anything but lower-case letters, digits, '-' and '_'.
     """
-    if not _NAME.fullmatch(name):
+    if not limits.NAME.fullmatch(name):
         raise InvalidInput(
             f"the {what} name is not valid",
             fix="use 1 to 64 of a-z, 0-9, '-' and '_', starting with a letter or digit",
@@ -43,20 +42,14 @@ class Limits:
     that wait, the tenants take turns.
     """
 
-    examples: int = 200_000
+    examples: int = limits.MOST_EXAMPLES
     upload_bytes: int = 256 * 1024 * 1024
     training_seconds: int = 24 * 3600
-    text: int = 64 * 1024
-    label_characters: int = 256
-    labels: int = 1_000
-    plain_tokens: int = 128
+    text: int = limits.LARGEST_TEXT
+    label_characters: int = limits.LONGEST_LABEL
+    labels: int = limits.MOST_LABELS
     unfinished_jobs: int = 20
-    message: int = 4 * 1024 * 1024
-    epochs: int = 200
-    batch_size: int = 256
-    rank: int = 256
-    virtual_tokens: int = 512
-    reconstruction_width: int = 4096
+    message: int = limits.LARGEST_MESSAGE
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from sottovoce.core.errors import NotReady
+from sottovoce.core.wire.limits import FEWEST_EXAMPLES, MOST_LABELS
 
 __all__ = [
     "FINAL",
@@ -142,9 +143,6 @@ class Job:
     trained: float = 0.0
 
 
-MIN_EXAMPLES = 8
-
-
 @dataclass(frozen=True, slots=True)
 class Example:
     """One released text with its label; plain tokens only for reconstruction."""
@@ -155,7 +153,7 @@ class Example:
     plain_token_ids: tuple[int, ...] = ()
 
 
-def check_labels(counts: Counter[str], most: int = 1_000) -> tuple[str, ...]:
+def check_labels(counts: Counter[str], most: int = MOST_LABELS) -> tuple[str, ...]:
     """The labels in the order of the adapter's outputs.
 
     Raises:
@@ -163,9 +161,9 @@ def check_labels(counts: Counter[str], most: int = 1_000) -> tuple[str, ...]:
             says which and how to mend it.
     """
     total = counts.total()
-    if total < MIN_EXAMPLES:
+    if total < FEWEST_EXAMPLES:
         raise NotReady(
-            f"the job holds {total} examples, training needs at least {MIN_EXAMPLES}",
+            f"the job holds {total} examples, training needs at least {FEWEST_EXAMPLES}",
             fix="add examples and customise again",
             subject="examples",
         )

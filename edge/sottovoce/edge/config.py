@@ -20,6 +20,7 @@ from typing import Any, get_type_hints
 
 from sottovoce.core.errors import ConfigError
 from sottovoce.core.privacy.setting import Setting
+from sottovoce.core.wire.limits import MOST
 
 __all__ = [
     "AgentConfig",
@@ -260,7 +261,11 @@ def _check(config: Config) -> None:
             "privacy.ledger_limit",
             "0 for no limit, or the permitted sum of eta",
         ),
-        (0 <= privacy.plain_tokens <= 64, "privacy.plain_tokens", "a number from 0 to 64"),
+        (
+            0 <= privacy.plain_tokens <= MOST["plain_tokens"],
+            "privacy.plain_tokens",
+            f"a number from 0 to {MOST['plain_tokens']}",
+        ),
         (config.tagger.backend in ("onnx", "spacy"), "tagger.backend", '"onnx" or "spacy"'),
         (
             config.tagger.backend != "spacy" or config.tagger.pipeline,

@@ -72,24 +72,6 @@ def test_the_same_request_makes_one_job(jobs: Jobs) -> None:
         jobs.create("acme", "r", "else", TrainingOptions(), RELEASE)
 
 
-@pytest.mark.parametrize(
-    "training",
-    [
-        TrainingOptions(reconstruction=True, plain_tokens=999),
-        TrainingOptions(epochs=100_000),
-        TrainingOptions(batch_size=100_000),
-        TrainingOptions(rank=100_000),
-        TrainingOptions(virtual_tokens=100_000),
-        TrainingOptions(reconstruction_width=100_000),
-    ],
-)
-def test_settings_out_of_range_are_named(jobs: Jobs, training: TrainingOptions) -> None:
-    with pytest.raises(InvalidInput, match="out of range") as caught:
-        jobs.create("acme", "r", "topics", training, RELEASE)
-    assert caught.value.subject.startswith("training.")
-    assert caught.value.fix
-
-
 @pytest.mark.parametrize("eta", [0.0, -1.0, float("nan"), float("inf")])
 def test_an_eta_that_protects_nothing_is_refused(jobs: Jobs, eta: float) -> None:
     with pytest.raises(InvalidInput, match="eta"):

@@ -8,6 +8,7 @@ import pytest
 
 from sottovoce.core.errors import InvalidInput
 from sottovoce.core.wire import training_settings
+from sottovoce.core.wire.limits import MOST
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import training_pb2 as training
 
@@ -90,6 +91,15 @@ def test_sizes_go_with_their_methods(
             "reconstruction_weight",
         ),
         ({"method": 99}, "method"),
+        ({"epochs": 201}, "epochs"),
+        ({"batch_size": 257}, "batch_size"),
+        ({"rank": 257}, "rank"),
+        ({"method": training.METHOD_PREFIX_TUNING, "virtual_tokens": 513}, "virtual_tokens"),
+        ({"reconstruction": True, "plain_tokens": 65}, "plain_tokens"),
+        (
+            {"reconstruction": True, "plain_tokens": 1, "reconstruction_width": 4097},
+            "reconstruction_width",
+        ),
     ],
 )
 def test_the_field_that_is_wrong_is_named(change: dict[str, object], field: str) -> None:
@@ -97,6 +107,22 @@ def test_the_field_that_is_wrong_is_named(change: dict[str, object], field: str)
         training_settings.check(training.TrainingSettings(**change))
     assert caught.value.subject == f"training.{field}"
     assert caught.value.fix
+
+
+def test_the_largest_of_everything_passes() -> None:
+    for method, size in (
+        (training.METHOD_LORA, "rank"),
+        (training.METHOD_PREFIX_TUNING, "virtual_tokens"),
+    ):
+        left_out = {"rank", "virtual_tokens"} - {size}
+        largest = {
+            name: type(getattr(training.TrainingSettings(), name))(most)
+            for name, most in MOST.items()
+            if name not in left_out
+        }
+        training_settings.check(
+            training.TrainingSettings(method=method, reconstruction=True, **largest)
+        )
 
 
 @pytest.mark.parametrize(

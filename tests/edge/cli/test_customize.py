@@ -70,7 +70,8 @@ def test_the_method_and_its_settings_are_options(linked: Device, cloud: FakeClou
         (["--plain-sequences", "4"], "plain sequences without reconstruction"),
         (["--plain-tokens", "4"], "plain tokens without reconstruction"),
         (["--reconstruction-width", "4"], "reconstruction width without reconstruction"),
-        (["--learning-rate", "3"], "learning_rate is out of range"),
+        (["--learning-rate", "3"], "not in the range 0.0<=x<=0.1"),
+        (["--epochs", "201"], "not in the range 0<=x<=200"),
     ],
 )
 def test_options_that_contradict_one_another_are_refused_at_once(

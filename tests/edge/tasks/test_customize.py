@@ -195,7 +195,7 @@ def test_without_word_frequencies_nothing_is_spent(
         ({"adapter": "_desk"}, "lower-case"),
         ({"adapter": "-desk"}, "lower-case"),
         ({"plain_tokens": 4}, "without reconstruction"),
-        ({"reconstruction": True, "plain_tokens": 65}, "at most 64"),
+        ({"reconstruction": True, "plain_tokens": 65}, "up to 64"),
         ({"label_epsilon": -1.0}, "out of range"),
         ({"label_epsilon": math.nan}, "out of range"),
         ({"label_epsilon": 1e9}, "out of range"),

@@ -40,10 +40,6 @@ LONGEST_NAME = 128
 PAGE_BYTES = 1 << 20
 """Of labels, after which a page ends: a job may have a thousand, and a message holds 4 MiB."""
 _TOKEN = re.compile(r"[0-9]{1,18}")  # what SQLite's integers hold
-_BOUNDED = (
-    *("plain_tokens", "epochs", "batch_size"),
-    *("virtual_tokens", "rank", "reconstruction_width"),
-)
 
 
 def _job(row: sqlite3.Row) -> Job:
@@ -84,8 +80,8 @@ def _impossible(before: State, after: State) -> NotReady:
     )
 
 
-def _check(training: TrainingOptions, release: Release, limits: Limits) -> None:
-    """What this cloud allows; whether settings fit together, `training_settings` has checked."""
+def _check(release: Release) -> None:
+    """What no job can be without; its training settings were checked where they came in."""
     wrong = ""
     if not 0.0 < release.eta < float("inf"):
         wrong, fix = "release.eta", "a finite number above 0"
@@ -94,9 +90,6 @@ def _check(training: TrainingOptions, release: Release, limits: Limits) -> None:
     for name in ("level", "policy"):
         if len(getattr(release, name)) > LONGEST_NAME:
             wrong, fix = f"release.{name}", f"at most {LONGEST_NAME} characters"
-    for name in _BOUNDED:
-        if getattr(training, name) > getattr(limits, name):
-            wrong, fix = f"training.{name}", f"at most {getattr(limits, name)}"
     if wrong:
         raise InvalidInput(f"{wrong} is out of range", fix=f"give {fix}", subject=wrong)
 
@@ -132,7 +125,7 @@ class Jobs:
                 subject="request_id",
             )
         limits = quotas.of(self.store, tenant, self.limits)
-        _check(training, release, limits)
+        _check(release)
         wanted = (adapter, json.dumps(asdict(training)), json.dumps(asdict(release)))
         now = time.time()
         with self.store.write() as connection:

@@ -11,10 +11,24 @@ from collections.abc import Sequence
 
 from sottovoce.core.errors import InvalidInput
 
-__all__ = ["MAX_EPSILON", "keep_probability", "respond"]
+__all__ = ["MAX_EPSILON", "check_epsilon", "keep_probability", "respond"]
 
 MAX_EPSILON = 20.0
 """Beyond this the label is in the clear for any practical purpose, and should be called so."""
+
+
+def check_epsilon(epsilon: float) -> None:
+    """Refuses an ``epsilon`` that is not above 0 and at most `MAX_EPSILON`.
+
+    Raises:
+        InvalidInput: ``subject`` is "label_epsilon".
+    """
+    if not 0 < epsilon <= MAX_EPSILON:  # nor is NaN
+        raise InvalidInput(
+            "label_epsilon is out of range",
+            fix=f"give a number up to {MAX_EPSILON:g}, or 0 to send labels as they are",
+            subject="label_epsilon",
+        )
 
 
 def keep_probability(epsilon: float, classes: int) -> float:
@@ -39,12 +53,7 @@ def respond(label: str, classes: Sequence[str], epsilon: float, chance: bytes) -
     Raises:
         InvalidInput: `epsilon` is out of range.
     """
-    if not 0 < epsilon <= MAX_EPSILON:
-        raise InvalidInput(
-            "label_epsilon is out of range",
-            fix=f"give a number up to {MAX_EPSILON:g}, or 0 to send labels as they are",
-            subject="label_epsilon",
-        )
+    check_epsilon(epsilon)
     if len(chance) < 16:
         raise ValueError("randomised response needs 16 bytes of chance")
     uniform = (int.from_bytes(chance[:8], "big") >> 11) / 2**53

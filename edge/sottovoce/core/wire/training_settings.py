@@ -1,7 +1,7 @@
-"""Which training settings make sense together.
+"""Which training settings make sense, alone and together.
 
 Why it is here: a device must spend no privacy on a job that the cloud will refuse, so both sides
-ask the same rules; how much a cloud allows, and what it can run, are its own affair.
+ask the same rules; what a cloud can run is its own affair.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from types import MappingProxyType
 from typing import Final
 
 from sottovoce.core.errors import InvalidInput
+from sottovoce.core.wire.limits import MOST, MOST_SEQUENCES
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import training_pb2 as training
 
-__all__ = ["METHODS", "MOST_SEQUENCES", "check", "check_plain", "of"]
+__all__ = ["METHODS", "check", "check_plain", "of"]
 
 METHODS: Final[Mapping[str, training.Method]] = MappingProxyType(
     {
@@ -28,12 +29,8 @@ METHODS: Final[Mapping[str, training.Method]] = MappingProxyType(
 )
 """What people and files call a method."""
 
-MOST_SEQUENCES: Final = 10_000
-
 _WITH_RANK = (training.METHOD_LORA, training.METHOD_QLORA)
 _WITH_VIRTUAL_TOKENS = (training.METHOD_PROMPT_TUNING, training.METHOD_PREFIX_TUNING)
-_LARGEST_RATE = 0.1
-_LARGEST_WEIGHT = 100.0
 
 
 def of(settings: agent.CustomizationSettings, plain_tokens: int) -> training.TrainingSettings:
@@ -56,7 +53,7 @@ def of(settings: agent.CustomizationSettings, plain_tokens: int) -> training.Tra
 
 
 def check(settings: training.TrainingSettings) -> None:
-    """Refuses settings that contradict one another.
+    """Refuses settings out of range, or that contradict one another.
 
     Raises:
         InvalidInput: ``subject`` is "training." and the field's name.
@@ -86,10 +83,7 @@ def check(settings: training.TrainingSettings) -> None:
         for name in ("plain_tokens", "reconstruction_width", "reconstruction_weight"):
             if getattr(settings, name):
                 raise _without_reconstruction(f"training.{name}", name)
-    for name, largest in (
-        ("learning_rate", _LARGEST_RATE),
-        ("reconstruction_weight", _LARGEST_WEIGHT),
-    ):
+    for name, largest in MOST.items():
         value = getattr(settings, name)
         if not (math.isfinite(value) and 0 <= value <= largest):
             fix = f"give 0 for the default, or up to {largest:g}"

@@ -12,6 +12,7 @@ from rich.progress import Progress
 from sottovoce.core.errors import InvalidInput, NotReady
 from sottovoce.core.system.console import Command, json_option, print_json, progress_bar
 from sottovoce.core.wire import training_settings
+from sottovoce.core.wire.limits import MOST, MOST_SEQUENCES
 from sottovoce.edge.cli import views
 from sottovoce.edge.cli.client import Remote, remote
 from sottovoce.edge.cli.common import load_config, privacy_options
@@ -25,7 +26,10 @@ _SAMPLING = {
     "uniform": agent.PLAIN_SAMPLING_UNIFORM,
     "frequency": agent.PLAIN_SAMPLING_FREQUENCY,
 }
-_whole = click.IntRange(0, 65_536)
+
+
+def _up_to(setting: str) -> click.IntRange:
+    return click.IntRange(0, int(MOST[setting]))
 
 
 @click.command("customize", cls=Command)
@@ -48,13 +52,13 @@ _whole = click.IntRange(0, 65_536)
 )
 @click.option(
     "--rank",
-    type=_whole,
+    type=_up_to("rank"),
     default=0,
     help="Of the updates, with lora and qlora.  [default: the cloud's]",
 )
 @click.option(
     "--virtual-tokens",
-    type=_whole,
+    type=_up_to("virtual_tokens"),
     default=0,
     help="Length of the prompt or the prefix.  [default: the cloud's]",
 )
@@ -76,21 +80,21 @@ _whole = click.IntRange(0, 65_536)
 )
 @click.option(
     "--plain-tokens",
-    type=click.IntRange(0, 64),
+    type=_up_to("plain_tokens"),
     default=0,
     help="Plain tokens in front of each example, with --reconstruction; 40 as published.  "
     "[default: configured]",
 )
 @click.option(
     "--plain-sequences",
-    type=click.IntRange(0, training_settings.MOST_SEQUENCES),
+    type=click.IntRange(0, MOST_SEQUENCES),
     default=0,
     help="Draw so many sequences of plain tokens once, for the examples to choose from.  "
     "[default: one for each example]",
 )
 @click.option(
     "--plain-vocabulary",
-    type=_whole,
+    type=click.IntRange(0, 65_536),
     default=0,
     help="Draw from so many of the commonest words.  [default: 7630]",
 )
@@ -102,20 +106,23 @@ _whole = click.IntRange(0, 65_536)
 )
 @click.option(
     "--reconstruction-width",
-    type=_whole,
+    type=_up_to("reconstruction_width"),
     default=0,
     help="Hidden size of the reconstruction head.  [default: 96]",
 )
 @click.option(
     "--reconstruction-weight",
-    type=click.FloatRange(0.0),
+    type=click.FloatRange(0.0, MOST["reconstruction_weight"]),
     default=0.0,
     help="Weight of its loss beside the task's.  [default: the cloud's]",
 )
-@click.option("--epochs", type=click.IntRange(0, 1000), default=0, help="[default: the cloud's]")
-@click.option("--batch-size", type=_whole, default=0, help="[default: the cloud's]")
+@click.option("--epochs", type=_up_to("epochs"), default=0, help="[default: the cloud's]")
+@click.option("--batch-size", type=_up_to("batch_size"), default=0, help="[default: the cloud's]")
 @click.option(
-    "--learning-rate", type=click.FloatRange(0.0), default=0.0, help="[default: the cloud's]"
+    "--learning-rate",
+    type=click.FloatRange(0.0, MOST["learning_rate"]),
+    default=0.0,
+    help="[default: the cloud's]",
 )
 @click.option(
     "--label-epsilon",

@@ -20,6 +20,7 @@ import grpc
 from sottovoce.core.errors import ConfigError, NotReady, Unavailable
 from sottovoce.core.system.files import open_to_others
 from sottovoce.core.wire.address import is_loopback, split_address
+from sottovoce.core.wire.limits import LARGEST_MESSAGE
 from sottovoce.core.wire.status import from_rpc_error
 from sottovoce.core.wire.unreadable import ReadingChannel, answered
 from sottovoce.edge.config import CloudConfig
@@ -34,7 +35,6 @@ from sottovoce.v1 import (
 
 __all__ = ["Cloud"]
 
-LARGEST_MESSAGE = 4 << 20
 SECONDS = 30.0
 UPLOAD_SECONDS = 300.0
 

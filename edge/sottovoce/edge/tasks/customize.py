@@ -9,7 +9,6 @@ business. What the cloud would refuse is refused here first, before any privacy 
 from __future__ import annotations
 
 import math
-import re
 import secrets
 import sqlite3
 from collections import Counter
@@ -22,9 +21,17 @@ from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import InvalidInput, SottovoceError
 from sottovoce.core.privacy import plain_tokens
 from sottovoce.core.privacy.noise import SecureRandom
-from sottovoce.core.privacy.randomized_response import MAX_EPSILON, respond
+from sottovoce.core.privacy.randomized_response import check_epsilon, respond
 from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.wire import training_settings
+from sottovoce.core.wire.limits import (
+    FEWEST_EXAMPLES,
+    LARGEST_TEXT,
+    LONGEST_LABEL,
+    MOST_EXAMPLES,
+    MOST_LABELS,
+    NAME,
+)
 from sottovoce.edge.state.database import Store
 from sottovoce.edge.state.ledger import Ledger
 from sottovoce.edge.state.outbox import Outbox, outbox_place
@@ -36,15 +43,7 @@ from sottovoce.v1 import training_pb2 as training
 __all__ = ["DEFAULT_PLAIN_TOKENS", "Customizer", "Defaults"]
 
 DEFAULT_PLAIN_TOKENS = 10
-MOST_PLAIN_TOKENS = 64
-MOST_EXAMPLES = 200_000
-FEWEST_EXAMPLES = 8
-LARGEST_TEXT = 64 << 10
-LONGEST_LABEL = 256
 _STAGED_AT_ONCE = 64  # a disk flush for each example would take longer than privatising it
-MOST_LABELS = 1_000
-
-_ADAPTER = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,25 +128,14 @@ class Customizer:
 
     def _check(self, settings: agent.CustomizationSettings) -> training.TrainingSettings:
         """Checks the settings; returns what the cloud is to be asked for."""
-        if not _ADAPTER.fullmatch(settings.adapter):
+        if not NAME.fullmatch(settings.adapter):
             raise InvalidInput(
                 "the adapter's name is not usable",
                 fix="take 1 to 64 lower-case letters, digits, '-' or '_', the first no '-' or '_'",
                 subject="adapter",
             )
-        epsilon = settings.label_epsilon
-        if epsilon and not (math.isfinite(epsilon) and 0 < epsilon <= MAX_EPSILON):
-            raise InvalidInput(
-                "label_epsilon is out of range",
-                fix=f"give a number up to {MAX_EPSILON:g}, or 0 to send labels as they are",
-                subject="label_epsilon",
-            )
-        if settings.plain_tokens > MOST_PLAIN_TOKENS:
-            raise InvalidInput(
-                "too many plain tokens",
-                fix=f"take at most {MOST_PLAIN_TOKENS}",
-                subject="plain_tokens",
-            )
+        if settings.label_epsilon:
+            check_epsilon(settings.label_epsilon)
         training_settings.check_plain(settings)
         count = settings.plain_tokens or self._defaults.plain_tokens
         wanted = training_settings.of(settings, count if settings.reconstruction else 0)

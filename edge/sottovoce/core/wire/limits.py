@@ -1,0 +1,58 @@
+"""How large a customisation may be: what the device refuses to send, and the cloud to take.
+
+Why it is here: a device must spend no privacy on a job that the cloud will refuse, so a limit that
+both keep is stated here and nowhere else. What a provider may change for a tenant is the cloud's
+affair, and begins with these.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+__all__ = [
+    "FEWEST_EXAMPLES",
+    "LARGEST_MESSAGE",
+    "LARGEST_TEXT",
+    "LONGEST_LABEL",
+    "MOST",
+    "MOST_EXAMPLES",
+    "MOST_LABELS",
+    "MOST_SEQUENCES",
+    "NAME",
+]
+
+NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+"""Of an adapter or a tenant: fit for a folder and the wire."""
+
+FEWEST_EXAMPLES: Final = 8
+MOST_EXAMPLES: Final = 200_000
+MOST_LABELS: Final = 1_000
+
+LARGEST_TEXT: Final = 64 << 10
+"""Bytes of UTF-8 in one example."""
+
+LONGEST_LABEL: Final = 256
+"""Characters."""
+
+LARGEST_MESSAGE: Final = 4 << 20
+"""Bytes of one message to or from the cloud."""
+
+MOST_SEQUENCES: Final = 10_000
+"""Sequences of plain tokens that examples choose from."""
+
+MOST: Final[Mapping[str, float]] = MappingProxyType(
+    {
+        "plain_tokens": 64,
+        "epochs": 200,
+        "batch_size": 256,
+        "rank": 256,
+        "virtual_tokens": 512,
+        "reconstruction_width": 4096,
+        "learning_rate": 0.1,
+        "reconstruction_weight": 100.0,
+    }
+)
+"""Largest value of each field of the wire's ``TrainingSettings`` that has one; the least is 0."""

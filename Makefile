@@ -53,8 +53,8 @@ lint: install  ## ruff and mypy --strict
 	$(BIN)/mypy -p sottovoce.core -p sottovoce.edge -p sottovoce.cloud -p bench -p examples
 
 bench: bundle  ## Measure the device: time, stage by stage, and memory
-	$(BIN)/python -m bench.speed.edge_latency
-	$(BIN)/python -m bench.speed.edge_memory
+	$(BIN)/python -m bench.edge_latency
+	$(BIN)/python -m bench.edge_memory
 
 # The tool lies in a folder of its own: neither environment changes, and `make install` stays quick.
 build/mutmut/.done: requirements-mutants.txt constraints.txt .venv/.done

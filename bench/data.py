@@ -1,18 +1,22 @@
-"""Where the data sets are, which do not come with the repository.
+"""Where the texts are: data sets, which do not come with the repository, and our own messages.
 
-Why it is here: a measurement that needs them says so at once, not after ten minutes of work.
+Why it is here: a measurement that lacks a data set says so at once, not after ten minutes of work.
 """
 
 from __future__ import annotations
 
+import csv
+import gzip
 from argparse import ArgumentParser
 from pathlib import Path
 from typing import Final
 
-__all__ = ["DATA", "require"]
+__all__ = ["DATA", "document", "messages", "require", "rows"]
 
 DATA: Final = Path(__file__).parents[2] / "shared" / "data"
 """Beside a development checkout."""
+
+_MESSAGES: Final = Path(__file__).parents[1] / "examples" / "helpdesk"
 
 
 def require(parser: ArgumentParser, folder: Path, *paths: str) -> None:
@@ -20,3 +24,21 @@ def require(parser: ArgumentParser, folder: Path, *paths: str) -> None:
     missing = [path for path in paths if not (folder / path).exists()]
     if missing:
         parser.error(f"not in {folder}: {', '.join(missing)}; name the data folder with --data")
+
+
+def rows(file: Path) -> list[dict[str, str]]:
+    """A data set in gzip TSV, by the names of its columns."""
+    with gzip.open(file, "rt", encoding="utf-8", newline="\n") as lines:
+        return [*csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)]
+
+
+def messages(part: str = "train") -> list[str]:
+    """The helpdesk messages of the example, which anyone may use."""
+    lines = (_MESSAGES / f"{part}.tsv").read_text(encoding="utf-8").splitlines()[1:]
+    return [line.partition("\t")[0] for line in lines]
+
+
+def document(words: int, start: int = 0) -> str:
+    """Real messages from word ``start`` on, repeated to the length asked for."""
+    running = " ".join(messages()).split()[start:]
+    return " ".join((running * (words // len(running) + 1))[:words])

@@ -12,58 +12,42 @@ first shown to work where nothing is hidden. See docs/attacks.md.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 from dataclasses import replace
 from itertools import product
-from pathlib import Path
 
-from rich.console import Console
-
+from bench import console
 from bench.attacks import report
 from bench.attacks.harness import FULL, MECHANISMS, QUICK, Budget
 from bench.attacks.parts import ALL, BASELINES, Scope
 from bench.attacks.run import DATA_SETS, measure
 from bench.attacks.workers import Place
-from bench.data import DATA, require
+from bench.data import require
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import SottovoceError
 
 
 def main() -> None:
-    """Prints the tables and the JSON, writes the JSON and the picture."""
-    parser = argparse.ArgumentParser(
-        prog="python -m bench.attacks", description=(__doc__ or "").splitlines()[0]
-    )
-    parser.add_argument(
-        "--quick",
-        action="store_true",
-        help="less of everything: about 15 minutes on 2 idle cores",
-    )
+    """Prints the tables, and keeps the figures."""
+    quick = "less of everything: about 15 minutes on 2 idle cores"
+    parser = console.parser("attacks", __doc__, quick=quick, models=True, data="the data sets")
     parser.add_argument(
         "--mechanisms",
-        type=_listed,
+        type=console.comma_separated,
         metavar="NAMES",
         help=f"only these, comma-separated, of {', '.join((*MECHANISMS, *BASELINES))}; leaves out"
         " the attacks by networks, on tokens, on people and on repeats",
     )
     parser.add_argument(
         "--levels",
-        type=_listed,
+        type=console.comma_separated,
         metavar="NAMES",
         help="only these, attack:0.3 among them; leaves out the same, baselines too unless named",
     )
     parser.add_argument("--sentences", type=int, help="of the attacked text; 1,500 at most")
-    parser.add_argument("--bundle", type=Path, default=Path("build/bundle"))
-    parser.add_argument("--models", type=Path, default=Path("models"))
-    parser.add_argument("--data", type=Path, default=DATA, help="the project's data folder")
     parser.add_argument(
-        "--processes",
-        type=int,
-        default=os.cpu_count(),
-        help="of about 1 GiB each; default: one a core",
+        "--processes", type=int, default=os.cpu_count(), help="of about 1 GiB each (one a core)"
     )
-    parser.add_argument("--out", type=Path, default=Path("build/bench"), help="folder of the files")
     arguments = parser.parse_args()
     require(parser, arguments.data, *DATA_SETS)
     budget, scope = _asked(parser, arguments)
@@ -74,20 +58,11 @@ def main() -> None:
             manifest.level(mechanism, level)
     except SottovoceError as error:
         parser.error(f"--levels: {error}")
-    result = measure(place, scope, arguments.processes)
-    result["quick"] = arguments.quick
-    name = "attacks" if scope is ALL else "attacks-part"  # the page is made of the whole
-    picture = arguments.out / f"{name}.png"
-    report.plot(result, picture)
-    (arguments.out / f"{name}.json").write_text(json.dumps(result), encoding="utf-8")
-    console = Console(width=160)
-    report.show(console, result)
-    console.print(f"picture: {picture}; the figures as a page: python -m bench.report")
-    print(json.dumps(result))
-
-
-def _listed(names: str) -> tuple[str, ...]:
-    return tuple(names.split(","))
+    result = measure(place, scope, arguments.processes) | {"quick": arguments.quick}
+    if scope is not ALL:
+        arguments.name = "attacks-part"  # the page is made of the whole
+    pictures = "pictures: python -m bench.report"
+    console.publish(arguments, result, *report.tables(result), pictures)
 
 
 def _asked(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> tuple[Budget, Scope]:
@@ -105,7 +80,6 @@ def _asked(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> tu
         mechanisms=tuple(name for name in MECHANISMS if name in names),
         baselines=tuple(name for name in BASELINES if name in names),
         levels=levels or (),
-        tags=(),
         rest=False,
     )
     return replace(budget, steps=0), scope

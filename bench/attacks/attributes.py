@@ -9,11 +9,8 @@ attacker has privatised himself, of authors who are not in the private text.
 
 from __future__ import annotations
 
-import csv
-import gzip
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,6 +19,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from bench import data
 from bench.attacks.interface import Floats
 from bench.attacks.text import Ints
 
@@ -51,9 +49,8 @@ class Blogs:
 
 def read_blogs(file: Path, n: int, words: int = _WORDS) -> Blogs:
     """``n`` posts spread evenly over the file, the first ``words`` words of each."""
-    with gzip.open(file, "rt", encoding="utf-8", newline="\n") as lines:
-        rows = [*csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)]
-    rows = [*islice(rows[:: max(1, len(rows) // n)], n)]
+    rows = data.rows(file)
+    rows = rows[:: max(1, len(rows) // n)][:n]
     labels, classes = {}, {}
     for name, column in ATTRIBUTES.items():
         values = sorted({row[column] for row in rows})

@@ -17,13 +17,13 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from bench.attacks.channels import Noised, Public, Words, distances
+from bench.attacks.channels import Noised, Words, candidates_of, distances, groups_of
 from bench.attacks.entities import EntityTagger
 from bench.attacks.interface import OPEN, Candidates, Floats, Releases, Seen, Sees
+from bench.attacks.public import Public
 from bench.attacks.text import Ints, Lexicon, Text
 from sottovoce.cloud.building.attack import perturb
-from sottovoce.cloud.corpus.running_text import draw, released_in, weights_by_class
-from sottovoce.core.privacy.mechanisms import registry
+from sottovoce.cloud.corpus.running_text import draw, released_in
 from sottovoce.core.privacy.mechanisms.pct2t import PCT2T
 from sottovoce.core.text.words import Word, split
 
@@ -82,13 +82,8 @@ class _Baseline(ABC):
     def _sample(self) -> tuple[Ints, Ints]:
         """Words of running text that ours hides, and the group of each."""
         public, setting = self.ours.public, self.ours.setting
-        tags = public.bundle.manifest.policy(setting.policy)
-        chosen = registry.make(setting.mechanism, 1.0, tags).tags
-        drawn = draw(
-            weights_by_class(public.counts, public.clitic, chosen),
-            _TRIED,
-            np.random.default_rng(0),
-        )
+        weights = public.weights(public.tags(setting.mechanism, setting.policy))
+        drawn = draw(weights, _TRIED, np.random.default_rng(0))
         group = [
             np.full(len(ids), self.ours.groups.index(name), np.int32) for name, ids in drawn.items()
         ]
@@ -322,8 +317,8 @@ class Scrubbed:
         return (self._names,)
 
     def __post_init__(self) -> None:
-        names, candidates = self.public.groups(PCT2T.name)
-        self._names = candidates[names.index("PROPN")]
+        place = groups_of(PCT2T.name).index("PROPN")
+        self._names = candidates_of(self.public, PCT2T.name)[place]
 
     _names: Candidates = field(init=False, repr=False)
 

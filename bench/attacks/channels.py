@@ -7,135 +7,29 @@ words that attackers train on.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Final
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import NDArray
 
 from bench.attacks.interface import OPEN, Candidates, Floats, Releases, Seen, Sees
-from bench.attacks.text import Ints, Lexicon, Text
+from bench.attacks.public import Public
+from bench.attacks.text import Ints, Text
 from sottovoce.cloud.building.attack import SLOPES, perturb
-from sottovoce.cloud.corpus import frequencies
-from sottovoce.cloud.corpus.running_text import common, counts_by_tag, released_in, weights_by_class
-from sottovoce.cloud.models import backbone as backbones
-from sottovoce.cloud.models.backbone import LoadedBackbone
-from sottovoce.core.bundle.folder import Bundle
+from sottovoce.cloud.corpus.running_text import released_in
 from sottovoce.core.bundle.manifest import ANY, class_name
 from sottovoce.core.privacy.mechanisms import registry
 from sottovoce.core.privacy.mechanisms.t2t import T2T
-from sottovoce.core.privacy.privatizer import Privatizer
 from sottovoce.core.privacy.release import IDENTIFIER
-from sottovoce.core.privacy.search import Search
 from sottovoce.core.privacy.setting import Setting
-from sottovoce.core.text.tagger import UPOS, OnnxTagger, Tagger, Tags
+from sottovoce.core.text.tagger import UPOS
 
-__all__ = ["CLEAR", "Noised", "Public", "Words", "distances", "groups_of"]
+__all__ = ["CLEAR", "Noised", "Words", "candidates_of", "distances", "groups_of"]
 
 CLEAR: Final = Setting(level="clear", mechanism=T2T.name)
 """Words as they are: what attacks must recover before their failures mean anything."""
-
-
-@dataclass(frozen=True)
-class Public:
-    """What everybody knows: the bundle and how often words are written."""
-
-    bundle: Bundle
-    models: Path
-    lexicon: Lexicon
-
-    @classmethod
-    def of(cls, bundle: Bundle, models: Path) -> Public:
-        """From an opened bundle, and the folder with the shipped frequencies."""
-        return cls(bundle, models, Lexicon(bundle))
-
-    @cached_property
-    def privatizer(self) -> Privatizer:
-        """The device's own."""
-        return Privatizer(self.bundle, self.tagger)
-
-    @cached_property
-    def tagger(self) -> Tagger:
-        """The device's own, and what it said before: texts are released at many levels."""
-        return _Remembering(OnnxTagger.load(self.bundle.tagger_folder))
-
-    @cached_property
-    def search(self) -> Search:
-        """The device's own."""
-        return Search(self.bundle)
-
-    @cached_property
-    def clitic(self) -> NDArray[np.bool_]:
-        """Bools1d (words,)."""
-        listed = np.array(list(self.bundle.words))
-        return np.isin(listed, np.array(self.bundle.manifest.clitics))
-
-    @cached_property
-    def counts(self) -> NDArray[np.float64]:
-        """Floats2d (words, tags)."""
-        table = frequencies.load(self.models / "frequencies")
-        return counts_by_tag(list(self.bundle.words), self.clitic, table)
-
-    @cached_property
-    def common(self) -> NDArray[np.bool_]:
-        """The 5,000 commonest words and the clitics: Bools1d (words,)."""
-        return common(self.counts, self.clitic)
-
-    @cached_property
-    def classes(self) -> dict[str, Ints]:
-        """Word ids by class."""
-        return {name: self.bundle.class_members(name) for name in self.bundle.manifest.classes}
-
-    def groups(self, mechanism: str) -> tuple[tuple[str, ...], tuple[Candidates, ...]]:
-        """Names of the classes within which ``mechanism`` moves words, and who may hide there."""
-        names = groups_of(mechanism)
-        weights = weights_by_class(self.counts, self.clitic, _told_apart(mechanism))
-        none = np.zeros(len(self.counts))
-        return names, tuple(
-            Candidates.of(
-                weights.get(name, none).copy(), self.classes[released_in(name, self.classes)]
-            )
-            for name in names
-        )
-
-    @cached_property
-    def backbone(self) -> LoadedBackbone:
-        """The bundle's."""
-        return backbones.load()
-
-    @cached_property
-    def meaning(self) -> Floats:
-        """Embeddings of the listed words, means of their tokens': Floats2d (words, width)."""
-        tokens = backbones.input_embeddings(self.backbone)
-        pieces = self.backbone.tokenizer(list(self.bundle.words), add_special_tokens=False)
-        return np.stack([tokens[ids].mean(axis=0) for ids in pieces["input_ids"]])
-
-    def with_policies(self, policies: dict[str, tuple[str, ...]]) -> Public:
-        """The same with other policies beside the bundle's."""
-        bundle = copy(self.bundle)
-        all_policies = {**bundle.manifest.policies, **policies}
-        bundle.manifest = replace(bundle.manifest, policies=all_policies)
-        return replace(self, bundle=bundle)
-
-
-class _Remembering:
-    """A tagger that is asked about a window of words only once."""
-
-    def __init__(self, tagger: Tagger) -> None:
-        self._tagger, self._said = tagger, dict[tuple[str, ...], Tags]()
-        self.tagset, self.reach = tagger.tagset, tagger.reach
-
-    def tag(self, words: Sequence[str]) -> Tags:
-        """See `Tagger`."""
-        key = tuple(words)
-        if key not in self._said:
-            self._said[key] = self._tagger.tag(words)
-        return self._said[key]
 
 
 def _told_apart(mechanism: str) -> tuple[str, ...] | None:
@@ -147,6 +41,16 @@ def groups_of(mechanism: str) -> tuple[str, ...]:
     """The classes words may be taken for, by group number."""
     tags = _told_apart(mechanism) or (ANY,)
     return tuple(class_name(tag, clitic) for clitic in (False, True) for tag in tags)
+
+
+def candidates_of(public: Public, mechanism: str) -> tuple[Candidates, ...]:
+    """Who may hide behind a word of each group, within which ``mechanism`` moves words."""
+    weights = public.weights(_told_apart(mechanism))
+    none = np.zeros(len(public.counts))
+    return tuple(
+        Candidates.of(weights.get(name, none), public.classes[released_in(name, public.classes)])
+        for name in groups_of(mechanism)
+    )
 
 
 @dataclass(frozen=True)
@@ -227,7 +131,7 @@ class Words:
     @cached_property
     def candidates(self) -> tuple[Candidates, ...]:
         """See `Channel`."""
-        return self.public.groups(self.setting.mechanism)[1]
+        return candidates_of(self.public, self.setting.mechanism)
 
     @property
     def vectors(self) -> Noised:

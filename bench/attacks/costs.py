@@ -9,8 +9,6 @@ customize`, not of this one.
 
 from __future__ import annotations
 
-import csv
-import gzip
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -23,8 +21,9 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bench.attacks.channels import Public
+from bench import data
 from bench.attacks.interface import Floats, Releases
+from bench.attacks.public import Public
 from bench.attacks.text import Ints, Text
 from sottovoce.cloud.models.encoder import Encoder
 from sottovoce.core.privacy.vectors import unit_rows
@@ -140,9 +139,7 @@ def _runs(phrase: str) -> list[tuple[str, ...]]:
 
 
 def _phrases(file: Path) -> list[tuple[str, int]]:
-    with gzip.open(file, "rt", encoding="utf-8", newline="\n") as lines:
-        rows = csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
-        return [(row["text"], int(row["label"])) for row in rows]
+    return [(row["text"], int(row["label"])) for row in data.rows(file)]
 
 
 class Meaning:

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from bench.attacks.interface import Floats
+from bench.resampling import drawn, interval
 from sottovoce.core.text.tagger import form_features
 
 __all__ = ["Entities", "EntityTagger", "f1", "read_entities"]
@@ -164,10 +165,8 @@ def f1(found: Sequence[Sequence[str]], truth: Sequence[Sequence[str]]) -> dict[s
         score: NDArray[np.float64] = 2 * total[..., 0] / np.maximum(1, total[..., 1:].sum(axis=-1))
         return score
 
-    n = len(counts)
-    times = np.random.default_rng(0).multinomial(n, np.full(n, 1 / n), 1_000)
-    low, high = np.quantile(of(times @ counts), (0.025, 0.975))
-    return {"success": float(of(counts.sum(axis=0))), "ci": [float(low), float(high)]}
+    ci = interval(of(drawn(len(counts)) @ counts))
+    return {"success": float(of(counts.sum(axis=0))), "ci": ci}
 
 
 def _spans(labels: Sequence[str]) -> set[tuple[int, int, str]]:

@@ -20,6 +20,7 @@ from scipy.interpolate import PchipInterpolator
 
 from bench.attacks.interface import Floats
 from bench.attacks.measures import Tally
+from bench.resampling import drawn, interval
 
 __all__ = ["ON", "UTILITIES", "Point", "against", "beside", "interval_of", "verdict"]
 
@@ -28,7 +29,6 @@ Doubles = NDArray[np.float64]
 ON: Final = ("all", "rare", "names")
 """Words whose recovery is made equal."""
 UTILITIES: Final = ("accuracy", "cosine")
-_RESAMPLES: Final = 1_000
 _APART: Final = 1e-6
 
 
@@ -88,15 +88,12 @@ class _Resampled:
 @cache
 def _weights(n: int, what: str) -> Doubles:
     """How often each of ``n`` is drawn: (1 + resamples, n); first, each once."""
-    seed = [ord(letter) for letter in what]
-    times = np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), _RESAMPLES)
-    return np.vstack([np.ones(n), times])
+    return np.vstack([np.ones(n), drawn(n, [ord(letter) for letter in what])])
 
 
 def interval_of(replicates: Doubles) -> tuple[float, list[float]]:
     """The measured figure and its 95 % interval."""
-    low, high = np.quantile(replicates[1:], (0.025, 0.975))
-    return float(replicates[0]), [float(low), float(high)]
+    return float(replicates[0]), interval(replicates[1:])
 
 
 def against(

@@ -20,7 +20,7 @@ from bench.attacks import tokens
 from bench.attacks.averaging import Averaging, afresh, remembered
 from bench.attacks.baselines import CusText, FullWidth, SanText, Scrubbed, eta_of_success
 from bench.attacks.bigram import Bigrams, numbered, public_sequences
-from bench.attacks.channels import CLEAR, Noised, Public, Words
+from bench.attacks.channels import CLEAR, Noised, Words
 from bench.attacks.costs import Embed, Meaning, Sentiment
 from bench.attacks.entities import EntityTagger
 from bench.attacks.frontier import Point
@@ -30,26 +30,22 @@ from bench.attacks.measures import (
     Judged,
     Tally,
     deniability,
-    geometry,
     hub_share,
     information,
-    interval,
     scores,
 )
 from bench.attacks.networks import Autoencoder, Mlp
+from bench.attacks.public import Public
 from bench.attacks.text import Text, read_treebank
 from sottovoce.cloud.models import backbone as backbones
-from sottovoce.core.bundle.manifest import class_name
 from sottovoce.core.privacy.mechanisms.pct2t import PCT2T
 from sottovoce.core.privacy.mechanisms.t2t import T2T
 from sottovoce.core.privacy.setting import Setting
-from sottovoce.core.text.tagger import UPOS
 
 __all__ = [
     "FULL",
     "MECHANISMS",
     "QUICK",
-    "TAGS",
     "Budget",
     "Found",
     "Harness",
@@ -59,8 +55,6 @@ __all__ = [
 Row = dict[str, Any]
 
 MECHANISMS: Final = (PCT2T.name, T2T.name)
-TAGS: Final = ("NOUN", "VERB", "PROPN", "PRON", "ADJ", "ADP", "DET", "CCONJ")
-"""Parts of speech whose effect is told apart (RAPT v2 figures 6 and 8)."""
 _NO_NOISE: Final = 1e5
 """eta of vectors that are as good as clear."""
 _DENIED: Final = 300
@@ -305,29 +299,6 @@ class Harness:
             trials = max(1, self.budget.reviews[1] // (2 if few else 1))
             found["accuracy"] = self.sentiment.right(embed, trials, few=few)
         return found
-
-    @cached_property
-    def _by_tag(self) -> Public:
-        return self.public.with_policies({tag: (tag,) for tag in UPOS})
-
-    def part_of_speech(self, tag: str, level: str) -> Row:
-        """One part of speech hidden alone: its geometry, how well it hides (of its own words, and
-        of all words), and what hiding it costs, with 95 % intervals."""
-        channel = Words(self._by_tag, Setting(level, PCT2T.name, tag))
-        releases = channel.release(self.private, np.random.default_rng(9))
-        attack = Map(channel)
-        attack.fit(channel.release(self.known, np.random.default_rng(10)))
-        right = attack.guess(releases.seen) == releases.true
-        own, every = self.private.gold == UPOS.index(tag), ~self.private.punctuation
-        point = Point("", tag, {}, self._words_utility(channel, releases, few=True))
-        return {
-            "tag": tag,
-            **geometry(self.public.bundle.class_rows(class_name(tag, False))),
-            "own": float(right[own].mean()),
-            "own_ci": interval(right[own], self.private.sentence[own]),
-            "everything": float(right[every].mean()),
-            **point.figures(),
-        }
 
     def _attacked(
         self,

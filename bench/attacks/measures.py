@@ -15,22 +15,20 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.attacks.interface import OPEN, Channel, Floats, Releases
+from bench.attacks.interface import OPEN, Channel, Releases
 from bench.attacks.inversion import Map
 from bench.attacks.text import Ints, Text
+from bench.resampling import drawn, interval
 
 __all__ = [
     "Judged",
     "Tally",
     "deniability",
-    "geometry",
     "hub_share",
     "information",
-    "interval",
     "scores",
 ]
 
-_RESAMPLES: Final = 1_000
 _HUBS: Final = 100
 
 Bools = NDArray[np.bool_]
@@ -56,10 +54,8 @@ class Tally:
     def interval(self, seed: int = 0) -> list[float]:
         """95 % bootstrap interval of `share`, [low, high]. Sentences are drawn and not words: the
         words of one sentence are guessed together, and stand or fall together."""
-        n = len(self.judged)
-        times = np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), _RESAMPLES)
-        means = (times @ self.right) / np.maximum(times @ self.judged, 1)
-        return [float(end) for end in np.quantile(means, (0.025, 0.975))]
+        times = drawn(len(self.judged), seed)
+        return interval((times @ self.right) / np.maximum(times @ self.judged, 1))
 
 
 @dataclass(frozen=True)
@@ -115,14 +111,6 @@ def scores(tallies: dict[str, Tally]) -> dict[str, Any]:
     return found
 
 
-def interval(right: Bools, sentence: Ints, seed: int = 0) -> list[float]:
-    """95 % bootstrap interval of a mean over words, see `Tally.interval`."""
-    _, place = np.unique(sentence, return_inverse=True)
-    every = np.ones_like(right)
-    n = int(place.max()) + 1
-    return Tally(_per(place, right, n), _per(place, every, n)).interval(seed)
-
-
 def _per(place: NDArray[np.integer[Any]], which: Bools, n: int) -> Counts:
     """How many of ``which`` are at each of ``n`` places."""
     return np.bincount(place[which], minlength=n)
@@ -172,13 +160,3 @@ def hub_share(releases: Releases) -> float:
     after, before = np.bincount(seen, minlength=size), np.bincount(true, minlength=size)
     hubs = np.argsort(-after, kind="stable")[:_HUBS]
     return float((after - before)[hubs].sum() / len(seen))
-
-
-def geometry(rows: Floats, pairs: int = 20_000, seed: int = 0) -> dict[str, float]:
-    """Mean and variance of the distances between two words of a class (RAPT v2 section VI-A),
-    over random pairs of different ones."""
-    random = np.random.default_rng(seed)
-    first = random.integers(0, len(rows), pairs)
-    second = (first + random.integers(1, len(rows), pairs)) % len(rows)
-    apart = np.linalg.norm(rows[first] - rows[second], axis=1)
-    return {"words": len(rows), "mean": float(apart.mean()), "variance": float(apart.var())}

@@ -14,7 +14,7 @@ from bench.attacks import people
 from bench.attacks.channels import CLEAR, Words
 from bench.attacks.entities import read_entities
 from bench.attacks.frontier import Point
-from bench.attacks.harness import MECHANISMS, TAGS, Harness, Row
+from bench.attacks.harness import MECHANISMS, Harness, Row
 from bench.attacks.interface import TextChannel
 from sottovoce.core.privacy.setting import Setting
 
@@ -32,15 +32,12 @@ class Scope:
         mechanisms: of ours, on words.
         baselines: of `BASELINES`.
         levels: of all of them; empty for the bundle's.
-        tags: hidden alone, at the level ``parts_at``.
         rest: tokens, averaging, who wrote, entities, and the attacks on clear text, too.
     """
 
     mechanisms: tuple[str, ...] = MECHANISMS
     baselines: tuple[str, ...] = BASELINES
     levels: tuple[str, ...] = ()
-    tags: tuple[str, ...] = TAGS
-    parts_at: str = "balanced"
     rest: bool = True
 
 
@@ -67,7 +64,6 @@ class Part:
         clear: of attacks on what is not.
         measured: of mechanisms, without an attacker.
         points: what is recovered and what is left.
-        tags: parts of speech hidden alone.
         texts: how much was attacked and judged.
     """
 
@@ -75,7 +71,6 @@ class Part:
     clear: list[Row] = field(default_factory=list)
     measured: list[Row] = field(default_factory=list)
     points: list[Point] = field(default_factory=list)
-    tags: list[Row] = field(default_factory=list)
     texts: list[Row] = field(default_factory=list)
 
     @classmethod
@@ -107,7 +102,6 @@ def plan(scope: Scope, levels: Iterable[str]) -> list[Job]:
         people_at = (CLEAR.level, *levels)
         jobs += [Job("entities", "", level) for level in people_at]
         jobs += [Job("attributes", "", level) for level in people_at]
-    jobs += [Job("part of speech", tag, scope.parts_at) for tag in scope.tags]
     return [*jobs, Job("clear text")]
 
 
@@ -182,10 +176,6 @@ def _of_people(job: Job, rows: list[Row]) -> Part:
     return Part(clear=rows) if job.level == CLEAR.level else Part(rows=rows)
 
 
-def _part_of_speech(harness: Harness, job: Job) -> Part:
-    return Part(tags=[harness.part_of_speech(job.name, job.level)])
-
-
 _KINDS: Final[dict[str, Callable[[Harness, Job], Part]]] = {
     "clear text": _clear_text,
     "attacks on clear words": _clear_words,
@@ -197,5 +187,4 @@ _KINDS: Final[dict[str, Callable[[Harness, Job], Part]]] = {
     "averaging": _averaging,
     "entities": _entities,
     "attributes": _attributes,
-    "part of speech": _part_of_speech,
 }

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from bench.attacks.attributes import ATTRIBUTES, infer, read_blogs
-from bench.attacks.channels import CLEAR, Public, Words
+from bench.attacks.channels import CLEAR, Words
 from bench.attacks.entities import Entities, EntityTagger, f1, read_entities
+from bench.attacks.public import Public
 from bench.attacks.text import Text
 from sottovoce.core.privacy.setting import Setting
 

@@ -60,8 +60,6 @@ def measure(place: Place, scope: Scope = ALL, processes: int = 0) -> dict[str, A
                 if other.level == point.level
                 for row in beside(point, other)
             ],
-            "parts_of_speech": found.tags,
-            "parts_at": scope.parts_at,
         },
         "jobs": [{"job": str(each.job), "seconds": each.seconds} for each in done],
         "processes": processes,

@@ -1,29 +1,20 @@
-"""Processes that share the jobs of a run.
+"""The jobs of a run, done in this process or shared out.
 
-Why it is here: every process opens the texts and the bundle once and keeps one core busy with one
-thread, so that figures do not depend on how many of them there are.
+Why it is here: every process opens the texts and the bundle once, and tells of each job.
 """
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
-from multiprocessing import active_children, get_context
 from pathlib import Path
 from typing import Final
 
-import torch
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from threadpoolctl import threadpool_limits
-
-from bench.attacks.channels import Public
+from bench import console, processes
 from bench.attacks.harness import Budget, Harness
 from bench.attacks.parts import Job, Part, do
-from bench.processes import end_with_parent
+from bench.attacks.public import Public
 from sottovoce.core.bundle.folder import Bundle
 
 __all__ = ["Done", "Place", "share_out"]
@@ -43,7 +34,7 @@ class Place:
 
     def harness(self) -> Harness:
         """Opens them."""
-        return Harness(Public.of(Bundle.open(self.bundle), self.models), self.data, self.budget)
+        return Harness(Public(Bundle.open(self.bundle), self.models), self.data, self.budget)
 
 
 @dataclass(frozen=True)
@@ -55,15 +46,13 @@ class Done:
     seconds: float
 
 
-def share_out(jobs: Sequence[Job], place: Place, processes: int) -> list[Done]:
-    """Does ``jobs`` in so many processes, or in this one where that is 0; the results are in the
-    order of ``jobs``. Tells of each on standard error."""
-    began, console = time.monotonic(), Console(file=sys.stderr)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    found: dict[Job, Done] = {}
-    with Progress(*columns, TimeElapsedColumn(), console=console) as bar:
+def share_out(jobs: Sequence[Job], place: Place, n: int) -> list[Done]:
+    """Does ``jobs`` in ``n`` processes, or in this one where that is 0; the results are in the
+    order of ``jobs``."""
+    began, found = time.monotonic(), dict[Job, Done]()
+    with console.progress() as bar:
         told = bar.add_task("attacking", total=len(jobs))
-        for done in _here(jobs, place) if processes == 0 else _shared(jobs, place, processes):
+        for done in _here(jobs, place) if n == 0 else _shared(jobs, place, n):
             found[done.job] = done
             at = time.monotonic() - began
             bar.console.print(f"{at:5.0f} s  {done.job}, {done.seconds:.0f} s", highlight=False)
@@ -76,30 +65,16 @@ def _here(jobs: Sequence[Job], place: Place) -> Iterator[Done]:
     return (_timed(harness, job) for job in jobs)
 
 
-def _shared(jobs: Sequence[Job], place: Place, processes: int) -> Iterator[Done]:
+def _shared(jobs: Sequence[Job], place: Place, n: int) -> Iterator[Done]:
     first = sorted(jobs, key=lambda job: _LONG.index(job.kind) if job.kind in _LONG else len(_LONG))
-    pool = ProcessPoolExecutor(min(processes, len(jobs)), get_context("spawn"), _start, (place,))
-    with pool:
-        try:
-            waiting: list[Future[Done]] = [pool.submit(_work, job) for job in first]
-            for each in as_completed(waiting):
-                yield each.result()
-        except BaseException:  # nobody waits for what others are at
-            pool.shutdown(wait=False, cancel_futures=True)
-            for process in active_children():
-                process.terminate()
-            raise
+    return (done for _, done in processes.share_out(_work, first, n, _open, place))
 
 
 _harness: Harness | None = None
 
 
-def _start(place: Place) -> None:
-    """Opens a process."""
+def _open(place: Place) -> None:
     global _harness
-    torch.set_num_threads(1)
-    threadpool_limits(1)  # numpy's products: another number of threads rounds them otherwise
-    end_with_parent()
     _harness = place.harness()
 
 

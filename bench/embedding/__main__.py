@@ -1,306 +1,195 @@
-"""What does the cloud's help buy, at which attack success, and what does it cost the device?
+"""What does the cloud's help buy an embedding, at which attack success, and what does it cost?
 
-Split-and-Denoise three ways on the same public text and with the same budget: (a) the published
-denoiser on noise over the full width, (b) an encoder on the device with no help, (c) the same
-encoder with answers from a cloud that takes posterior means of noise in the privacy space. All are
-compared at equal success of the strongest attacker, never at equal eta. Beside them the denoiser
-that ships, trained longer, with and without the answer. Held-out text is GLUE's, which trained
-nothing; sentences of films are in none of the training text.
+Split-and-Denoise with the bundle's denoiser: alone on the device, and with answers from a cloud
+that takes posterior means of noise in the privacy space; at equal success of the
+maximum-a-posteriori attacker on single tokens. Held-out text is GLUE's, which trained nothing. What
+the published denoiser and an equal training budget give is in docs/snd.md.
 
     python -m bench.embedding --quick
 """
 
 from __future__ import annotations
 
-import argparse
-import copy
-import json
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from rich.console import Console
+from matplotlib.figure import Figure
 from rich.table import Table
 
-from bench.data import DATA, require
-from bench.embedding import measures as measure
+from bench import console
+from bench.attacks.baselines import eta_of_success
+from bench.attacks.interface import Attack, Releases, Seen
+from bench.attacks.inversion import Map, Nearest
+from bench.attacks.measures import information
+from bench.console import Figures, sheet
+from bench.data import require
 from bench.embedding.costs import LENGTHS, costs
-from bench.embedding.pipelines import (
-    TASKS,
-    Published,
-    Study,
-    ask_paper,
-    etas_within,
-    fit_paper,
-    read_task,
-    say,
-    shipped_estimates,
-)
-from sottovoce.cloud.denoiser import corpus, data, training
-from sottovoce.cloud.denoiser.training import Recipe
-from sottovoce.cloud.models import backbone as backbones
+from bench.embedding.study import TASKS, Study, difference, head, read_task
+from sottovoce.cloud.denoiser.data import Passages
 from sottovoce.core.bundle.folder import Bundle
-from sottovoce.core.privacy.denoiser import Denoiser
 
 SUCCESSES = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
 TASKED = (0.3, 0.6)
 """Attack successes at which classifiers are trained."""
+DRAWS = 2_000
+"""Tokens of running text that attackers are judged on."""
 
-
-@dataclass(frozen=True)
-class Budget:
-    """How much of everything."""
-
-    passages: int
-    epochs: int
-    """Of (b) and (c) together."""
-    further: int
-    """Of (b) without answers, of (c) with them; (a) gets the sum."""
-    sentences: int
-    train: int
-    test: int
-
-
-QUICK = Budget(passages=8_000, epochs=4, further=2, sentences=800, train=800, test=400)
-FULL = Budget(passages=40_000, epochs=6, further=3, sentences=1_600, train=2_400, test=1_000)
+Etas = dict[float, float]
 
 
 def main() -> None:
-    """Prints the tables and the JSON, writes the picture."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--bundle", type=Path, default=Path("build/bundle"))
-    parser.add_argument("--data", type=Path, default=DATA, help="The project's data folder.")
-    parser.add_argument("--quick", action="store_true", help="Small trainings: 15 minutes.")
+    """Measures, and prints the tables."""
+    parser = console.parser("embedding", __doc__, quick="fewer sentences", data="GLUE's tasks")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--out", type=Path, default=Path("build/bench"))
     arguments = parser.parse_args()
-    require(
-        parser,
-        arguments.data,
-        "text",
-        "ud_ewt/train.conllu.gz",
-        *(file for file, *_ in TASKS.values()),
-    )
+    require(parser, arguments.data, *(file for file, _ in TASKS.values()))
     torch.set_num_threads(arguments.threads)
-    budget = QUICK if arguments.quick else FULL
+    sentences, train, test = (800, 800, 400) if arguments.quick else (1_600, 2_400, 1_000)
     bundle = Bundle.open(arguments.bundle)
-    world = Study.of(bundle)
-    shipped = Denoiser.load(bundle.denoiser_folder, bundle)
-    tokenizer = backbones.load().tokenizer
-
-    say("etas of equal attack success")
-    narrow_etas = measure.eta_for(world.narrow, SUCCESSES)
-    wide_etas = measure.eta_for(world.wide, SUCCESSES)
-    privacy = []
-    for mechanism, etas in ((world.narrow, narrow_etas), (world.wide, wide_etas)):
-        for success, eta in zip(SUCCESSES, etas, strict=True):
-            found = measure.attacks(mechanism, eta)
-            information = measure.mutual_information(mechanism, eta)
-            row = {"mechanism": mechanism.name, "success": success, "eta": eta, **found}
-            privacy.append({**row, "information": information})
-
-    say("training (b) and (c)")
-    texts = [text for text in corpus.passages(corpus.read([arguments.data])) if len(text) < 240]
-    learnt = data.tokenize(tokenizer, texts[: budget.passages])
-    targets = world.clean(learnt)
-    recipe = replace(Recipe(), epochs=budget.epochs, helped_epochs=budget.further)
-    tokens = len(world.wide.rows)
-    alone = data.encode(
-        world.encoder, [world.encoder.token_embeddings([token]) for token in range(tokens)]
-    )
-    answers = world.helped(learnt, etas_within(narrow_etas, len(learnt), 1), 1)
-    halves = targets.astype(np.float16)
-    torch.manual_seed(7)
-    local = training.first_rows(alone, world.narrow.log_prior, recipe.size)
-    training.fit(local, learnt, halves, recipe)
-    ours = copy.deepcopy(local)  # from here on as many steps with answers as (b) gets without
-    training.fit(ours, learnt, halves, recipe, answers=answers)
-    gentler = replace(
-        recipe, epochs=recipe.helped_epochs, learning_rate=recipe.helped_learning_rate
-    )
-    training.fit(local, learnt, halves, gentler)
-    say("training (a)")
-    seen = Published.of(world, learnt, etas_within(wide_etas, len(learnt), 2), 2)
-    paper = fit_paper(seen, targets, learnt.lengths, budget.epochs + budget.further)
-
-    say("held-out sentences")
-    each = budget.sentences // len(TASKS)
-    sentences = [text for name in TASKS for text in read_task(arguments.data, name, each)[0][0]]
-    held = data.tokenize(tokenizer, sentences)
-    truth = world.clean(held)
-    fixed = {
-        "(b) local": training.predict(local, held),
-        "(b) shipped": shipped_estimates(shipped, held, None),
+    study = Study.of(bundle)
+    etas = {
+        success: eta_of_success(study.channel, success, 1_000)
+        for success in console.track(SUCCESSES, "etas of equal attack success")
     }
-    quality: list[dict[str, Any]] = []
-    pays: list[float] = []
-    for success, eta, wide_eta in zip(SUCCESSES, narrow_etas, wide_etas, strict=True):
-        say(f"attack success {success}")
-        asked = world.helped(held, np.full(len(held), eta, np.float32), 3)
-        sent = Published.of(world, held, np.full(len(held), wide_eta, np.float32), 3)
-        estimates = {
-            "e_n published": sent.answers,
-            "e_n posterior": asked.embeddings.astype(np.float32),
-            "(a) published": ask_paper(paper, sent),
-            **fixed,
-            "(c) helped": training.predict(ours, held, asked),
-            "(c) shipped": shipped_estimates(shipped, held, asked),
-        }
-        cosines = {name: (found * truth).sum(axis=1) for name, found in estimates.items()}
-        errors = {n: float(np.square(f - truth).mean()) for n, f in estimates.items()}
-        gains = {
-            "(c) over (a)": measure.difference(cosines["(c) helped"], cosines["(a) published"]),
-            "(c) over (b)": measure.difference(cosines["(c) helped"], cosines["(b) local"]),
-            "shipped (c) over (b)": measure.difference(
-                cosines["(c) shipped"], cosines["(b) shipped"]
-            ),
-        }
-        means = {name: float(each.mean()) for name, each in cosines.items()}
-        measured: dict[str, Any] = {"cosine": means, "mse": errors, "gains": gains}
-        quality.append({"success": success, "eta": eta, **measured})
-        if gains["shipped (c) over (b)"][1] > 0:
-            pays.append(success)
-    by_success = dict(zip(SUCCESSES, narrow_etas, strict=True))
-    lengths = by_length(world, shipped, arguments.data, by_success)
-    heads = classify(world, shipped, arguments.data, by_success, budget)
-    say("costs")
-    torch.set_num_threads(1)
-    priced = costs(bundle, shipped, learnt.flat)
+    privacy = [{"success": success, **attacked(study, eta)} for success, eta in etas.items()]
+    texts = [
+        text
+        for name in TASKS
+        for text in read_task(arguments.data, name, sentences // len(TASKS))[0][0]
+    ]
+    found = quality(study, study.read(texts), etas)
+    news = study.read(read_task(arguments.data, "RTE", 600)[0][0])
     figures = {
         "bundle": bundle.id,
-        "budget": asdict(budget),
+        "sentences": sentences,
         "privacy": privacy,
-        "quality": quality,
-        "round_trip_pays_from": min(pays) if pays else None,
-        "lengths": lengths,
-        "heads": heads,
-        "costs": priced,
+        "quality": found,
+        "lengths": by_length(study, news.flat, etas),
+        "heads": classify(study, arguments.data, etas, train, test),
     }
-    show(figures)
-    draw(figures, arguments.out)
-    print(json.dumps(figures))
+    torch.set_num_threads(1)
+    figures["costs"] = costs(bundle, study.shipped, news.flat)
+    console.publish(arguments, figures, *show(figures), picture=plot(found))
 
 
-def by_length(
-    world: Study, shipped: Denoiser, folder: Path, etas: dict[float, float]
-) -> list[dict[str, Any]]:
-    """Mean cosines over 60 stretches of news of each length."""
-    texts = read_task(folder, "RTE", 600)[0][0]
-    flat = data.tokenize(backbones.load().tokenizer, texts).flat
-    rows: list[dict[str, Any]] = []
-    for tokens in LENGTHS:
-        say(f"{tokens} tokens")
-        parts = data.Passages(flat[: 60 * tokens], np.arange(1, 61) * tokens)
-        truth = world.clean(parts)
-        local = (shipped_estimates(shipped, parts, None) * truth).sum(axis=1).mean()
+def attacked(study: Study, eta: float) -> Figures:
+    """Shares of running text that attackers read off single vectors (SnD, eq. 14, and maximum a
+    posteriori), and nats that a vector tells of its token."""
+    channel, random = study.at(eta), np.random.default_rng(2)
+    ids = channel.candidates[0].draw(DRAWS, random)
+    group = np.zeros(DRAWS, np.int32)
+    seen = Seen(np.full_like(ids, -1), channel.send(ids, group, random), group, group)
+    attacks: tuple[Attack, ...] = (Nearest(channel), Map(channel))
+    shares = {each.name: float((each.guess(seen) == ids).mean()) for each in attacks}
+    return {"eta": eta, **shares, "information": information(Map(channel), Releases(seen, ids))}
+
+
+def quality(study: Study, held: Passages, etas: Etas) -> list[Figures]:
+    """Cosine and squared error of each estimate of the clean embedding, by attack success."""
+    truth, local = study.clean(held), study.local(held)
+    found = []
+    for success, eta in console.track(etas.items(), "held-out sentences"):
+        answers = study.answers(held, eta, 3)
+        estimates = {
+            "the answer": answers,
+            "local": local,
+            "helped": study.denoised(held, answers, eta),
+        }
+        cosines = {name: (each * truth).sum(axis=1) for name, each in estimates.items()}
+        found.append(
+            {
+                "success": success,
+                "cosine": {name: float(each.mean()) for name, each in cosines.items()},
+                "mse": {n: float(np.square(e - truth).mean()) for n, e in estimates.items()},
+                "gain": difference(cosines["helped"], cosines["local"]),
+            }
+        )
+    return found
+
+
+def by_length(study: Study, news: Any, etas: Etas, each: int = 60) -> list[Figures]:
+    """Mean cosines over stretches of news of each length."""
+    rows = []
+    for tokens in console.track(LENGTHS, "lengths"):
+        parts = Passages(news[: each * tokens], np.arange(1, each + 1) * tokens)
+        truth = study.clean(parts)
+        local = float((study.local(parts) * truth).sum(axis=1).mean())
         for success in TASKED:
-            asked = world.helped(parts, np.full(60, etas[success], np.float32), 9)
-            found = shipped_estimates(shipped, parts, asked)
-            row = {"tokens": tokens, "success": success}
-            row["e_n posterior"] = float((asked.embeddings * truth).sum(axis=1).mean())
-            row["(b) shipped"] = float(local)
-            rows.append(row | {"(c) shipped": float((found * truth).sum(axis=1).mean())})
+            answers = study.answers(parts, etas[success], 9)
+            helped = study.denoised(parts, answers, etas[success])
+            row = {"tokens": tokens, "success": success, "local": local}
+            row["the answer"] = float((answers * truth).sum(axis=1).mean())
+            rows.append(row | {"helped": float((helped * truth).sum(axis=1).mean())})
     return rows
 
 
-def classify(
-    world: Study, shipped: Denoiser, folder: Path, etas: dict[float, float], budget: Budget
-) -> list[dict[str, Any]]:
+def classify(study: Study, folder: Path, etas: Etas, train: int, test: int) -> list[Figures]:
     """Accuracy and AUC of a two-layer head on each kind of embedding."""
-    rows: list[dict[str, Any]] = []
-    tokenizer = backbones.load().tokenizer
-    for name in TASKS:
-        say(f"classifiers for {name}")
-        texts, labels = read_task(folder, name, budget.train + budget.test)
-        columns = [data.tokenize(tokenizer, column) for column in texts]
+    rows = []
+    for name in console.track(TASKS, "classifiers"):
+        texts, labels = read_task(folder, name, train + test)
+        columns = [study.read(column) for column in texts]
         kinds = {
-            "clean": [world.clean(column) for column in columns],
-            "(b) shipped": [shipped_estimates(shipped, column, None) for column in columns],
+            "clean": [study.clean(column) for column in columns],
+            "local": [study.local(column) for column in columns],
         }
         for success in TASKED:
-            asked = [
-                world.helped(column, np.full(len(column), etas[success], np.float32), 4 + i)
-                for i, column in enumerate(columns)
-            ]
-            kinds[f"e_n posterior {success}"] = [a.embeddings.astype(np.float32) for a in asked]
-            kinds[f"(c) shipped {success}"] = [
-                shipped_estimates(shipped, column, answers)
-                for column, answers in zip(columns, asked, strict=True)
+            eta = etas[success]
+            answers = [study.answers(column, eta, 4 + i) for i, column in enumerate(columns)]
+            kinds[f"the answer {success}"] = answers
+            kinds[f"helped {success}"] = [
+                study.denoised(column, found, eta)
+                for column, found in zip(columns, answers, strict=True)
             ]
         for kind, found in kinds.items():
             joined = found[0]
             if len(found) == 2:  # a pair: what differs and what agrees
                 joined = np.hstack([np.abs(found[0] - found[1]), found[0] * found[1]])
-            cut = budget.train
-            accuracy, auc = measure.head(joined[:cut], labels[:cut], joined[cut:], labels[cut:])
-            most = max(float(labels[cut:].mean()), 1 - float(labels[cut:].mean()))
-            rows.append(
-                {"task": name, "on": kind, "accuracy": accuracy, "auc": auc, "majority": most}
-            )
+            accuracy, auc = head(joined[:train], labels[:train], joined[train:], labels[train:])
+            share = float(labels[train:].mean())
+            measured = {"accuracy": accuracy, "auc": auc, "majority": max(share, 1 - share)}
+            rows.append({"task": name, "on": kind, **measured})
     return rows
 
 
-def show(figures: dict[str, Any]) -> None:
+def show(figures: Figures) -> Iterator[Table]:
     """The tables."""
-    console = Console(width=110)
-    titles = {
-        "privacy": "what attackers recover",
-        "lengths": "cosine by length of the text, shipped denoiser",
-        "heads": "two-layer heads on the device",
-        "costs": "a query's cost for the device",
-    }
-    for part, title in titles.items():
-        console.print(_table(title, figures[part]))
-    quality = figures["quality"]
-    for measured, title in (
-        ("cosine", "cosine with the clean embedding, held-out sentences, by attack success"),
-        ("mse", "mean squared error, by attack success"),
-    ):
-        rows = [
-            {"": name} | {f"{row['success']}": row[measured][name] for row in quality}
-            for name in quality[0][measured]
-        ]
-        console.print(_table(title, rows))
-    rows = [
-        {"success": row["success"]}
-        | {n: f"{m:+.3f} [{low:+.3f}, {high:+.3f}]" for n, (m, low, high) in row["gains"].items()}
-        for row in quality
-    ]
-    console.print(_table("gain in cosine, 95 % interval over sentences", rows))
-    console.print(f"the round trip pays from attack success {figures['round_trip_pays_from']}")
+    yield _table("tokens that attackers read off single vectors", figures["privacy"])
+    for measured, title in (("cosine", "cosine with"), ("mse", "mean squared error to")):
+        rows = [{"success": row["success"], **row[measured]} for row in figures["quality"]]
+        if measured == "cosine":
+            for row, found in zip(rows, figures["quality"], strict=True):
+                mean, low, high = found["gain"]
+                row["helped over local, 95 %"] = f"{mean:+.3f} [{low:+.3f}, {high:+.3f}]"
+        yield _table(f"{title} the clean embedding, held-out sentences", rows)
+    yield _table("cosine by length of the text", figures["lengths"])
+    yield _table("two-layer heads on the device", figures["heads"])
+    yield _table("a query's cost for the device", figures["costs"])
 
 
-def _table(title: str, rows: list[dict[str, Any]]) -> Table:
-    table = Table(title=title)
-    for heading in rows[0]:
-        table.add_column(heading, justify="right")
-    for row in rows:
-        table.add_row(*(f"{v:.4g}" if isinstance(v, float) else str(v) for v in row.values()))
-    return table
+def _table(title: str, rows: list[Figures]) -> Table:
+    cells = (
+        [f"{cell:.4g}" if isinstance(cell, float) else cell for cell in row.values()]
+        for row in rows
+    )
+    return console.table(title, (), [*rows[0]], cells)
 
 
-def draw(figures: dict[str, Any], out: Path) -> None:
+def plot(found: list[Figures]) -> Figure:
     """Quality against attack success."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
-
-    figure, axes = plt.subplots(figsize=(7, 4.5))
-    successes = [row["success"] for row in figures["quality"]]
-    for name in figures["quality"][0]["cosine"]:
-        style = {"(": "-", "e": ":"}[name[0]]
-        heights = [row["cosine"][name] for row in figures["quality"]]
-        axes.plot(successes, heights, style, marker="o", label=name)
+    figure, (axes,) = sheet(7, 4.5)
+    successes = [row["success"] for row in found]
+    for name in found[0]["cosine"]:
+        heights = [row["cosine"][name] for row in found]
+        axes.plot(successes, heights, ":" if name == "the answer" else "-", marker="o", label=name)
     axes.set_xlabel("tokens the MAP attacker recovers")
     axes.set_ylabel("cosine with the clean embedding")
     axes.legend(fontsize=8)
     axes.grid(alpha=0.3)
-    figure.tight_layout()
-    out.mkdir(parents=True, exist_ok=True)
-    figure.savefig(out / "snd.png", dpi=130)
+    return figure
 
 
 if __name__ == "__main__":

@@ -9,17 +9,16 @@ and its pictures, and prints the page's path.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
-import sys
 from pathlib import Path
 from typing import Any, Final
 
+from bench import console
 from bench.attacks.harness import FULL, QUICK
 from bench.attacks.run import DATA_SETS, measure
 from bench.attacks.workers import Place
-from bench.data import DATA, require
+from bench.data import require
 from bench.report.page import render
 from bench.report.pictures import draw
 from sottovoce.core.bundle.folder import Bundle
@@ -31,23 +30,14 @@ _ROOT: Final = Path(__file__).parents[2]
 
 def main() -> None:
     """Writes the page."""
-    parser = argparse.ArgumentParser(
-        prog="python -m bench.report",
-        description=(__doc__ or "").partition("\n    python")[0],
-    )
-    parser.add_argument("--bundle", type=Path, default=Path("build/bundle"))
-    parser.add_argument("--models", type=Path, default=Path("models"))
-    parser.add_argument("--data", type=Path, default=DATA, help="the project's data folder")
+    parser = console.parser("report", __doc__, models=True, data="the data sets")
+    parser.set_defaults(out=Path("build/report"))
     parser.add_argument("--figures", type=Path, default=Path("build/bench/attacks.json"))
     parser.add_argument("--again", action="store_true", help="measure even if there are figures")
     parser.add_argument("--full", action="store_true", help="measure more than `--quick` does")
     parser.add_argument(
-        "--processes",
-        type=int,
-        default=os.cpu_count(),
-        help="of about 1 GiB each; default: one a core",
+        "--processes", type=int, default=os.cpu_count(), help="of about 1 GiB each (one a core)"
     )
-    parser.add_argument("--out", type=Path, default=Path("build/report"), help="folder of the page")
     arguments = parser.parse_args()
     result = None if arguments.again else _kept(arguments.figures, arguments.bundle)
     if result is None:
@@ -58,7 +48,8 @@ def main() -> None:
         result["quick"] = not arguments.full
         arguments.figures.parent.mkdir(parents=True, exist_ok=True)
         arguments.figures.write_text(json.dumps(result), encoding="utf-8")
-    print(write(result, arguments.out).resolve())
+    page = write(result, arguments.out).resolve()
+    print(json.dumps({"page": str(page)}) if arguments.json else page)
 
 
 def write(result: dict[str, Any], folder: Path) -> Path:
@@ -73,14 +64,11 @@ def write(result: dict[str, Any], folder: Path) -> Path:
 def _kept(figures: Path, bundle: Path) -> dict[str, Any] | None:
     """The figures in ``figures``, if they are of ``bundle``."""
     if not figures.exists():
-        print(
-            f"no figures in {figures}: measuring, about 15 minutes on 2 idle cores",
-            file=sys.stderr,
-        )
+        console.STEPS.print(f"no figures in {figures}: measuring, about 15 minutes on 2 idle cores")
         return None
     found: dict[str, Any] = json.loads(figures.read_text(encoding="utf-8"))
     if found["bundle"] != Bundle.open(bundle).id:
-        print(f"{figures} is of another bundle: measuring again", file=sys.stderr)
+        console.STEPS.print(f"{figures} is of another bundle: measuring again")
         return None
     return found
 

@@ -1,4 +1,4 @@
-"""What the pictures share: colours, markers, the empty sheet.
+"""What the pictures share: colours and markers.
 
 Why it is here: a mechanism looks the same in every picture.
 """
@@ -7,14 +7,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-import matplotlib
-
-matplotlib.use("Agg")
-from matplotlib import pyplot
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
-__all__ = ["BAD", "GOOD", "SHADES", "Drawn", "Row", "costs", "sheet", "style"]
+__all__ = ["BAD", "GOOD", "SHADES", "Drawn", "Row", "costs", "style"]
 
 Row = dict[str, Any]
 Drawn = tuple[Figure, str] | None
@@ -37,14 +32,6 @@ _STYLES: Final = {
     "PII scrubbing": ("#666666", "h"),
     "none": ("#000000", "*"),
 }
-
-
-def sheet(width: float, height: float, columns: int = 1) -> tuple[Figure, NDArray[Any]]:
-    """A figure and its axes, (columns,), which share what is up."""
-    figure, found = pyplot.subplots(
-        1, columns, figsize=(width, height), sharey=True, layout="constrained", squeeze=False
-    )
-    return figure, found[0]
 
 
 def costs(result: Row) -> dict[tuple[str, str], Row]:

@@ -10,8 +10,9 @@ from typing import Any, Final
 
 import numpy as np
 
+from bench.console import sheet
 from bench.report import names
-from bench.report.canvas import BAD, GOOD, Drawn, Row, costs, sheet, style
+from bench.report.canvas import BAD, GOOD, Drawn, Row, costs, style
 from bench.report.names import KINDS, LEVELS, UTILITIES, number
 
 __all__ = ["attacks", "differences", "tails", "tradeoff"]
@@ -82,7 +83,7 @@ def differences(result: Row) -> Drawn:
     places = [*dict.fromkeys((row["against"], row["level"]) for row in rows)]
     places.sort(key=lambda place: (place[0], LEVELS.index(place[1])))
     shown = [name for name in UTILITIES if any(row["utility"] == name for row in rows)]
-    figure, found = sheet(4.8 * len(shown), 1.2 + 0.34 * len(places), len(shown))
+    figure, found = sheet(4.8 * len(shown), 1.2 + 0.34 * len(places), len(shown), sharey=True)
     colours = {"ours": GOOD, "theirs": BAD}
     said = []
     for axes, name in zip(found, shown, strict=True):
@@ -137,7 +138,9 @@ def tails(result: Row) -> Drawn:
     levels = [level for level in LEVELS if any(row["level"] == level for row in rows)]
     mechanisms = [*dict.fromkeys(row["mechanism"] for row in rows)]
     mechanisms = [name for name in mechanisms if name != "PII scrubbing"]
-    figure, found = sheet(1.5 + 3.4 * len(levels), 1.4 + 0.42 * len(mechanisms), len(levels))
+    figure, found = sheet(
+        1.5 + 3.4 * len(levels), 1.4 + 0.42 * len(mechanisms), len(levels), sharey=True
+    )
     shapes = dict(zip(KINDS, ("o", "D", "^", "s"), strict=True))
     colours = dict(zip(KINDS, (GOOD, "#009E73", BAD, "#CC79A7"), strict=True))
     said = []

@@ -1,4 +1,4 @@
-"""Pictures of single mechanisms: whom they protect, and what parts of speech and words do in them.
+"""Pictures of single mechanisms: whom they protect, and what words do in them.
 
 Why it is here: the average over words hides who pays for it.
 """
@@ -7,14 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
-from matplotlib import pyplot
-
+from bench.console import sheet
 from bench.report import names
-from bench.report.canvas import BAD, GOOD, SHADES, Drawn, Row, costs, sheet
-from bench.report.names import LEVELS, UTILITIES, number
+from bench.report.canvas import BAD, SHADES, Drawn, Row
+from bench.report.names import LEVELS, number
 
-__all__ = ["effects", "geometry", "measures", "people"]
+__all__ = ["measures", "people"]
 
 
 def people(result: Row) -> Drawn:
@@ -55,59 +53,6 @@ def people(result: Row) -> Drawn:
     return figure, "Attacks on people and on repeats. " + "; ".join(said) + "."
 
 
-def effects(result: Row) -> Drawn:
-    """RAPT v2 figure 6: what hiding one part of speech alone gives and costs."""
-    rows = result["measures"]["parts_of_speech"]
-    clear = costs(result)["none", "clear"]
-    shown = [name for name in UTILITIES if name in clear]
-    if not rows:
-        return None
-    figure, found = pyplot.subplots(
-        1, len(shown), figsize=(5.2 * len(shown), 4.4), layout="constrained", squeeze=False
-    )
-    said = []
-    for axes, name in zip(found[0], shown, strict=True):
-        for place, row in enumerate(sorted(rows, key=lambda row: float(row["everything"]))):
-            x, y = 1 - row["everything"], clear[name] - row[name]
-            low, high = row[f"{name}_ci"]
-            span = [[high - row[name]], [row[name] - low]]
-            axes.errorbar(x, y, yerr=span, fmt="o", color=GOOD, elinewidth=0.8)
-            shift = (5, 4) if place % 2 else (5, -12)  # neighbours would cover one another
-            axes.annotate(row["tag"], (x, y), shift, textcoords="offset points", fontsize=9)
-            said.append(f"{row['tag']}: hidden {number(x)}, {UTILITIES[name]} lost {number(y, 3)}")
-        axes.axhline(0, color="#000000", linewidth=0.8)
-        axes.margins(x=0.12)
-        axes.set(xlabel="share of all words hidden from MAP", ylabel=f"{UTILITIES[name]} lost")
-        axes.grid(alpha=0.25)
-    return figure, "Each part of speech hidden alone. " + "; ".join(said) + "."
-
-
-def geometry(result: Row) -> Drawn:
-    """RAPT v2 figure 8: distances between the words of a part of speech, and how they hide."""
-    rows = result["measures"]["parts_of_speech"]
-    if not rows:
-        return None
-    figure, found = pyplot.subplots(1, 3, figsize=(10.4, 3.6), layout="constrained")
-    tags = [row["tag"] for row in rows]
-    for axes, name, title in zip(
-        found,
-        ("mean", "variance", "own"),
-        ("mean distance of two words", "variance of the distance", "its own words recovered (MAP)"),
-        strict=True,
-    ):
-        spans = None
-        if name == "own":
-            spans = np.array([[abs(end - row[name]) for end in row["own_ci"]] for row in rows]).T
-        axes.bar(tags, [row[name] for row in rows], color=GOOD, yerr=spans, ecolor=BAD)
-        axes.set_title(title, fontsize=10)
-        axes.tick_params(axis="x", rotation=60)
-    return figure, "Geometry of the privacy space. " + "; ".join(
-        f"{row['tag']}: {row['words']} words, mean {number(row['mean'])}, variance "
-        f"{number(row['variance'], 3)}, recovered {number(row['own'])}"
-        for row in rows
-    )
-
-
 def measures(result: Row) -> Drawn:
     """What needs no attacker: mutual information, N_w, S_w, hubs."""
     rows = [row for row in result["measures"]["mechanisms"] if row["level"] in LEVELS]
@@ -120,7 +65,7 @@ def measures(result: Row) -> Drawn:
         "hub share": lambda row: float(row["hubs"]),
     }
     mechanisms = [*dict.fromkeys(row["mechanism"] for row in rows)]
-    figure, found = sheet(10.4, 1.6 + 0.36 * len(mechanisms), 4)
+    figure, found = sheet(10.4, 1.6 + 0.36 * len(mechanisms), 4, sharey=True)
     for axes, (title, value) in zip(found, columns.items(), strict=True):
         for row in rows:
             y = len(mechanisms) - 1 - mechanisms.index(row["mechanism"])

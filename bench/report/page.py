@@ -154,28 +154,6 @@ def _tables(result: Row) -> dict[str, Table]:
             ],
             2,
         ),
-        "parts": Table(
-            f"Each part of speech hidden alone, at {measures['parts_at']}",
-            (
-                "part of speech",
-                "words",
-                "mean distance",
-                "variance",
-                "its words recovered",
-                "all words recovered",
-                *UTILITIES.values(),
-            ),
-            [
-                (
-                    row["tag"],
-                    str(row["words"]),
-                    *(number(row[name], 3) for name in ("mean", "variance", "own", "everything")),
-                    *(number(row.get(name), 3) for name in UTILITIES),
-                )
-                for row in measures["parts_of_speech"]
-            ],
-            1,
-        ),
     }
 
 

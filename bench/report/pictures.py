@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from matplotlib import pyplot
+from matplotlib import rc_context
 
 from bench.report import comparing, inside
 from bench.report.canvas import Drawn, Row
@@ -44,16 +44,13 @@ def draw(result: Row, folder: Path) -> dict[str, Picture]:
     folder.mkdir(parents=True, exist_ok=True)
     made: dict[str, Picture] = {}
     for name, make in _PICTURES.items():
-        with pyplot.rc_context(
-            {"font.size": 10, "axes.spines.top": False, "axes.spines.right": False}
-        ):
+        with rc_context({"font.size": 10, "axes.spines.top": False, "axes.spines.right": False}):
             drawn = make(result)
             if drawn is None:
                 continue
             figure, alt = drawn
             made[name] = Picture(folder / f"{name}.png", alt)
             figure.savefig(made[name].file, dpi=_DPI)
-            pyplot.close(figure)
     return made
 
 
@@ -64,7 +61,5 @@ _PICTURES: Final[dict[str, Callable[[Row], Drawn]]] = {
     "attacks": comparing.attacks,
     "tails": comparing.tails,
     "people": inside.people,
-    "effects": inside.effects,
-    "geometry": inside.geometry,
     "measures": inside.measures,
 }

@@ -7,7 +7,7 @@ with the parts of speech people gave them, and apart for the tails: rare words a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -15,15 +15,19 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.cloud.building.vocabulary import normal_form
+from bench.attacks.public import Public
 from sottovoce.cloud.corpus.augment import cut
 from sottovoce.cloud.corpus.running_text import draw
 from sottovoce.cloud.corpus.treebanks import read_conllu
 from sottovoce.core.bundle.manifest import ANY, class_name
+from sottovoce.core.privacy.vectors import Vectors
 from sottovoce.core.text.tagger import UPOS
 from sottovoce.core.text.words import Kind, split
 
-__all__ = ["NAMES", "RARE", "HeldOut", "count"]
+__all__ = ["NAMES", "RARE", "Counts", "HeldOut", "Kinds", "count"]
+
+Counts = NDArray[np.float64]
+"""Floats2d (words, tags)."""
 
 Kinds = tuple[bool, bool]
 """Of a word: is it rare, is it a name."""
@@ -47,7 +51,7 @@ class HeldOut:
     @classmethod
     def of(
         cls,
-        counts: NDArray[np.float64],
+        counts: Counts,
         rare: NDArray[np.bool_],
         clitic: NDArray[np.bool_],
         tags: tuple[str, ...] | None,
@@ -91,29 +95,24 @@ class HeldOut:
         return sum(self.shares[kind] * values[kind] for kind in chosen) / total
 
 
-def count(
-    treebank: Path, words: Sequence[str], clitics: set[str], tokenizer: object
-) -> NDArray[np.float64]:
-    """Occurrences of ``words`` by their tag in a treebank, cut as on the device.
+def count(treebank: Path, public: Public) -> Counts:
+    """Occurrences of the listed words by their tag in a treebank, cut as on the device.
 
     Args:
         treebank: gzip CoNLL-U.
-        words: the bundle's list.
-        clitics: which of them are clitics.
-        tokenizer: of the backbone.
+        public: whose words; those that are not listed are left out, as they are always replaced.
 
     Returns:
-        Floats2d (words, tags) in the order of `UPOS`; words that are not listed are left out: they
-        are always replaced.
+        Floats2d (words, tags) in the order of `UPOS`.
     """
-    normal = normal_form(tokenizer)
-    places = {(word, word in clitics): place for place, word in enumerate(words)}
-    found = np.zeros((len(words), len(UPOS)))
+    form, listed = Vectors(public.bundle).normal_form, public.bundle.word_ids
+    found = np.zeros((len(public.clitic), len(UPOS)))
     for sentence in read_conllu(treebank):
-        for form, allowed in zip(sentence.words, sentence.allowed, strict=True):
-            for piece_form, tag in cut(form, allowed):
-                for piece in split(piece_form):
-                    key = normal(piece.text.replace("’", "'")), piece.clitic
-                    if piece.kind is Kind.WORD and key in places:
-                        found[places[key], tag.bit_length() - 1] += 1
+        for token, allowed in zip(sentence.words, sentence.allowed, strict=True):
+            for part, tag in cut(token, allowed):
+                for piece in split(part):
+                    word = listed.get(form(piece.text))
+                    known = word is not None and public.clitic[word] == piece.clitic
+                    if piece.kind is Kind.WORD and known:
+                        found[word, tag.bit_length() - 1] += 1
     return found

@@ -1,4 +1,4 @@
-"""How long does the device take from text to text, and how far is each stage from its floor?
+"""How long does the device take from text to text, stage by stage?
 
 PCT2T of documents of 1 to 50,000 words, one thread, in one process, beside
 (a) what exact search over the backbone's own embeddings costs: one float32 matrix product of the
@@ -8,46 +8,39 @@ PCT2T of documents of 1 to 50,000 words, one thread, in one process, beside
 The sides take turns on one thread; figures are medians of its processor time, which other work on
 the machine does not lengthen. (b) is timed on single words and multiplied.
 
-    python -m bench.speed.edge_latency
+    python -m bench.edge_latency
 """
 
 from __future__ import annotations
 
-import argparse
 import itertools
-import json
-import math
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from typing import Final
 
 import numpy as np
 import torch
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
-from rich.console import Console
-from rich.progress import track
 from rich.table import Table
 from threadpoolctl import threadpool_limits
 
-from bench.speed.texts import document
+from bench import console
+from bench.console import Figures, sheet, table
+from bench.data import document
 from sottovoce.cloud.models import backbone as backbones
 from sottovoce.core.bundle.folder import Bundle
-from sottovoce.core.privacy.noise import Floats2d, SecureRandom, draw
-from sottovoce.core.privacy.privatizer import STAGES, WINDOW, Privatizer
+from sottovoce.core.privacy.noise import Floats2d, draw
+from sottovoce.core.privacy.privatizer import Privatizer
 from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.text.tagger import OnnxTagger
-from sottovoce.core.text.words import Kind, split
 from sottovoce.edge.measure.latency import Stopwatch, latency
 
 SIZES: Final = (1, 10, 32, 100, 1_000, 10_000, 50_000)
 _SCORES: Final = 1 << 24  # 64 MiB of scores at once in (a): larger was not faster
 _MOST_EXACT: Final = 10_000
 """Words of (a) that are searched at most; beyond, the time of these is multiplied."""
-
-Figures = dict[str, Any]
 
 
 def milliseconds(run: Callable[[], object]) -> float:
@@ -101,16 +94,14 @@ class FullWidth:
         return int(ids[torch.norm(expanded - embeddings, 2, dim=1).argmin()])
 
 
-def measure(
-    sizes: Sequence[int], bundle: Bundle, setting: Setting, repeats: int, console: Console
-) -> list[Figures]:
+def measure(sizes: Sequence[int], bundle: Bundle, setting: Setting, repeats: int) -> list[Figures]:
     """One row a size; see the module's docstring."""
     watch = Stopwatch(time.thread_time)
     tagger = OnnxTagger.load(bundle.tagger_folder)
     privatizer = Privatizer(bundle, tagger, stage=watch.stage)
     rivals = FullWidth(bundle)
     rows = []
-    for size in track(sizes, "measuring", console=console):
+    for size in console.track(sizes, "measuring"):
         text, searched = protected_text(privatizer, size, setting)
         queries = rivals.noisy(min(searched, _MOST_EXACT))
         scale = searched / len(queries)
@@ -158,102 +149,50 @@ def protected_text(privatizer: Privatizer, size: int, setting: Setting) -> tuple
     raise AssertionError("unreachable")
 
 
-def floors(bundle: Bundle, repeats: int) -> dict[str, Figures]:
-    """The least each stage could take for one window of words, measured on this machine.
-
-    words: `str.split` of the text. tags: the network alone, on rows already looked up. vectors: the
-    gather of as many rows. noise: the random bytes. search: the matrix products alone, class by
-    class, without looking for the best. text: joining as many strings.
-    """
-    text = document(WINDOW)
-    words = split(text, bundle.manifest.clitics)[:WINDOW]
-    watch = Stopwatch(time.thread_time)
-    tagger = OnnxTagger.load(bundle.tagger_folder)
-    privatizer = Privatizer(bundle, tagger, stage=watch.stage)
-    release = privatizer.release(" ".join(word.text for word in words), Setting())
-    report = release.words
-    protected = [word.tag for word in report if word.protected and word.tag != "IDENTIFIER"]
-    r = bundle.manifest.dimensions
-    classes = {
-        tag: (
-            bundle.class_rows(tag),
-            np.ones((protected.count(tag), r), np.float32),
-        )
-        for tag in set(protected)
-        if tag in bundle.manifest.classes
-    }
-    ids = np.zeros(sum(word.kind is Kind.WORD for word in words), np.int32)
-    numbers = len(protected) * (r + 2 * math.ceil(r / 2))
-    texts = [word.text for word in words]
-    network = tagger.network_alone(texts)
-
-    def product() -> None:
-        for rows, queries in classes.values():
-            step = max(1, (1 << 17) // min(len(queries), 128))
-            for start in range(0, len(queries), 128):
-                for place in range(0, len(rows), step):
-                    _ = queries[start : start + 128] @ rows[place : place + step].T
-
-    least: Mapping[str, Callable[[], object]] = {
-        "words": text.split,
-        "tags": network,
-        "vectors": lambda: bundle.space[ids],
-        "noise": lambda: SecureRandom().random((numbers,)),
-        "search": product,
-        "text": lambda: " ".join(texts),
-    }
-    taken: dict[str, list[float]] = {name: [] for name in STAGES}
-    stages: dict[str, float] = {}
-
-    def interleaved() -> None:
-        for name, run in least.items():
-            taken[name].append(milliseconds(run))
-
-    joined = " ".join(texts)
-    _, stages = latency(privatizer, watch, joined, Setting(), repeats, between=interleaved)
-    return {
-        name: {
-            "ms": round(stages[name], 4),
-            "floor_ms": round(statistics.median(taken[name]), 4),
-            "times_floor": round(stages[name] / statistics.median(taken[name]), 1),
-        }
-        for name in STAGES
-    }
+def show(figures: Figures) -> Table:
+    """Ours, and how many times faster it is than both rivals."""
+    return table(
+        f"text to text, {figures['level']}, medians, one thread",
+        (),
+        (
+            *("words", "searched", "text to text", "its search", "(a) exact", "(b) loop"),
+            *("search / (a)", "whole / (a)", "search / (b)", "whole / (b)"),
+        ),
+        (
+            (
+                f"{row['words']:,}",
+                f"{row['searched']:,}",
+                f"{row['text_to_text_ms']:,.2f} ms",
+                f"{row['stages_ms']['search']:,.3f} ms",
+                f"{row['exact_full_width_ms']:,.2f} ms",
+                f"{row['published_loop_ms'] / 1e3:,.2f} s",
+                f"{row['search_times_faster_than_exact']:,.1f} x",
+                f"{row['whole_times_faster_than_exact_search']:,.1f} x",
+                f"{row['search_times_faster_than_loop']:,} x",
+                f"{row['whole_times_faster_than_loop']:,} x",
+            )
+            for row in figures["documents"]
+        ),
+    )
 
 
-def show(figures: Figures, console: Console) -> None:
-    """The two tables."""
-    table = Table(title=f"text to text, {figures['level']}, medians, one thread")
-    headings = ("words", "searched", "text to text", "its search", "(a) exact", "(b) loop")
-    for heading in (*headings, "search / (a)", "whole / (a)", "search / (b)", "whole / (b)"):
-        table.add_column(heading, justify="right")
-    for row in figures["documents"]:
-        fast, loop = row["search_times_faster_than_exact"], row["search_times_faster_than_loop"]
-        table.add_row(
-            f"{row['words']:,}",
-            f"{row['searched']:,}",
-            f"{row['text_to_text_ms']:,.2f} ms",
-            f"{row['stages_ms']['search']:,.3f} ms",
-            f"{row['exact_full_width_ms']:,.2f} ms",
-            f"{row['published_loop_ms'] / 1e3:,.2f} s",
-            f"{fast:,.1f} x",
-            f"{row['whole_times_faster_than_exact_search']:,.1f} x",
-            f"{loop:,} x",
-            f"{row['whole_times_faster_than_loop']:,} x",
-        )
-    console.print(table)
-    parts = Table(title=f"one window of {WINDOW:,} words, stage by stage")
-    for heading in ("stage", "ms", "floor ms", "times its floor"):
-        parts.add_column(heading, justify="right")
-    for name, part in figures["stages"].items():
-        parts.add_row(name, *(f"{part[key]:,}" for key in ("ms", "floor_ms", "times_floor")))
-    console.print(parts)
+def by_stage(figures: Figures) -> Table:
+    """Where the time goes."""
+    rows = figures["documents"]
+    return table(
+        "milliseconds by stage",
+        (),
+        ("words", *rows[0]["stages_ms"]),
+        (
+            (f"{row['words']:,}", *(f"{ms:,.2f}" for ms in row["stages_ms"].values()))
+            for row in rows
+        ),
+    )
 
 
-def plot(figures: Figures, path: Path) -> None:
-    """Time by length, ours by stage and both rivals, on logarithmic axes."""
-    figure = Figure(figsize=(10, 4.2), layout="constrained")
-    lines, bars = figure.subplots(1, 2)
+def plot(figures: Figures) -> Figure:
+    """Time by length, ours and both rivals, on logarithmic axes."""
+    figure, (axes,) = sheet(6, 4.2)
     rows = figures["documents"]
     sizes = [row["words"] for row in rows]
     for key, label in (
@@ -261,33 +200,22 @@ def plot(figures: Figures, path: Path) -> None:
         ("exact_full_width_ms", "(a) exact, full width, search only"),
         ("text_to_text_ms", "ours, text to text"),
     ):
-        lines.plot(sizes, [row[key] for row in rows], "o-", label=label)
-    lines.plot(sizes, [row["stages_ms"]["search"] for row in rows], "o--", label="ours, search")
-    lines.set(xscale="log", yscale="log", xlabel="words", ylabel="milliseconds")
-    lines.legend()
-    lines.grid(alpha=0.3)
-    parts = figures["stages"]
-    places = np.arange(len(parts))
-    bars.bar(places - 0.2, [part["ms"] for part in parts.values()], 0.4, label="stage")
-    bars.bar(places + 0.2, [part["floor_ms"] for part in parts.values()], 0.4, label="its floor")
-    bars.set_xticks(places, list(parts))
-    bars.set(yscale="log", ylabel=f"milliseconds for {WINDOW:,} words")
-    bars.legend()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=120)
+        axes.plot(sizes, [row[key] for row in rows], "o-", label=label)
+    axes.plot(sizes, [row["stages_ms"]["search"] for row in rows], "o--", label="ours, search")
+    axes.set(xscale="log", yscale="log", xlabel="words", ylabel="milliseconds")
+    axes.legend()
+    axes.grid(alpha=0.3)
+    return figure
 
 
 def main() -> None:
-    """Prints the tables and the JSON; writes the picture."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--bundle", type=Path, default=Path("build/bundle"))
+    """Measures one thread, and prints the tables."""
+    parser = console.parser("edge_latency", __doc__)
     parser.add_argument("--level", default="balanced")
     parser.add_argument("--repeats", type=int, default=21, help="a fifth of it for long documents")
     parser.add_argument("--most", type=int, default=SIZES[-1], help="leave out longer documents")
-    parser.add_argument("--out", type=Path, default=Path("build/bench"), help="for the picture")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    console = Console(stderr=True)
     bundle = Bundle.open(arguments.bundle)
     setting = Setting(level=arguments.level)
     sizes = [size for size in SIZES if size <= arguments.most]
@@ -297,12 +225,9 @@ def main() -> None:
             "bundle": bundle.id,
             "level": arguments.level,
             "full_width": {"words": len(bundle.words), "dimensions": width},
-            "documents": measure(sizes, bundle, setting, arguments.repeats, console),
-            "stages": floors(bundle, arguments.repeats),
+            "documents": measure(sizes, bundle, setting, arguments.repeats),
         }
-    show(figures, Console(width=130))
-    plot(figures, arguments.out / "edge_latency.png")
-    print(json.dumps(figures))
+    console.publish(arguments, figures, show(figures), by_stage(figures), picture=plot(figures))
 
 
 if __name__ == "__main__":

@@ -5,12 +5,11 @@ texts of 10 to 50,000 words, for one daemon that does nothing else and for one t
 texts before, which loads the denoiser; the time from the start of the process to health SERVING;
 and, from a process of its own, what each part adds.
 
-    python -m bench.speed.edge_memory
+    python -m bench.edge_memory
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import re
@@ -20,16 +19,18 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import grpc
 from matplotlib.figure import Figure
-from rich.console import Console
 from rich.table import Table
 
+from bench import console
+from bench.console import Figures, sheet, table
+from bench.data import document
 from bench.live.testbed import Agent
-from bench.speed.texts import document
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.edge.measure.latency import resident, wait_until_settled
 from sottovoce.v1 import edge_agent_pb2 as agent
@@ -78,8 +79,6 @@ for name, code in names:
     print(json.dumps({"part": name, **resident()}))
 """
 _MAPPING: Final = re.compile(r"[0-9a-f]+-[0-9a-f]+ \S{4} \S+ \S+ \d+\s*(.*)")
-
-Figures = dict[str, Any]
 
 
 def started(folder: Path, bundle: Path) -> tuple[Agent, float]:
@@ -171,34 +170,28 @@ def by_part(bundle: Path) -> list[Figures]:
     return rows
 
 
-def show(figures: Figures, console: Console) -> None:
+def show(figures: Figures) -> Iterator[Table | str]:
     """The tables."""
     for name, found in figures["daemons"].items():
-        table = Table(title=f"sotto serve, {name}, MB")
-        for heading in ("after", "peak", "resident", "private", "mapped files"):
-            table.add_column(heading, justify="right")
-        for row in found["steps"]:
-            values = (row[key] for key in ("peak", "now", "private", "files"))
-            table.add_row(row["after"], *(f"{value:.1f}" for value in values))
-        console.print(table)
-    parts = Table(title="one part after the other, in a process of its own, MB")
-    for heading in ("part", "adds", "private", "mapped files"):
-        parts.add_column(heading, justify="right")
-    for row in figures["parts"]:
-        values = (row[key] for key in ("adds", "private", "files"))
-        parts.add_row(row["part"], *(f"{value:.1f}" for value in values))
-    console.print(parts)
+        yield _megabytes(f"sotto serve, {name}", "after", ("peak", "now"), found["steps"])
+    title = "one part after the other, in a process of its own"
+    yield _megabytes(title, "part", ("adds",), figures["parts"])
     growth = ", ".join(f"{mb:+.1f} MB ({name})" for name, mb in figures["growth_mb"].items())
-    console.print(
+    yield (
         f"peak {figures['peak_mb']:.1f} MB; from 10 to 50,000 words {growth};"
         f" ready in {figures['ready_s']:.2f} s"
     )
 
 
-def plot(figures: Figures, path: Path) -> None:
+def _megabytes(title: str, what: str, keys: tuple[str, ...], rows: Sequence[Figures]) -> Table:
+    keys = (*keys, "private", "files")
+    cells = ((row[what], *(f"{row[key]:.1f}" for key in keys)) for row in rows)
+    return table(f"{title}, MB", (what,), keys, cells)
+
+
+def plot(figures: Figures) -> Figure:
     """Peak by step, and what is resident at the end."""
-    figure = Figure(figsize=(10, 4.2), layout="constrained")
-    steps, files = figure.subplots(1, 2)
+    figure, (steps, files) = sheet(10, 4.2, 2)
     found = list(figures["daemons"].values())[-1]
     names = [row["after"] for row in found["steps"]]
     steps.bar(names, [row["peak"] for row in found["steps"]], color="lightgray", label="peak")
@@ -211,18 +204,15 @@ def plot(figures: Figures, path: Path) -> None:
     mapped = found["mappings"]
     files.barh(list(mapped)[::-1], list(mapped.values())[::-1])
     files.set_xlabel("MB resident at the end")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=120)
+    return figure
 
 
 def main() -> None:
-    """Prints the tables and the JSON; writes the picture."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--bundle", type=Path, default=Path("build/bundle"))
+    """Starts daemons, and prints the tables."""
+    parser = console.parser("edge_memory", __doc__)
     parser.add_argument("--repeats", type=int, default=7, help="of the start")
-    parser.add_argument("--out", type=Path, default=Path("build/bench"), help="for the picture")
     arguments = parser.parse_args()
-    with Console(stderr=True).status("starting daemons"):
+    with console.STEPS.status("starting daemons"):
         ready = startup(arguments.bundle, arguments.repeats)
         daemons = {"text alone": serving(arguments.bundle, embed=False)}
         if Bundle.open(arguments.bundle).manifest.embed:
@@ -242,9 +232,7 @@ def main() -> None:
         "daemons": daemons,
         "parts": parts,
     }
-    show(figures, Console(width=110))
-    plot(figures, arguments.out / "edge_memory.png")
-    print(json.dumps(figures))
+    console.publish(arguments, figures, *show(figures), picture=plot(figures))
 
 
 if __name__ == "__main__":

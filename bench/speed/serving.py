@@ -11,30 +11,29 @@ cores, with the same texts (SST-2's held-out sentences) and as many requests in 
 Rounds of all sides follow each other in one run; figures are medians over rounds, and a gain is the
 median of the rounds' own ratios. Then tenants beside each other: equal ones, a light one beside a
 flood, and through the real server over sockets.
+
+    python -m bench.serving --quick
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
-import gzip
 import itertools
-import json
 import platform
 import statistics
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import torch
 from matplotlib.figure import Figure
-from rich.console import Console
 from rich.table import Table
 
-from bench.data import DATA
+from bench import console
+from bench.console import Figures, sheet, table
+from bench.data import messages, rows
 from bench.speed.serving_sides import (
     Processes,
     Run,
@@ -47,11 +46,8 @@ from bench.speed.serving_sides import (
     percentile,
 )
 from bench.speed.serving_wire import over_sockets
-from bench.speed.texts import MESSAGES
 from sottovoce.cloud.models.precision import fast_bfloat16
 from sottovoce.core.errors import Unavailable
-
-Figures = dict[str, Any]
 
 COUNTS = (1, 8, 32, 64)
 IN_FLIGHT = 64
@@ -63,10 +59,8 @@ def sentences(data: Path) -> tuple[str, list[str]]:
     """Where texts are from, and the texts: SST-2's held-out ones, else the example's messages."""
     file = data / "sst2" / "dev.tsv.gz"
     if not file.exists():
-        rows = MESSAGES.read_text(encoding="utf-8").splitlines()[1:]
-        return MESSAGES.name, [row.split("\t")[0] for row in rows]
-    with gzip.open(file, "rt", encoding="utf-8") as opened:
-        return "sst2 dev", [row["text"] for row in csv.DictReader(opened, delimiter="\t")]
+        return "helpdesk", messages()
+    return "sst2 dev", [row["text"] for row in rows(file)]
 
 
 def load(texts: Sequence[str], streams: int, requests: int, start: int = 0) -> list[list[str]]:
@@ -185,76 +179,69 @@ def flood(folders: Sequence[Path], texts: Sequence[str], requests: int, precisio
     }
 
 
-def show(figures: Figures, console: Console) -> None:
+def show(figures: Figures) -> Iterator[Table | str]:
     """The tables."""
-    table = Table(title=f"LoRA adapters on {figures['cores']} core(s), medians of rounds")
-    for heading in ("adapters", "numbers", "side", "requests/s", "p50 ms", "p95 ms", "p99 ms"):
-        table.add_column(heading, justify="right")
-    table.add_column("shared is", justify="right")
-    for row in figures["compared"]:
-        for side in SIDES:
-            if side not in row:
-                continue
-            found = row[side]
-            gain = f"{row[f'times_{side}']:.1f} x" if f"times_{side}" in row else ""
-            cells = [found["requests_per_second"], *(found[f"p{p}_ms"] for p in (50, 95, 99))]
-            table.add_row(
-                str(row["adapters"]), row["precision"], side, *(f"{c:,.1f}" for c in cells), gain
+    yield table(
+        f"LoRA adapters on {figures['cores']} core(s), medians of rounds",
+        ("side", "numbers"),
+        ("adapters", "requests/s", "p50 ms", "p95 ms", "p99 ms", "shared is"),
+        (
+            (
+                side,
+                row["precision"],
+                row["adapters"],
+                f"{row[side]['requests_per_second']:,.1f}",
+                *(f"{row[side][f'p{p}_ms']:,.1f}" for p in (50, 95, 99)),
+                f"{row[f'times_{side}']:.1f} x" if f"times_{side}" in row else "",
             )
-    console.print(table)
+            for row in figures["compared"]
+            for side in SIDES
+            if side in row
+        ),
+    )
     for name in ("tenants", "flood", "sockets"):
-        if figures[name]:
-            console.print(name, {k: _rounded(v) for k, v in figures[name].items()})
+        if found := figures[name]:
+            shown = (
+                f"{key} {round(x, 2) if isinstance(x, float) else x}" for key, x in found.items()
+            )
+            yield f"{name}: {', '.join(shown)}"
 
 
-def _rounded(value: Any) -> Any:
-    return round(value, 2) if isinstance(value, float) else value
-
-
-def plot(figures: Figures, path: Path) -> None:
+def plot(figures: Figures) -> Figure:
     """Left: requests a second by adapters. Right: latency."""
-    figure = Figure(figsize=(10, 4.2), layout="constrained")
-    rates, times = figure.subplots(1, 2)
+    figure, (rates, times) = sheet(10, 4.2, 2)
     for precision in dict.fromkeys(row["precision"] for row in figures["compared"]):
         for side, mark in zip(SIDES, ("o-", "s--", "^:", "."), strict=True):
-            rows = [
+            found = [
                 row for row in figures["compared"] if row["precision"] == precision and side in row
             ]
-            if not rows:
-                continue
-            counts = [row["adapters"] for row in rows]
+            counts = [row["adapters"] for row in found]
             label = f"{side}, {precision}"
-            rates.plot(counts, [r[side]["requests_per_second"] for r in rows], mark, label=label)
-            times.plot(counts, [r[side]["p99_ms"] for r in rows], mark, label=label)
+            rates.plot(counts, [r[side]["requests_per_second"] for r in found], mark, label=label)
+            times.plot(counts, [r[side]["p99_ms"] for r in found], mark, label=label)
     for axes, name in ((rates, "requests a second"), (times, "p99, milliseconds")):
         axes.set(xscale="log", yscale="log", xlabel="adapters", ylabel=name)
         axes.set_xticks(COUNTS, [str(count) for count in COUNTS])
         axes.grid(alpha=0.3)
     figure.legend(*rates.get_legend_handles_labels(), loc="outside lower center", ncols=4)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=120)
+    return figure
 
 
 def main() -> None:
-    """Prints the tables and the JSON; writes the picture."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    """Runs the rounds, and prints the tables."""
+    parser = console.parser(
+        "serving", __doc__, quick="fewer requests and rounds", data="sst2/dev.tsv.gz"
     )
-    parser.add_argument("--quick", action="store_true", help="fewer requests and rounds")
     parser.add_argument("--threads", type=int, default=1, help="and cores, for each side")
     parser.add_argument("--rounds", type=int, help="default 5, quick 3")
     parser.add_argument("--requests", type=int, help="of a round; default 512, quick 128")
     parser.add_argument("--processes", type=int, help="most to start; default 32, quick 8")
     parser.add_argument("--counts", type=int, nargs="+", default=COUNTS, help="of adapters")
-    parser.add_argument("--data", type=Path, default=DATA, help="folder with sst2/dev.tsv.gz")
-    parser.add_argument("--bundle", type=Path, default=Path("build/bundle"), help="for the server")
-    parser.add_argument("--out", type=Path, default=Path("build/bench"), help="for the picture")
     options = parser.parse_args()
     quick = (3, 128, 8) if options.quick else (5, 512, 32)
     for name, value in zip(("rounds", "requests", "processes"), quick, strict=True):
         setattr(options, name, getattr(options, name) or value)
     torch.set_num_threads(options.threads)
-    steps = Console(stderr=True)
     source, texts = sentences(options.data)
     precisions = ["float32"]
     if torch.cuda.is_available() or fast_bfloat16():
@@ -264,23 +251,21 @@ def main() -> None:
         "cores": options.threads,
         "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
         "machine": platform.machine(),
-        "versions": {name: version(name) for name in ("torch", "transformers", "peft")},
+        "versions": console.versions("torch", "transformers", "peft"),
         "compared": [],
     }
     with tempfile.TemporaryDirectory() as root, on_cores(options.threads):
         folders = make_adapters(Path(root), max(*options.counts, 32))
         for count, precision in itertools.product(options.counts, precisions):
-            steps.print(f"{count} adapters, {precision}")
+            console.STEPS.print(f"{count} adapters, {precision}")
             figures["compared"].append(compare(folders[:count], texts, options, precision))
-        steps.print("tenants")
+        console.STEPS.print("tenants")
         each = 24 if options.quick else 200
         figures["tenants"] = tenants(folders[:32], texts, each, precisions[-1])
         figures["flood"] = flood(folders, texts, 5 * each, precisions[-1])
-        steps.print("sockets")
+        console.STEPS.print("sockets")
         figures["sockets"] = over_sockets(options, folders[:8], texts, 3 * each)
-    show(figures, Console(width=120))
-    plot(figures, options.out / "serving.png")
-    print(json.dumps(figures))
+    console.publish(options, figures, *show(figures), picture=plot(figures))
 
 
 if __name__ == "__main__":

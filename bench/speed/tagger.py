@@ -4,25 +4,23 @@ Universal parts of speech on the test part of UD English EWT, from whose trainin
 and on the development part of UD English GUM, another treebank that it never saw; words a second on
 one thread, by processor time, hashing included. Needs the treebanks (see `--data`).
 
-    python -m bench.speed.tagger
+    python -m bench.tagger
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import statistics
 import time
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from matplotlib.figure import Figure
-from rich.console import Console
-from rich.table import Table
 
-from bench.data import DATA, require
+from bench import console
+from bench.console import Figures, share, sheet, table
+from bench.data import require
 from sottovoce.cloud.corpus.treebanks import Sentence, read_conllu
 from sottovoce.cloud.tagger.training import measure
 from sottovoce.core.text.tagger import UPOS, OnnxTagger
@@ -33,8 +31,6 @@ PARTS: Final = {
 }
 _WORDS: Final = 20_000
 _ROUNDS: Final = 7
-
-Figures = dict[str, Any]
 
 
 def by_tag(tagger: OnnxTagger, sentences: list[Sentence]) -> dict[str, Figures]:
@@ -62,10 +58,9 @@ def words_per_second(tagger: OnnxTagger, words: list[str]) -> float:
     return statistics.median(speeds)
 
 
-def plot(figures: Figures, path: Path) -> None:
+def plot(figures: Figures) -> Figure:
     """Accuracy by part of speech on both treebanks."""
-    figure = Figure(figsize=(10, 4), layout="constrained")
-    axes = figure.subplots()
+    figure, (axes,) = sheet(10, 4)
     names = [
         tag for tag in UPOS if all(tag in part["by_tag"] for part in figures["parts"].values())
     ]
@@ -76,16 +71,13 @@ def plot(figures: Figures, path: Path) -> None:
     axes.set_xticks(places, names)
     axes.set_ylabel("recognised")
     axes.legend(loc="lower left")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=120)
+    return figure
 
 
 def main() -> None:
-    """Prints the table and the JSON; writes the picture."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    """Judges the tagger, and prints the table."""
+    parser = console.parser("tagger", __doc__, data="the treebanks")
     parser.add_argument("--tagger", type=Path, default=Path("models/tagger"))
-    parser.add_argument("--data", type=Path, default=DATA, help="folder with the treebanks")
-    parser.add_argument("--out", type=Path, default=Path("build/bench"), help="for the picture")
     arguments = parser.parse_args()
     require(parser, arguments.data, *PARTS.values())
     tagger = OnnxTagger.load(arguments.tagger)
@@ -96,24 +88,27 @@ def main() -> None:
         found = {key: round(value, 4) for key, value in asdict(measure(tagger, sentences)).items()}
         parts[name] = {**found, "by_tag": by_tag(tagger, sentences)}
         running = running or [word for sentence in sentences for word in sentence.words][:_WORDS]
-    figures = {
-        "parts": parts,
-        "words_per_second": round(words_per_second(tagger, running)),
-        "bytes": sum(file.stat().st_size for file in arguments.tagger.glob("tagger.*")),
-    }
-    table = Table(title="the shipped tagger")
-    for heading in ("sentences", "words", "right", "sure", "right if sure", "calibration error"):
-        table.add_column(heading, justify="right")
-    for name, part in parts.items():
-        shares = (part[k] for k in ("accuracy", "sure", "sure_accuracy", "calibration_error"))
-        table.add_row(name, f"{part['words']:,.0f}", *(f"{share:.4f}" for share in shares))
-    console = Console(width=110)
-    console.print(table)
-    console.print(
-        f"{figures['words_per_second']:,} words a second of one core; {figures['bytes']:,} bytes"
+    speed = round(words_per_second(tagger, running))
+    size = sum(file.stat().st_size for file in arguments.tagger.glob("tagger.*"))
+    figures = {"parts": parts, "words_per_second": speed, "bytes": size}
+    shown = table(
+        "the shipped tagger",
+        ("sentences",),
+        ("words", "right", "sure", "right if sure", "calibration error"),
+        (
+            (
+                name,
+                f"{part['words']:,.0f}",
+                *(
+                    share(part[key], 4)
+                    for key in ("accuracy", "sure", "sure_accuracy", "calibration_error")
+                ),
+            )
+            for name, part in parts.items()
+        ),
     )
-    plot(figures, arguments.out / "tagger.png")
-    print(json.dumps(figures))
+    said = f"{speed:,} words a second of one core; {size:,} bytes"
+    console.publish(arguments, figures, shown, said, picture=plot(figures))
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ turns on every batch. A side's time is the sum over batches of the median of its
 a GPU: of the wall clock), so other work on the machine hardly touches the ratios. As a job has
 plain tokens before every k-th batch only, its time is one part with and k - 1 without.
 
-    python -m bench.speed.training --quick
+    python -m bench.training --quick
 """
 
 from __future__ import annotations

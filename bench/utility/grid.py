@@ -20,7 +20,6 @@ from typing import Any, Final
 
 import torch
 
-from bench.processes import end_with_parent
 from bench.utility.runs import METHODS, Backbone, Budget, TaskData, learn
 from bench.utility.tasks import REPLACED, Device, Task, load
 from sottovoce.cloud.job import Release
@@ -143,10 +142,6 @@ class Grid:
                 found.setdefault((cell.source, noise), []).append(cell)
         return sorted(found.values(), key=len, reverse=True)
 
-    def done(self) -> int:
-        """Cells with a result."""
-        return sum(file.exists() for file in self._files.values())
-
     @property
     def cells(self) -> list[tuple[Cell, dict[str, Any]]]:
         """All results."""
@@ -263,10 +258,8 @@ _worker: _Worker | None = None
 
 
 def start(place: Place) -> None:
-    """Opens a worker process: one thread of its own, so that two runs do not share a core."""
+    """Opens a worker."""
     global _worker
-    torch.set_num_threads(1)
-    end_with_parent()
     _worker = _Worker(place)
 
 

@@ -7,22 +7,19 @@ ours and are another backbone's: BERT-base (110M parameters) on 67,000 phrases.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-import matplotlib
-import numpy as np
-from rich.console import Console
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from rich.table import Table
+from scipy.stats import t
 
-from bench.utility.grid import VARIANTS, Cell
+from bench.console import sheet, table
+from bench.utility.grid import Cell
 from bench.utility.tasks import REPLACED
 from sottovoce.core.privacy.mechanisms.pct2t import PCT2T
 from sottovoce.core.privacy.mechanisms.t2t import T2T
-
-matplotlib.use("Agg")
-from matplotlib import pyplot
 
 __all__ = ["PUBLISHED", "differences", "plot", "rows", "show"]
 
@@ -44,8 +41,6 @@ PUBLISHED: Final[dict[str, dict[str, tuple[float, ...]]]] = {
 """SST-2, BERT-base, at .85, .45 and .14 replaced and without privacy (RAPT v2, tables II, III)."""
 
 _NAMES: Final = {PCT2T.name: "PCT2T", T2T.name: "T2T", "": "none"}
-_T95: Final = {2: 12.71, 3: 4.30, 4: 3.18, 5: 2.78, 6: 2.57, 9: 2.31}
-"""Student's t for 95 % by number of differences; 2.2 for the rest, which are 12 or more."""
 
 
 def rows(cells: Cells) -> list[Row]:
@@ -102,9 +97,7 @@ def differences(cells: Cells) -> list[Row]:
     found = []
     for (task, method, variant, mechanism, replaced), gains in groups.items():
         n = len(gains)
-        half = None
-        if n > 1:
-            half = _T95.get(n, 2.2) * statistics.stdev(gains) / n**0.5
+        half = t.ppf(0.975, n - 1) * statistics.stdev(gains) / n**0.5 if n > 1 else None
         found.append(
             {
                 "task": task,
@@ -120,83 +113,75 @@ def differences(cells: Cells) -> list[Row]:
     return found
 
 
-def show(console: Console, result: dict[str, Any]) -> None:
-    """Prints the tables."""
+def show(result: dict[str, Any]) -> Iterator[Table | str]:
+    """The tables."""
     made: list[Row] = result["rows"]
     for task in dict.fromkeys(row["task"] for row in made):
-        _show_task(console, task, [row for row in made if row["task"] == task])
+        yield from _of_task(task, [row for row in made if row["task"] == task])
     if result["differences"]:
-        table = Table(title="points over plain training, same text, 95 % interval over seeds")
-        for heading in ("method", "variant", "mechanism", "replaced", "runs", "points"):
-            table.add_column(heading)
-        for row in result["differences"]:
-            half = "" if row["half_interval"] is None else f" ± {100 * row['half_interval']:.1f}"
-            table.add_row(
-                row["method"],
-                row["variant"],
-                _NAMES.get(row["mechanism"], row["mechanism"]),
-                row["target"],
-                str(row["runs"]),
-                f"{100 * row['gain']:+.1f}{half}",
-            )
-        console.print(table)
+        yield table(
+            "points over plain training, same text, 95 % interval over seeds",
+            ("method", "variant", "mechanism", "replaced"),
+            ("runs", "points"),
+            (
+                (
+                    row["method"],
+                    row["variant"],
+                    _NAMES.get(row["mechanism"], row["mechanism"]),
+                    row["target"],
+                    row["runs"],
+                    f"{100 * row['gain']:+.1f}"
+                    + ("" if (half := row["half_interval"]) is None else f" ± {100 * half:.1f}"),
+                )
+                for row in result["differences"]
+            ),
+        )
 
 
-def _show_task(console: Console, task: str, made: list[Row]) -> None:
+def _of_task(task: str, made: list[Row]) -> Iterator[Table | str]:
     first = made[0]
     seeds = f"mean ± deviation of {first['seeds']} seeds" if first["seeds"] > 1 else "one seed"
-    title = (
-        f"{task}: accuracy in percent, {seeds};"
-        f" {first['train']:,} examples, {first['dev']:,} held out,"
-        f" always the same answer {100 * first['majority']:.1f}; (points against no privacy)"
-    )
-    table = Table(title=title, title_justify="left")
-    published = task == "sst2"
-    for heading in ("method", "mechanism", "words", "variant"):
-        table.add_column(heading)
-    for share in (*(f"{share:g} replaced" for share in REPLACED), "no privacy"):
-        table.add_column(share, justify="right")
-    if published:
-        table.add_column("BERT-base, published", justify="right")
     by = {
         (row["method"], row["mechanism"], row["policy"], row["variant"], row["target"]): row
         for row in made
     }
+    cells: list[tuple[str, ...]] = []
     for method in dict.fromkeys(row["method"] for row in made):
         clear = by.get((method, "", "", "plain", 0.0))
-        kinds = dict.fromkeys((row["mechanism"], row["policy"]) for row in made if row["mechanism"])
-        above = table.row_count
-        for mechanism, policy in kinds:
-            for variant in VARIANTS:
-                of = [by.get((method, mechanism, policy, variant, share)) for share in REPLACED]
-                if not any(of):
-                    continue
+        before = len(cells)
+        for mechanism, policy, variant in dict.fromkeys(
+            (row["mechanism"], row["policy"], row["variant"]) for row in made if row["mechanism"]
+        ):
+            of = [by.get((method, mechanism, policy, variant, share)) for share in REPLACED]
+            if any(of):
                 words = "all" if mechanism == T2T.name else f"policy {policy}"
-                cells = [method, _NAMES[mechanism], words, variant, *map(_percent, (*of, clear))]
-                if published:
-                    told = PUBLISHED.get(method, {}).get(f"{mechanism} {variant}", ())
-                    cells.append(" / ".join(map(str, told)) if policy != "all" else "")
-                table.add_row(*cells)
-        if clear and table.row_count == above:  # nothing else was asked for
-            table.add_row(method, "none", "", "plain", "", "", "", _percent(clear))
-    console.print(table)
-    shares = {
+                told = PUBLISHED.get(method, {}).get(f"{mechanism} {variant}", ())
+                known = task == "sst2" and policy != "all"
+                published = " / ".join(map(str, told)) if known else ""
+                shown = (*map(_percent, (*of, clear)), published)
+                cells.append((method, _NAMES[mechanism], words, variant, *shown))
+        if clear and len(cells) == before:  # nothing else was asked for
+            cells.append((method, "none", "", "plain", *[""] * 3, _percent(clear), ""))
+    yield table(
+        f"{task}: accuracy in percent, {seeds}; {first['train']:,} examples,"
+        f" {first['dev']:,} held out, always the same answer {100 * first['majority']:.1f};"
+        " (points against no privacy)",
+        ("method", "mechanism", "words", "variant"),
+        (*(f"{share:g} replaced" for share in REPLACED), "no privacy", "BERT-base, published"),
+        cells,
+    )
+    kinds = {
         (row["mechanism"], row["policy"], row["target"]): row for row in made if row["mechanism"]
     }
-    for (mechanism, policy, target), row in shares.items():
-        console.print(
+    for (mechanism, policy, target), row in kinds.items():
+        yield (
             f"  {_NAMES[mechanism]}, {policy}, {target:g}: {row['level']} (eta {row['eta']:.1f});"
             f" held-out words protected {row['protected']:.2f}, of these replaced"
-            f" {row['replaced']:.2f} in the list, {row['replaced_all']:.2f} with unlisted ones",
-            highlight=False,
+            f" {row['replaced']:.2f} in the list, {row['replaced_all']:.2f} with unlisted ones"
         )
-    if task == "cola":
-        for row in made:
-            console.print(
-                f"  Matthews, {row['mechanism'] or 'clear'} {row['target']:g}:"
-                f" {row['matthews']:.3f}",
-                highlight=False,
-            )
+    for row in made if task == "cola" else ():
+        name = row["mechanism"] or "clear"
+        yield f"  Matthews, {name} {row['target']:g}: {row['matthews']:.3f}"
 
 
 def _percent(row: Row | None) -> str:
@@ -204,68 +189,36 @@ def _percent(row: Row | None) -> str:
     if row is None:
         return ""
     spread, drop = row["accuracy_sd"], row.get("drop")
-    shown = f"{100 * row['accuracy']:.1f}" + (
-        f" ± {100 * spread:.1f}" if spread is not None else ""
-    )
-    return shown + (f" ({-100 * drop:+.1f})" if drop is not None else "")
+    shown = f"{100 * row['accuracy']:.1f}"
+    shown += "" if spread is None else f" ± {100 * spread:.1f}"
+    return shown + ("" if drop is None else f" ({-100 * drop:+.1f})")
 
 
-def plot(result: dict[str, Any], path: Path) -> None:
-    """Accuracy by share replaced: a panel for each method on SST-2, one for the other tasks."""
-    made: list[Row] = result["rows"]
-    methods = list(dict.fromkeys(row["method"] for row in made if row["task"] == "sst2"))
-    others = [row for row in made if row["task"] != "sst2"]
-    panels = len(methods) + bool(others)
-    figure, axes = pyplot.subplots(
-        1, panels, figsize=(6 * panels, 5), layout="constrained", squeeze=False, sharey=True
-    )
-    for axis, method in zip(axes[0], methods, strict=False):
-        for mechanism, dash in ((PCT2T.name, "-"), (T2T.name, "--")):
-            for variant in VARIANTS:
-                of = [
-                    row
-                    for row in made
-                    if (row["task"], row["method"], row["mechanism"], row["variant"])
-                    == ("sst2", method, mechanism, variant)
-                    and row["policy"] == "default"
-                ]
-                if of:
-                    _line(axis, of, f"{_NAMES[mechanism]}, {variant}", dash)
-            told = PUBLISHED.get(method, {}).get(f"{mechanism} plain")
-            if told:
-                axis.plot(
-                    REPLACED, told[:3], "k" + dash, alpha=0.4,
-                    label=f"BERT-base, published, {_NAMES[mechanism]}",
-                )  # fmt: skip
-        clear = [
-            r for r in made if r["task"] == "sst2" and r["method"] == method and not r["target"]
-        ]
-        for row in clear:
-            axis.axhline(100 * row["accuracy"], color="tab:gray", lw=1, label="no privacy")
-        axis.set_title(f"SST-2, {method}")
-    if others:
-        axis = axes[0][-1]
-        for task in dict.fromkeys(row["task"] for row in others):
-            _line(axis, [row for row in others if row["task"] == task], task, "-")
-        axis.set_title(f"other tasks, {others[0]['method']}, PCT2T (0: no privacy)")
-    for axis in axes[0]:
-        axis.set(xlabel="share of protected words replaced", ylabel="accuracy, %")
-        axis.legend(fontsize=7)
-        axis.grid(alpha=0.3)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=120)
-    pyplot.close(figure)
+def plot(result: dict[str, Any]) -> Figure:
+    """Accuracy by share replaced under the default policy: a panel a task and method."""
+    panels: dict[tuple[str, str], dict[tuple[str, str], list[Row]]] = {}
+    for row in result["rows"]:
+        if row["policy"] in ("", "default"):
+            lines = panels.setdefault((row["task"], row["method"]), {})
+            lines.setdefault((row["mechanism"], row["variant"]), []).append(row)
+    figure, found = sheet(5 * len(panels), 5, len(panels), sharey=True)
+    for axes, ((task, method), lines) in zip(found, panels.items(), strict=True):
+        for (mechanism, variant), of in lines.items():
+            if mechanism:
+                dash = "-" if mechanism == PCT2T.name else "--"
+                _line(axes, of, f"{_NAMES[mechanism]}, {variant}", dash)
+            else:
+                clear = 100 * of[0]["accuracy"]
+                axes.axhline(clear, color="tab:gray", lw=1, label="no privacy")
+        axes.set(title=f"{task}, {method}", xlabel="share of protected words replaced")
+        axes.legend(fontsize=7)
+        axes.grid(alpha=0.3)
+    found[0].set_ylabel("accuracy, %")
+    return figure
 
 
-def _line(axis: Any, of: list[Row], label: str, dash: str) -> None:
-    of = sorted(of, key=lambda row: row["target"])
-    spread = np.array([100 * (row["accuracy_sd"] or 0) for row in of])
-    axis.errorbar(
-        [row["target"] for row in of],
-        [100 * row["accuracy"] for row in of],
-        spread,
-        fmt="o" + dash,
-        ms=3,
-        capsize=2,
-        label=label,
-    )
+def _line(axes: Axes, of: list[Row], label: str, dash: str) -> None:
+    of = sorted(of, key=lambda row: float(row["target"]))
+    shares, heights = [row["target"] for row in of], [100 * row["accuracy"] for row in of]
+    spread = [100 * (row["accuracy_sd"] or 0) for row in of]
+    axes.errorbar(shares, heights, spread, fmt="o" + dash, ms=3, capsize=2, label=label)

@@ -10,7 +10,6 @@ T2T, those of the policy's parts of speech under PCT2T. Texts go through the dev
 
 from __future__ import annotations
 
-import csv
 import gzip
 import hashlib
 import json
@@ -20,12 +19,14 @@ from collections import Counter
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
+from bench.attacks.public import Remembering
+from bench.data import rows
 from sottovoce.core.bundle import levels
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy import plain_tokens
@@ -34,7 +35,7 @@ from sottovoce.core.privacy.privatizer import Privatizer
 from sottovoce.core.privacy.release import PUNCTUATION
 from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.privacy.vectors import Vectors
-from sottovoce.core.text.tagger import OnnxTagger, Tagger, Tags
+from sottovoce.core.text.tagger import OnnxTagger
 
 __all__ = [
     "CACHE",
@@ -155,17 +156,17 @@ def load(name: str, data: Path, train: int = 10_000, seed: int = 0) -> Task:
         seed: which ones; it does not touch the held-out part.
     """
     source = TASKS[name]
-    rows = _read(data / name / "train.tsv.gz", source)
+    known = _read(data / name / "train.tsv.gz", source)
     if source.held_out:
-        order = np.random.default_rng(_HELD_OUT).permutation(len(rows))
-        held = [rows[place] for place in np.sort(order[: source.held_out])]
-        rows = [rows[place] for place in np.sort(order[source.held_out :])]
+        order = np.random.default_rng(_HELD_OUT).permutation(len(known))
+        held = [known[place] for place in np.sort(order[: source.held_out])]
+        known = [known[place] for place in np.sort(order[source.held_out :])]
     else:
         held = _read(data / name / "dev.tsv.gz", source)
-    if 0 < train < len(rows):
-        chosen = np.random.default_rng(seed).choice(len(rows), train, replace=False)
-        rows = [rows[place] for place in np.sort(chosen)]
-    return Task(name, _split(rows), _split(held))
+    if 0 < train < len(known):
+        chosen = np.random.default_rng(seed).choice(len(known), train, replace=False)
+        known = [known[place] for place in np.sort(chosen)]
+    return Task(name, _split(known), _split(held))
 
 
 def join(texts: Sequence[Parts], tokenizer: Any) -> list[str]:
@@ -194,7 +195,7 @@ class Device:
 
     @cached_property
     def _privatizer(self) -> Privatizer:
-        return Privatizer(self.bundle, _Remembering(OnnxTagger.load(self.bundle.tagger_folder)))
+        return Privatizer(self.bundle, Remembering(OnnxTagger.load(self.bundle.tagger_folder)))
 
     def eta(self, setting: Setting) -> float:
         """The privacy parameter a setting stands for."""
@@ -280,17 +281,6 @@ class Device:
         return {"texts": released, "shares": shares}
 
 
-class _Remembering:
-    """A tagger that tags the same words once: a text is released at many levels."""
-
-    def __init__(self, tagger: Tagger) -> None:
-        self.tagset, self.reach = tagger.tagset, tagger.reach
-        self._tag = lru_cache(maxsize=100_000)(tagger.tag)
-
-    def tag(self, words: Sequence[str]) -> Tags:
-        return self._tag(tuple(words))
-
-
 def _some(texts: Sequence[Parts]) -> Sequence[Parts]:
     """Evenly taken ones that have about `_MATCHED_ON` words."""
     words = sum(len(part.split()) for parts in texts for part in parts)
@@ -302,13 +292,13 @@ def _level(hundredths: int) -> str:
 
 
 def _read(file: Path, source: _Source) -> list[tuple[Parts, str]]:
-    with gzip.open(file, "rt", encoding="utf-8", newline="\n") as opened:
-        rows = csv.DictReader(opened, delimiter="\t", quoting=csv.QUOTE_NONE)
-        return [(tuple(row[each].strip() for each in source.columns), row["label"]) for row in rows]
+    return [
+        (tuple(row[each].strip() for each in source.columns), row["label"]) for row in rows(file)
+    ]
 
 
-def _split(rows: Sequence[tuple[Parts, str]]) -> Split:
-    return Split(tuple(parts for parts, _ in rows), tuple(label for _, label in rows))
+def _split(examples: Sequence[tuple[Parts, str]]) -> Split:
+    return Split(tuple(parts for parts, _ in examples), tuple(label for _, label in examples))
 
 
 def _write(file: Path, content: dict[str, Any]) -> None:

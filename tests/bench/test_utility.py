@@ -158,7 +158,9 @@ def test_differences_are_taken_seed_by_seed() -> None:
             cells.append((Cell(source, "lora", variant, seed), {"accuracy": accuracy}))
     one, over_all = report.differences(cells)
     assert one["gain"] == over_all["gain"] == pytest.approx(0.02)
-    assert one["half_interval"] == pytest.approx(4.30 * 0.01 / 3**0.5)  # t of 2 degrees, sd .01
+    assert one["half_interval"] == pytest.approx(
+        4.303 * 0.01 / 3**0.5, rel=1e-3
+    )  # t of 2 degrees, sd .01
 
 
 @pytest.mark.parametrize("blocks", [1, 0])
@@ -178,7 +180,6 @@ def test_cells_are_learnt_and_not_learnt_twice(
     finally:
         torch.set_num_threads(threads)
     again = Grid(place, cells)
-    assert again.done() == 2
     assert again.units() == []
     results = dict(again.cells)
     assert results[cells[0]]["accuracy"] > 0.9  # six sentences, which a good encoder tells apart
@@ -186,9 +187,8 @@ def test_cells_are_learnt_and_not_learnt_twice(
     assert 0 < results[cells[1]]["replaced"] < 1
     made = report.rows(again.cells)
     assert {row["accuracy"] for row in made} == {r["accuracy"] for r in results.values()}
-    shown = StringIO()
+    shown = Console(file=StringIO(), width=150, record=True)
     result = {"rows": made, "differences": report.differences(again.cells)}
-    report.show(Console(file=shown, width=150), result)
-    assert f"{100 * results[cells[1]]['accuracy']:.1f}" in shown.getvalue()
-    report.plot(result, tmp_path / "utility.png")
-    assert (tmp_path / "utility.png").stat().st_size > 10_000
+    shown.print(*report.show(result))
+    assert f"{100 * results[cells[1]]['accuracy']:.1f}" in shown.export_text()
+    assert [axes.get_title() for axes in report.plot(result).axes] == ["sst2, lora", "sst2, prefix"]

@@ -17,12 +17,13 @@ from bench.attacks.attributes import infer
 from bench.attacks.averaging import Averaging, afresh, remembered
 from bench.attacks.baselines import eta_of_success
 from bench.attacks.bigram import Bigrams
-from bench.attacks.channels import CLEAR, Noised, Public, Words
+from bench.attacks.channels import CLEAR, Noised, Words
 from bench.attacks.entities import Entities, EntityTagger, f1
 from bench.attacks.interface import OPEN, Attack, Candidates, Floats, Releases, Seen
 from bench.attacks.inversion import ContextMap, Map, Nearest, Rescaled
-from bench.attacks.measures import deniability, geometry, hub_share, information, interval
+from bench.attacks.measures import Tally, deniability, hub_share, information
 from bench.attacks.networks import Autoencoder, Mlp
+from bench.attacks.public import Public
 from bench.attacks.text import Ints, Text
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy.setting import Setting
@@ -41,7 +42,7 @@ SENTENCES = (
 @pytest.fixture(scope="module")
 def public(bundle_folder: Path) -> Public:
     """The real bundle and the shipped frequencies."""
-    return Public.of(Bundle.open(bundle_folder), MODELS)
+    return Public(Bundle.open(bundle_folder), MODELS)
 
 
 def channel(eta: float) -> Noised:
@@ -168,13 +169,12 @@ def test_information_is_the_entropy_without_noise_and_nothing_with_too_much() ->
 
 
 def test_an_interval_counts_sentences_not_words() -> None:
-    sentence = np.repeat(np.arange(100, dtype=np.int32), 10)
-    apart = np.arange(1_000) % 2 == 0
-    together = sentence % 2 == 0  # whole sentences stand or fall together
-    low, high = interval(together, sentence)
+    judged = np.full(100, 10)
+    whole, half = Tally(10 * (np.arange(100) % 2), judged), Tally(judged // 2, judged)
+    low, high = whole.interval()  # whole sentences stand or fall together
     assert low < 0.5 < high
     assert high - low == pytest.approx(4 * 0.5 / 10, rel=0.2)  # 1.96 standard errors either side
-    assert np.ptp(interval(apart, sentence)) < 0.01
+    assert np.ptp(half.interval()) < 0.01
 
 
 def test_eta_of_success_is_where_the_attacker_gets_there() -> None:
@@ -266,10 +266,3 @@ def test_f1_wants_the_whole_entity_and_its_kind() -> None:
     assert f1([["B-a", "I-a", "O", "B-a"]], truth)["success"] == 0.5
     assert f1([["O"] * 4], truth)["success"] == 0
     assert f1([["B-a", "B-a"]], [["B-a", "I-a"]])["success"] == 0
-
-
-def test_geometry_of_known_points() -> None:
-    square = np.array([[0, 0], [0, 1], [1, 0], [1, 1]], np.float32)
-    found = geometry(square)
-    assert found["mean"] == pytest.approx((4 + 2 * np.sqrt(2)) / 6, abs=0.02)
-    assert found["words"] == 4

@@ -9,9 +9,10 @@ import pytest
 import torch
 
 from bench.attacks import tokens
-from bench.attacks.channels import CLEAR, Public, Words
+from bench.attacks.channels import CLEAR, Words
 from bench.attacks.costs import Meaning, Sentiment, apart
 from bench.attacks.interface import Floats
+from bench.attacks.public import Public
 from bench.attacks.text import Text
 from sottovoce.cloud.models import backbone as backbones
 from sottovoce.core.bundle.folder import Bundle
@@ -27,7 +28,7 @@ SENTENCES = (
 
 @pytest.fixture(scope="module")
 def public(bundle_folder: Path) -> Public:
-    return Public.of(Bundle.open(bundle_folder), MODELS)
+    return Public(Bundle.open(bundle_folder), MODELS)
 
 
 @pytest.fixture(scope="module")

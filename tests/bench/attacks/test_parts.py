@@ -10,9 +10,9 @@ import pytest
 from numpy.typing import NDArray
 
 from bench.attacks.__main__ import _asked
-from bench.attacks.channels import _Remembering
 from bench.attacks.harness import Budget
 from bench.attacks.parts import _KINDS, ALL, BASELINES, Job, Part, Scope, plan
+from bench.attacks.public import Remembering
 from bench.attacks.run import DATA_SETS
 from bench.attacks.workers import Place, share_out
 from sottovoce.core.text.tagger import Tags
@@ -33,7 +33,7 @@ def test_everything_is_planned_once_at_every_level() -> None:
 
 
 def test_little_is_planned_where_little_is_asked() -> None:
-    scope = Scope(("t2t.v1",), ("CusText",), ("attack:0.3",), (), rest=False)
+    scope = Scope(("t2t.v1",), ("CusText",), ("attack:0.3",), rest=False)
     assert plan(scope, scope.levels) == [
         Job("words", "t2t.v1", "attack:0.3"),
         Job("baseline", "CusText", "attack:0.3"),
@@ -87,7 +87,7 @@ class Counting:
 
 def test_what_was_tagged_is_not_tagged_again() -> None:
     tagger = Counting()
-    remembering = _Remembering(tagger)  # type: ignore[arg-type]
+    remembering = Remembering(tagger)  # type: ignore[arg-type]
     for _ in range(3):
         assert remembering.tag(["a", "bb"]).ids.tolist() == [1, 0]
     assert remembering.tag(["bb", "a"]).ids.tolist() == [0, 1]

@@ -11,7 +11,8 @@ import pytest
 from click.testing import CliRunner
 from numpy.typing import NDArray
 
-from bench.space.evaluation import Language
+from bench.attacks.public import Public
+from bench.space.held_out import count
 from sottovoce.cloud.building import calibration
 from sottovoce.cloud.building.attack import Candidates, perturb
 from sottovoce.cloud.corpus.frequencies import FrequencyTable
@@ -69,11 +70,13 @@ def tags(bundle: Bundle, mechanism: str) -> tuple[str, ...] | None:
 def test_a_target_is_met_on_text_of_other_sources(
     bundle: Bundle, shipped_models: Path, tmp_path: Path
 ) -> None:
-    language = Language.load(bundle, shipped_models, shared_data(GUM) / GUM)
+    public = Public(bundle, shipped_models)
+    held_out = count(shared_data(GUM) / GUM, public)
     for mechanism in MECHANISMS:
         eta = asked(bundle, tmp_path / mechanism, mechanism, 0.3)
-        met = weights_by_class(language.held_out, language.clitic, tags(bundle, mechanism))
-        found = success(bundle, met, language.weights(mechanism), eta, seed=11)
+        told_apart = public.tags(mechanism)
+        met = weights_by_class(held_out, public.clitic, told_apart)
+        found = success(bundle, met, public.weights(told_apart), eta, seed=11)
         # Systematic draws vary no more than independent ones: p < 0.001 that it is above 0.33.
         error = (found * (1 - found) / WORDS) ** 0.5
         assert 0.15 < found + DEVIATIONS * error <= 0.33

@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from bench.space.evaluation import Language, tails
+from bench.attacks.public import Public
+from bench.space.held_out import count
+from bench.space.tails import tails
 from sottovoce.cloud.building import calibration
 from sottovoce.cloud.building.attack import perturb
 from sottovoce.cloud.building.calibration import Survival, Text
@@ -172,9 +174,10 @@ def test_no_level_gives_rare_words_or_names_away(bundle: Bundle, mechanism: str)
 
 
 def test_nor_on_held_out_text(bundle: Bundle, shipped_models: Path) -> None:
-    language = Language.load(bundle, shipped_models, shared_data(GUM) / GUM)
+    public = Public(bundle, shipped_models)
+    held_out = count(shared_data(GUM) / GUM, public)
     for mechanism in ("pct2t.v1", "t2t.v1"):
-        for attackers in tails(language, mechanism, (2_000, 1_000)).values():
+        for attackers in tails(public, held_out, mechanism, (2_000, 1_000)).values():
             for found in attackers.values():
                 # Two points for the sampling error of some 2,000 words on either side.
                 assert found["rare"] <= found["common"] + 0.02

@@ -4,7 +4,7 @@ Why it is here: a graph that misses the nearest word costs utility without any g
 how often it does depends on the noise; and whether it saves time depends on the size of the class,
 on how many words a document brings at once, and on the machine. So both searches answer the same
 noisy queries here, through the very code of the device, and a class gets a graph only where that
-finds what it should at every level and is clearly faster. (``bench.speed.search``: strong noise
+finds what it should at every level and is clearly faster. (``bench.search``: strong noise
 makes a graph so laborious that none did, on x86 in 16 dimensions, up to 400,000 words.)
 """
 

@@ -224,17 +224,6 @@ class OnnxTagger:
             confidence[start:end] = 1 / scores.sum(axis=1)  # the best one's score is exp(0)
         return Tags(ids, confidence)
 
-    def network_alone(self, words: Sequence[str]) -> Callable[[], None]:
-        """What runs the network over ``words`` and nothing else, for measurements."""
-        rows = self._spec.rows_of(words)
-        windows = list(_windows(len(words), self.reach))
-
-        def run() -> None:
-            for _, _, seen_from, seen_to in windows:
-                self._logits(rows[seen_from:seen_to])
-
-        return run
-
     def _logits(self, rows: NDArray[np.int32]) -> NDArray[np.float32]:
         found: NDArray[np.float32] = self._session.run(None, {"rows": rows})[0]
         return found

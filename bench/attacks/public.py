@@ -1,0 +1,104 @@
+"""What everybody knows: the bundle, how often words are written, and what the device's code does.
+
+Why it is here: every attacker, and whoever judges a bundle, starts from the same knowledge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.attacks.interface import Floats
+from bench.attacks.text import Ints, Lexicon
+from sottovoce.cloud.corpus import frequencies
+from sottovoce.cloud.corpus.running_text import common, counts_by_tag, weights_by_class
+from sottovoce.cloud.models import backbone as backbones
+from sottovoce.cloud.models.backbone import LoadedBackbone
+from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.privacy.mechanisms import registry
+from sottovoce.core.privacy.privatizer import Privatizer
+from sottovoce.core.privacy.search import Search
+from sottovoce.core.text.tagger import OnnxTagger, Tagger, Tags
+
+__all__ = ["Public", "Remembering"]
+
+
+class Remembering:
+    """A tagger that is asked about a window of words once: texts are released at many levels."""
+
+    def __init__(self, tagger: Tagger) -> None:
+        self.tagset, self.reach = tagger.tagset, tagger.reach
+        self._tag = lru_cache(maxsize=100_000)(tagger.tag)
+
+    def tag(self, words: Sequence[str]) -> Tags:
+        """See `Tagger`."""
+        return self._tag(tuple(words))
+
+
+@dataclass(frozen=True)
+class Public:
+    """An opened bundle, and the folder with the shipped frequencies."""
+
+    bundle: Bundle
+    models: Path
+
+    @cached_property
+    def lexicon(self) -> Lexicon:
+        """Numbers of the listed words, and of what else is met."""
+        return Lexicon(self.bundle)
+
+    @cached_property
+    def privatizer(self) -> Privatizer:
+        """The device's own."""
+        return Privatizer(self.bundle, Remembering(OnnxTagger.load(self.bundle.tagger_folder)))
+
+    @cached_property
+    def search(self) -> Search:
+        """The device's own."""
+        return Search(self.bundle)
+
+    @cached_property
+    def clitic(self) -> NDArray[np.bool_]:
+        """Bools1d (words,)."""
+        return np.isin(np.array(list(self.bundle.words)), np.array(self.bundle.manifest.clitics))
+
+    @cached_property
+    def counts(self) -> NDArray[np.float64]:
+        """Floats2d (words, tags)."""
+        table = frequencies.load(self.models / "frequencies")
+        return counts_by_tag(list(self.bundle.words), self.clitic, table)
+
+    @cached_property
+    def common(self) -> NDArray[np.bool_]:
+        """The 5,000 commonest words and the clitics: Bools1d (words,)."""
+        return common(self.counts, self.clitic)
+
+    @cached_property
+    def classes(self) -> dict[str, Ints]:
+        """Word ids by class."""
+        return {name: self.bundle.class_members(name) for name in self.bundle.manifest.classes}
+
+    def tags(self, mechanism: str, policy: str = "default") -> tuple[str, ...] | None:
+        """Parts of speech that ``mechanism`` never mixes under ``policy``; None where it mixes."""
+        return registry.make(mechanism, 1.0, self.bundle.manifest.policy(policy)).tags
+
+    def weights(self, tags: Sequence[str] | None) -> dict[str, NDArray[np.float64]]:
+        """How often each word is written as one of each class: see `weights_by_class`."""
+        return weights_by_class(self.counts, self.clitic, tags)
+
+    @cached_property
+    def backbone(self) -> LoadedBackbone:
+        """The bundle's."""
+        return backbones.load()
+
+    @cached_property
+    def meaning(self) -> Floats:
+        """Embeddings of the listed words, means of their tokens': Floats2d (words, width)."""
+        tokens = backbones.input_embeddings(self.backbone)
+        pieces = self.backbone.tokenizer(list(self.bundle.words), add_special_tokens=False)
+        return np.stack([tokens[ids].mean(axis=0) for ids in pieces["input_ids"]])

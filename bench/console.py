@@ -1,0 +1,140 @@
+"""How every measurement is asked for, shows how far it is, and says what it found.
+
+Why it is here: who has run one script has run them all. Tables go to standard output, or with
+``--json`` the figures alone, as one line; they and a picture are kept in ``--out``; progress is on
+standard error.
+"""
+
+from __future__ import annotations
+
+import json
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterable, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import rich.progress
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from rich.console import Console, RenderableType
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from bench.data import DATA
+
+__all__ = [
+    "STEPS",
+    "Figures",
+    "comma_separated",
+    "parser",
+    "progress",
+    "publish",
+    "share",
+    "sheet",
+    "table",
+    "track",
+    "versions",
+]
+
+Figures = dict[str, Any]
+"""What a measurement found, as JSON has it."""
+
+STEPS: Final = Console(stderr=True)
+"""Where progress is told."""
+
+_WIDTH: Final = 160
+_Item = TypeVar("_Item")
+
+
+def parser(
+    name: str, doc: str | None, *, quick: str = "", models: bool = False, data: str = ""
+) -> ArgumentParser:
+    """What all measurements can be asked: ``--bundle``, ``--out``, ``--json``, and more on request.
+
+    Args:
+        name: "utility" for `python -m bench.utility`; its files are called so too.
+        doc: of the module; its first line says what is asked.
+        quick: what ``--quick`` leaves out.
+        models: whether ``--models``, the folder of the shipped artifacts, is read.
+        data: what of ``--data``, the folder of data sets, is read.
+    """
+    found = ArgumentParser(f"python -m bench.{name}", description=(doc or "").splitlines()[0])
+    found.set_defaults(name=name.rpartition(".")[2])
+    if quick:
+        found.add_argument("--quick", action="store_true", help=quick)
+    found.add_argument("--bundle", type=Path, default=Path("build/bundle"))
+    if models:
+        found.add_argument("--models", type=Path, default=Path("models"))
+    if data:
+        found.add_argument("--data", type=Path, default=DATA, help=f"folder with {data}")
+    found.add_argument(
+        "--out", type=Path, default=Path("build/bench"), help="for figures and picture"
+    )
+    found.add_argument("--json", action="store_true", help="print the figures alone, as JSON")
+    return found
+
+
+def comma_separated(names: str) -> tuple[str, ...]:
+    """A type of argument."""
+    return tuple(names.split(","))
+
+
+def track(items: Iterable[_Item], what: str, total: int | None = None) -> Iterable[_Item]:
+    """The items, and a bar of how many are done."""
+    return rich.progress.track(items, what, total=total, console=STEPS)
+
+
+def progress() -> Progress:
+    """A bar for what is not done item by item."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    return Progress(*columns, TimeElapsedColumn(), console=STEPS)
+
+
+def table(
+    title: str, words: Sequence[str], figures: Sequence[str], rows: Iterable[Sequence[object]]
+) -> Table:
+    """Columns of words on the left, then columns of figures; nothing stands for None."""
+    made = Table(title=title, title_justify="left")
+    for heading in words:
+        made.add_column(heading)
+    for heading in figures:
+        made.add_column(heading, justify="right")
+    for row in rows:
+        made.add_row(*("" if cell is None else str(cell) for cell in row))
+    return made
+
+
+def share(value: float | None, digits: int = 3, *, sign: str = "") -> str:
+    """A share as tables write it; nothing where there is none."""
+    return "" if value is None else f"{value:{sign}.{digits}f}"
+
+
+def sheet(
+    width: float, height: float, columns: int = 1, **options: Any
+) -> tuple[Figure, list[Axes]]:
+    """An empty picture of so many inches, and its axes from left to right."""
+    figure = Figure(figsize=(width, height), layout="constrained")
+    return figure, list(figure.subplots(1, columns, squeeze=False, **options)[0])
+
+
+def versions(*names: str) -> dict[str, str]:
+    """Of libraries on which figures depend."""
+    return {name: version(name) for name in names}
+
+
+def publish(
+    arguments: Namespace, figures: Figures, *shown: RenderableType, picture: Figure | None = None
+) -> None:
+    """Keeps figures and picture in ``--out``, and prints what was asked for."""
+    line = json.dumps(figures)
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    (arguments.out / f"{arguments.name}.json").write_text(line, encoding="utf-8")
+    if picture is not None:
+        picture.savefig(arguments.out / f"{arguments.name}.png", dpi=120)
+    if arguments.json:
+        print(line)
+    else:
+        console = Console(width=_WIDTH, highlight=False)
+        console.print(*shown, sep="\n")
+        console.print(f"kept in {arguments.out}: {arguments.name}.json")

@@ -37,7 +37,7 @@ demo: install  ## Watch a device daemon learn a task through a cloud, privately
 	$(BIN)/python -m examples.helpdesk.demo
 
 test: install .venv-edge/.done lint bundle  ## Lint, then every test; the edge's without torch
-	$(EDGE_BIN)/pytest tests/core tests/edge
+	$(EDGE_BIN)/pytest tests/core tests/edge tests/protos
 	$(BIN)/pytest tests/architecture tests/protos tests/cloud tests/bench tests/e2e
 
 # A Raspberry Pi 4's processor, emulated: the edge gives there what it gives here, within tolerances.

@@ -2,29 +2,31 @@
 
 These tests run where there is no torch, so the real cloud cannot be started; this one keeps its
 rules (idempotent calls, sequence numbers, tenants, error details) over real sockets, and its
-"training" counts words by label, so that predictions depend on what was uploaded.
+"training" counts words by label, so that predictions depend on what was uploaded. `tests/protos`
+holds both to the same claims.
 """
 
 from __future__ import annotations
 
+import functools
 import math
+import secrets
 import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import grpc
 import numpy as np
 
-from sottovoce.core.bundle.manifest import bundle_id
+from sottovoce.core.bundle.manifest import Manifest, bundle_id
 from sottovoce.core.errors import (
+    BundleMismatch,
     InvalidInput,
     NotFound,
-    NotReady,
     OutOfRange,
     SottovoceError,
     Unauthenticated,
@@ -39,14 +41,12 @@ from sottovoce.v1 import inference_pb2_grpc as inference_grpc
 from sottovoce.v1 import training_pb2 as training
 from sottovoce.v1 import training_pb2_grpc as training_grpc
 from tests.support.agent import TOKEN
+from tests.support.fake_jobs import FakeJob, FakeJobs, check_name
+
+_parsed = functools.lru_cache(Manifest.from_json)
 
 CHUNK = 512
-
-
-@dataclass
-class _Job:
-    message: training.Job
-    examples: dict[int, training.PrivatizedExample] = field(default_factory=dict)
+LONGEST_ID = 128
 
 
 class FakeCloud(
@@ -58,9 +58,10 @@ class FakeCloud(
 
     def __init__(self, bundle: Path | None = None) -> None:
         self.bundle = bundle
-        self.jobs: dict[str, _Job] = {}
-        self.requests: dict[str, str] = {}
-        self.adapters: dict[str, str] = {}
+        self.tenants = {"t": TOKEN}
+        """Token of each tenant."""
+        self.adapters: dict[tuple[str, str], FakeJob] = {}
+        """By tenant and name."""
         self.sequences: list[int] = []
         """First sequence number of each message that arrived, repeats included."""
         self.break_after: int | None = None
@@ -83,13 +84,27 @@ class FakeCloud(
         self.lose_queries = 0
         """Lose the connection at so many more queries, instead of answering."""
         self.address = ""
-        self._lock = threading.RLock()
+        self._jobs = FakeJobs(self._served)
+        self._lock = self._jobs.lock
+        self._trainers: list[threading.Thread] = []
+        self._calls: ThreadPoolExecutor | None = None
         self._server: grpc.Server | None = None
+
+    @property
+    def jobs(self) -> dict[str, FakeJob]:
+        """All jobs there ever were, by id."""
+        return self._jobs.held
+
+    def enroll(self, tenant: str) -> str:
+        """Adds a tenant and gives its token."""
+        self.tenants[tenant] = secrets.token_urlsafe(32)
+        return self.tenants[tenant]
 
     def start(self, credentials: grpc.ServerCredentials | None = None) -> None:
         """Listens, again on the same port after a stop."""
+        self._calls = ThreadPoolExecutor(16)
         server = grpc.server(
-            ThreadPoolExecutor(16),
+            self._calls,
             interceptors=[ErrorInterceptor()],
             options=[("grpc.so_reuseport", 0)],
         )
@@ -107,22 +122,35 @@ class FakeCloud(
 
     def stop(self) -> None:
         """Cuts all connections."""
-        if self._server is not None:
+        if self._server is not None and self._calls is not None:
             self._server.stop(0).wait()
+            self._calls.shutdown()
             self._server = None
 
+    def finish(self) -> None:
+        """Lets all training come to its end."""
+        self.may_train.set()
+        for trainer in self._trainers:
+            trainer.join()
+
     def GetManifest(self, request, context):  # noqa: N802
-        data = (self.bundle / "manifest.json").read_bytes()
-        if request.bundle_id not in ("", bundle_id(data)):
-            raise NotFound("no such bundle", subject=request.bundle_id)
+        data = self._manifest_of(request.bundle_id)
         return bundles.GetManifestResponse(bundle_id=bundle_id(data), manifest=data)
 
     def FetchFile(self, request, context):  # noqa: N802
+        manifest = _parsed(self._manifest_of(request.bundle_id))
+        if request.path not in manifest.files:
+            raise NotFound("no such file", fix="use a path of the manifest", subject="path")
         data = (self.bundle / request.path).read_bytes()
         if request.path == self.altered:
             data = bytes(b ^ 1 for b in data)
         if request.offset > len(data):
-            raise OutOfRange("past the end")
+            raise OutOfRange(
+                "past the end",
+                fix="start at 0",
+                subject="offset",
+                metadata={"bytes": str(len(data))},
+            )
         for start in range(request.offset, len(data), CHUNK):
             chunk = data[start : start + CHUNK]
             if self.bytes_left is not None:
@@ -134,39 +162,18 @@ class FakeCloud(
             yield bundles.FetchFileResponse(chunk=chunk)
 
     def CreateJob(self, request, context):  # noqa: N802
-        _authenticate(context)
+        tenant = self._tenant(context)
         self._refuse("CreateJob")
-        with self._lock:
-            if request.request_id not in self.requests:
-                identity = f"job-{len(self.jobs)}"
-                self.requests[request.request_id] = identity
-                self.jobs[identity] = _Job(
-                    training.Job(
-                        id=identity,
-                        adapter=request.adapter,
-                        state=training.JOB_STATE_UPLOADING,
-                        training=request.training,
-                        release=request.release,
-                    )
-                )
-            return training.CreateJobResponse(job=self._job(self.requests[request.request_id]))
+        return training.CreateJobResponse(job=self._jobs.create(tenant, request).shown())
 
     def UploadExamples(self, request_iterator, context):  # noqa: N802
-        _authenticate(context)
+        tenant = self._tenant(context)
         count = 0
         for request in request_iterator:
             self._refuse("UploadExamples")
             with self._lock:
-                job = self.jobs[request.job_id]
-                count = len(job.examples)
                 self.sequences.append(request.first_sequence)
-                if request.first_sequence > count:
-                    raise OutOfRange("a gap", metadata={"next_sequence": str(count)})
-                for number, example in enumerate(request.examples, request.first_sequence):
-                    held = job.examples.setdefault(number, example)
-                    if held != example:
-                        raise InvalidInput("another example under the same number")
-                count = len(job.examples)
+                count = self._jobs.append(tenant, request)
                 if self.break_after is not None:
                     self.break_after -= 1
                     if self.break_after == 0:
@@ -174,30 +181,27 @@ class FakeCloud(
                         raise Unavailable("the connection is lost")
         return training.UploadExamplesResponse(next_sequence=count)
 
-    def _refuse(self, call: str) -> None:
-        if call in self.refuses:
-            raise self.refuses[call]
-
     def StartJob(self, request, context):  # noqa: N802
-        _authenticate(context)
+        tenant = self._tenant(context)
         with self._lock:
-            job = self.jobs[request.job_id]
-            if len(job.examples) != request.total_examples:
-                raise NotReady("examples are missing")
-            if job.message.state == training.JOB_STATE_UPLOADING:
-                job.message.state = training.JOB_STATE_QUEUED
-                threading.Thread(target=self._train, args=(job,), daemon=True).start()
-            return training.StartJobResponse(job=self._job(request.job_id))
+            begins = self._jobs.start(tenant, request.job_id, request.total_examples)
+            job = self._jobs.find(tenant, request.job_id)
+            if begins:
+                self._trainers.append(threading.Thread(target=self._train, args=(job,)))
+                self._trainers[-1].start()
+            return training.StartJobResponse(job=job.shown())
 
     def GetJob(self, request, context):  # noqa: N802
-        _authenticate(context)
-        return training.GetJobResponse(job=self._job(request.job_id))
+        with self._lock:
+            job = self._jobs.find(self._tenant(context), request.job_id)
+            return training.GetJobResponse(job=job.shown())
 
     def WatchJob(self, request, context):  # noqa: N802
-        _authenticate(context)
+        tenant = self._tenant(context)
         seen = None
         while context.is_active():
-            job = self._job(request.job_id)
+            with self._lock:
+                job = self._jobs.find(tenant, request.job_id).shown()
             if job != seen:
                 yield training.WatchJobResponse(job=job)
                 seen = job
@@ -205,85 +209,128 @@ class FakeCloud(
                 return
             time.sleep(0.01)
 
+    def CancelJob(self, request, context):  # noqa: N802
+        job = self._jobs.cancel(self._tenant(context), request.job_id)
+        return training.CancelJobResponse(job=job.shown())
+
     def ListJobs(self, request, context):  # noqa: N802
-        _authenticate(context)
-        return training.ListJobsResponse(jobs=[job.message for job in self.jobs.values()])
+        tenant = self._tenant(context)
+        found, token = self._jobs.page(tenant, request.page_size, request.page_token)
+        return training.ListJobsResponse(jobs=[job.shown() for job in found], next_page_token=token)
+
+    def DeleteJob(self, request, context):  # noqa: N802
+        self._jobs.delete(self._tenant(context), request.job_id)
+        return training.DeleteJobResponse()
 
     def Predict(self, request, context):  # noqa: N802
-        _authenticate(context)
-        return self._score(request)
+        return self._score(self._tenant(context), request)
 
     def PredictStream(self, request_iterator, context):  # noqa: N802
-        _authenticate(context)
+        tenant = self._tenant(context)
         for request in request_iterator:
             self.predictions.append(request)
+            if len(request.request_id) > LONGEST_ID:
+                raise InvalidInput("too long", fix="shorten it", subject="request_id")
             yield inference.InferencePredictStreamResponse(
-                request_id=request.request_id, response=self._score(request.request)
+                request_id=request.request_id, response=self._score(tenant, request.request)
             )
 
     def Encode(self, request, context):  # noqa: N802
-        _authenticate(context)
+        self._tenant(context)
         return self._encoded(request)
 
     def EncodeStream(self, request_iterator, context):  # noqa: N802
-        _authenticate(context)
+        self._tenant(context)
         for request in request_iterator:
             yield inference.EncodeStreamResponse(response=self._encoded(request.request))
 
     def examples(self, job_id: str = "job-0") -> list[training.PrivatizedExample]:
         """What a job holds, in order."""
-        held = self.jobs[job_id].examples
-        return [held[number] for number in sorted(held)]
+        return self.jobs[job_id].examples
 
-    def _job(self, identity: str) -> training.Job:
-        with self._lock:
-            if identity not in self.jobs:
-                raise NotFound("no such job", subject=identity)
-            copied = training.Job()
-            copied.CopyFrom(self.jobs[identity].message)
-            copied.next_sequence = len(self.jobs[identity].examples)
-            return copied
+    def _tenant(self, context: grpc.ServicerContext) -> str:
+        """Who calls."""
+        sent = dict(context.invocation_metadata())
+        name, bearer = sent.get("sottovoce-tenant", ""), sent.get("authorization", "")
+        if not name or self.tenants.get(name) != bearer.removeprefix("Bearer "):
+            raise Unauthenticated("unknown tenant or wrong token", fix="enrol again")
+        return name
 
-    def _train(self, job: _Job) -> None:
-        epochs = job.message.training.epochs or 3
+    def _refuse(self, call: str) -> None:
+        if call in self.refuses:
+            raise self.refuses[call]
+
+    def _served(self) -> tuple[str, Manifest] | None:
+        if self.bundle is None:
+            return None
+        data = (self.bundle / "manifest.json").read_bytes()
+        return bundle_id(data), _parsed(data)
+
+    def _manifest_of(self, wanted: str) -> bytes:
+        data = (self.bundle / "manifest.json").read_bytes()
+        if wanted not in ("", bundle_id(data)):
+            raise NotFound("no such bundle", fix="fetch it with `sotto pull`", subject="bundle_id")
+        return data
+
+    def _train(self, job: FakeJob) -> None:
+        message = job.message
+        epochs = message.training.epochs or 3
         for epoch in range(epochs):
             with self._lock:
-                job.message.state = training.JOB_STATE_RUNNING
-                job.message.progress.epoch, job.message.progress.epochs = epoch, epochs
-            self.may_train.wait(30)
+                if job.ended:
+                    return
+                message.state = training.JOB_STATE_RUNNING
+                message.labels[:] = sorted({example.label for example in job.examples})
+                message.progress.epoch, message.progress.epochs = epoch, epochs
+            self.may_train.wait()
         with self._lock:
-            job.message.progress.epoch = epochs
-            job.message.progress.held_out_accuracy = 0.875
-            if self.fail_training:
-                job.message.state = training.JOB_STATE_FAILED
-                job.message.message = self.fail_training
+            if job.ended:
                 return
-            self.adapters[job.message.adapter] = job.message.id
-            job.message.state = training.JOB_STATE_SUCCEEDED
+            message.progress.epoch = epochs
+            message.progress.held_out_accuracy = 0.875
+            if self.fail_training:
+                message.state = training.JOB_STATE_FAILED
+                message.message = self.fail_training
+                return
+            self.adapters[job.tenant, message.adapter] = job
+            message.state = training.JOB_STATE_SUCCEEDED
 
     def _encoded(self, request) -> inference.EncodeResponse:
-        """The mean of the vectors, laid out over the small bundle's width of 16."""
+        """The mean of the vectors, laid out over the backbone's width."""
+        if not 1 <= len(request.request_id) <= LONGEST_ID:
+            raise InvalidInput("no id, or too long", fix="draw one", subject="request_id")
+        if request.mechanism != TokenEmbedding.name:
+            raise InvalidInput(
+                "unknown mechanism", fix=f"use {TokenEmbedding.name}", subject="mechanism"
+            )
+        served = self._served()
+        if served is None or served[0] != request.bundle_id:
+            raise BundleMismatch("another bundle", fix="run `sotto pull`", subject="bundle_id")
+        rows = unpack(
+            request.vectors, request.tokens, served[1].dimensions, TokenEmbedding(request.eta)
+        )
         with self._lock:
             self.queries.append(request)
             if self.lose_queries:
                 self.lose_queries -= 1
                 raise Unavailable("the connection is lost")
-        r = len(request.vectors) // 2 // request.tokens
-        rows = unpack(request.vectors, request.tokens, r, TokenEmbedding(request.eta))
-        mean = np.resize(rows.mean(axis=0), 16)
+        mean = np.resize(rows.mean(axis=0), served[1].backbone.hidden_size)
         return inference.EncodeResponse(
             request_id=request.request_id, embedding=mean / np.linalg.norm(mean)
         )
 
-    def _score(self, request) -> inference.InferencePredictResponse:
+    def _score(self, tenant: str, request) -> inference.InferencePredictResponse:
         """Naive Bayes with add-one smoothing over the uploaded words."""
-        if request.adapter not in self.adapters:
-            raise NotFound("no such adapter", fix="customise it first", subject=request.adapter)
-        job = self.jobs[self.adapters[request.adapter]]
+        check_name(request.adapter, "adapter")
+        if not request.released_text.strip():
+            raise InvalidInput("released_text is empty", fix="give it", subject="released_text")
+        job = self.adapters.get((tenant, request.adapter))
+        if job is None or job.deleted:
+            raise NotFound("no such adapter", fix="customise it first", subject="adapter")
         if job.message.release.bundle_id != request.bundle_id:
-            raise NotReady("released with another bundle")
+            raise BundleMismatch("another bundle", fix="customise again", subject="bundle_id")
         counts: dict[str, Counter[str]] = {}
-        for example in job.examples.values():
+        for example in job.examples:
             counts.setdefault(example.label, Counter()).update(example.released_text.split())
         logs = {
             label: sum(
@@ -297,8 +344,8 @@ class FakeCloud(
         total = sum(weights.values())
         return inference.InferencePredictResponse(
             scores=[
-                inference.ClassScore(label=label, probability=weight / total)
-                for label, weight in weights.items()
+                inference.ClassScore(label=label, probability=weights[label] / total)
+                for label in sorted(weights, key=weights.__getitem__, reverse=True)
             ]
         )
 
@@ -311,11 +358,5 @@ def fake_cloud(bundle: Path | None = None) -> Iterator[FakeCloud]:
     try:
         yield cloud
     finally:
-        cloud.may_train.set()
         cloud.stop()
-
-
-def _authenticate(context: grpc.ServicerContext) -> None:
-    sent = dict(context.invocation_metadata())
-    if sent.get("sottovoce-tenant") != "t" or sent.get("authorization") != f"Bearer {TOKEN}":
-        raise Unauthenticated("unknown tenant or wrong token", fix="enrol again")
+        cloud.finish()

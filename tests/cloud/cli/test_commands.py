@@ -16,7 +16,7 @@ from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.server import server
 from sottovoce.cloud.state.database import Store
 from sottovoce.cloud.state.tenants import Tenants
-from tests.support.cloud import credentials
+from tests.support.caller import credentials
 from tests.support.examples import RELEASE
 
 

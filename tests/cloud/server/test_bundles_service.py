@@ -15,7 +15,8 @@ from sottovoce.core.errors import NotFound, OutOfRange
 from sottovoce.core.wire.status import from_rpc_error
 from sottovoce.v1 import bundles_pb2
 from tests.support.backbones import tiny_bert
-from tests.support.cloud import Caller, cloud
+from tests.support.caller import Caller
+from tests.support.cloud import cloud
 from tests.support.tiny_bundle import tiny_bundle
 
 

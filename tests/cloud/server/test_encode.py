@@ -23,7 +23,8 @@ from sottovoce.core.privacy.vectors import unit_rows
 from sottovoce.core.wire.status import from_rpc_error
 from sottovoce.v1 import inference_pb2 as wire
 from tests.support.backbones import tiny_bert
-from tests.support.cloud import Caller, Cloud, cloud
+from tests.support.caller import Caller
+from tests.support.cloud import Cloud, cloud
 from tests.support.examples import examples
 from tests.support.tiny_bundle import tiny_bundle
 

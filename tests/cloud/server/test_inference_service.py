@@ -23,7 +23,8 @@ from sottovoce.core.wire.status import from_rpc_error
 from sottovoce.v1 import inference_pb2 as wire
 from sottovoce.v1 import training_pb2
 from tests.support.backbones import tiny_bert
-from tests.support.cloud import Caller, Cloud, cloud
+from tests.support.caller import Caller
+from tests.support.cloud import Cloud, cloud
 from tests.support.examples import examples
 from tests.support.serving import make
 from tests.support.tiny_bundle import tiny_bundle

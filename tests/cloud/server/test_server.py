@@ -30,8 +30,9 @@ from sottovoce.core.errors import BundleMismatch, ConfigError
 from sottovoce.v1 import bundles_pb2, inference_pb2
 from sottovoce.v1 import training_pb2 as wire
 from tests.support.backbones import tiny_bert
+from tests.support.caller import Caller, credentials
 from tests.support.certificates import Certificate
-from tests.support.cloud import Caller, cloud, credentials
+from tests.support.cloud import cloud
 from tests.support.examples import examples
 from tests.support.garbage import flood, resident
 from tests.support.processes import environment

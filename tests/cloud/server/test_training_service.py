@@ -24,7 +24,8 @@ from sottovoce.core import errors
 from sottovoce.core.wire.status import from_rpc_error
 from sottovoce.v1 import training_pb2 as wire
 from tests.support.backbones import tiny_bert
-from tests.support.cloud import Caller, Cloud, cloud, message
+from tests.support.caller import Caller, message
+from tests.support.cloud import Cloud, cloud
 from tests.support.examples import examples
 from tests.support.tiny_bundle import tiny_bundle
 

@@ -10,7 +10,7 @@ import pytest
 from sottovoce.cloud.state.database import Store
 from sottovoce.cloud.state.tenants import Tenants
 from sottovoce.core.errors import InvalidInput, Unauthenticated
-from tests.support.cloud import credentials
+from tests.support.caller import credentials
 
 
 @pytest.fixture

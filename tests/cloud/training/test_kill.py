@@ -21,7 +21,7 @@ from sottovoce.cloud.state.database import Store
 from sottovoce.cloud.state.tenants import Tenants
 from sottovoce.core.bundle.manifest import bundle_id
 from sottovoce.v1.training_pb2 import GetJobRequest
-from tests.support.cloud import Caller, credentials
+from tests.support.caller import Caller, credentials
 from tests.support.examples import RELEASE, WORDS, examples
 from tests.support.kills import MOMENTS, UPLOAD_MOMENTS, serving, work
 from tests.support.tiny_bundle import tiny_bundle

@@ -35,11 +35,11 @@ def test_an_enrolled_tenant_is_answered(tmp_path: Path) -> None:
 def test_errors_of_the_cloud_arrive_with_their_fix(tmp_path: Path) -> None:
     with fake_cloud() as server, closing(Cloud(_config(tmp_path, server))) as cloud:
         with pytest.raises(NotFound) as caught:
-            cloud.predict(inference.InferencePredictRequest(adapter="none"))
+            cloud.predict(inference.InferencePredictRequest(adapter="none", released_text="x"))
         assert (caught.value.problem, caught.value.fix, caught.value.subject) == (
             "no such adapter",
             "customise it first",
-            "none",
+            "adapter",
         )
 
 
@@ -141,7 +141,7 @@ def test_with_an_authority_the_wire_is_tls(tmp_path: Path) -> None:
         credentials = served and grpc.ssl_server_credentials([(served.key, served.certificate)])
         server.start(credentials)
         config = _config(tmp_path, server, SOTTO_CLOUD_CA_FILE=str(tmp_path / "ca.pem"))
-        request = training.CreateJobRequest(request_id=repr(served), adapter="a")
+        request = training.CreateJobRequest(request_id=str(id(served)), adapter="a")
         with closing(Cloud(config)) as cloud:
             if accepted:
                 assert cloud.create_job(request).id == "job-0"

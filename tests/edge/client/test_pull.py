@@ -80,7 +80,9 @@ def test_a_pull_that_gave_up_is_resumed_by_the_next(
         (partial,) = (config.bundle.path / "bundles").iterdir()
         kept = sum(p.stat().st_size for p in partial.rglob("*") if p.is_file())
         assert kept > _size(small_bundle_folder) // 4
+        server.stop()  # so that nothing is still being sent
         server.fetched.clear()
+        server.start()
         _pull(config)
         assert server.fetched.total() == _size(small_bundle_folder) - kept
 

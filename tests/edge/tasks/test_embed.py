@@ -61,8 +61,8 @@ def _device(folder: Path, bundle: Path, tagger: Tagger, **environ: str) -> Itera
 
 
 @pytest.fixture
-def cloud() -> Iterator[FakeCloud]:
-    with fake_cloud() as server:
+def cloud(small_bundle_folder: Path) -> Iterator[FakeCloud]:
+    with fake_cloud(small_bundle_folder) as server:
         yield server
 
 

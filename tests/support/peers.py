@@ -1,0 +1,135 @@
+"""The two clouds that one suite of claims about the wire is held against, behind one face.
+
+The fake one runs anywhere; the real one needs torch, so a device's environment has the fake alone.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import grpc
+import pytest
+
+from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.errors import SottovoceError
+from sottovoce.core.wire.status import from_rpc_error
+from sottovoce.v1 import training_pb2 as training
+from tests.support.caller import Caller, credentials
+from tests.support.fake_cloud import fake_cloud
+from tests.support.small_bundle import write_small_bundle
+
+KINDS = ("fake", "real") if importlib.util.find_spec("torch") else ("fake",)
+
+
+@dataclass
+class Peer:
+    """A cloud that serves one bundle and trains when it is told to."""
+
+    address: str
+    bundle: Bundle
+    enroll: Callable[[str], str]
+    work: Callable[[], None]
+    """Trains all that is queued."""
+
+    @contextmanager
+    def caller(self, tenant: str, token: str | None = None) -> Iterator[Caller]:
+        """A tenant; enrolled unless a token is given."""
+        with grpc.insecure_channel(self.address) as channel:
+            yield Caller(channel, credentials(tenant, token or self.enroll(tenant)))
+
+
+@contextmanager
+def peer(kind: str, folder: Path) -> Iterator[Peer]:
+    """A running cloud of that kind, all it needs made under ``folder``."""
+    with _fake(folder) if kind == "fake" else _real(folder) as running:
+        yield running
+
+
+@contextmanager
+def _fake(folder: Path) -> Iterator[Peer]:
+    write_small_bundle(folder / "bundle")
+    with fake_cloud(folder / "bundle") as server:
+        server.may_train.clear()
+
+        def work() -> None:
+            server.finish()
+            server.may_train.clear()
+
+        yield Peer(server.address, Bundle.open(folder / "bundle"), server.enroll, work)
+
+
+@contextmanager
+def _real(folder: Path) -> Iterator[Peer]:
+    from sottovoce.cloud.config import Settings
+    from tests.support.backbones import tiny_bert
+    from tests.support.cloud import cloud
+    from tests.support.tiny_bundle import tiny_bundle
+
+    bert = tiny_bert(folder / "bert")
+    bundle = tiny_bundle(folder / "bundle", bert)
+    settings = Settings(folder / "state", (bundle,), f"unix:{folder}/s.sock", str(bert))
+    with cloud(settings) as running:
+        yield Peer(
+            running.server.address,
+            Bundle.open(bundle),
+            running.server.tenants.enroll,
+            running.work,
+        )
+
+
+@dataclass(frozen=True)
+class Row:
+    """An example to upload."""
+
+    text: str
+    label: str
+    plain_tokens: tuple[str, ...] = ()
+    plain_token_ids: tuple[int, ...] = ()
+
+
+TOPICS = {"garden": "tree leaf soil", "kitchen": "bread oven salt", "office": "desk paper file"}
+"""Words of each label, which both a tiny encoder and a count of words can tell apart."""
+
+
+def rows(number: int) -> list[Row]:
+    """Examples whose label shows in every word, the labels in turn."""
+    labels = list(TOPICS)
+    return [Row(TOPICS[labels[i % 3]], labels[i % 3]) for i in range(number)]
+
+
+def refused(
+    call: Callable[[], object], kind: type[SottovoceError], subject: str = ""
+) -> SottovoceError:
+    """The error a call comes back with: of that kind, with its code, about ``subject``, and with a
+    fix for who reads it."""
+    with pytest.raises(grpc.RpcError) as caught:
+        call()
+    error = from_rpc_error(caught.value, peer="the cloud")
+    assert type(error) is kind
+    assert caught.value.code() is kind.code
+    assert error.subject == subject or not subject
+    assert error.fix
+    return error
+
+
+def every_call(
+    caller: Caller, job_id: str, examples: Sequence[Row]
+) -> dict[str, Callable[[], object]]:
+    """Every call about a job, by name."""
+    stub, metadata = caller.training, caller.metadata
+    return {
+        "UploadExamples": lambda: caller.upload(job_id, examples),
+        "StartJob": lambda: caller.start(job_id, len(examples)),
+        "GetJob": lambda: caller.get(job_id),
+        "WatchJob": lambda: caller.watch(job_id),
+        "CancelJob": lambda: stub.CancelJob(
+            training.CancelJobRequest(job_id=job_id), metadata=metadata
+        ),
+        "DeleteJob": lambda: stub.DeleteJob(
+            training.DeleteJobRequest(job_id=job_id), metadata=metadata
+        ),
+    }

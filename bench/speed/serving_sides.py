@@ -31,13 +31,11 @@ from sottovoce.cloud.models import adapters, backbone
 from sottovoce.cloud.models.batches import collate, encode
 from sottovoce.cloud.models.classifier import (
     TextClassifier,
-    adapt,
     encoder_of,
-    lora_config,
     pool,
-    targets,
 )
 from sottovoce.cloud.models.methods import Lora
+from sottovoce.cloud.models.methods.lora import adapt, lora_config, targets
 from sottovoce.cloud.serving.model_thread import ModelThread
 from sottovoce.cloud.serving.predictor import Predictor
 

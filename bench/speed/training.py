@@ -43,8 +43,9 @@ from bench.utility import tasks
 from sottovoce.cloud.job import Example, TrainingOptions
 from sottovoce.cloud.models import backbone as backbones
 from sottovoce.cloud.models.batches import Batch
-from sottovoce.cloud.models.classifier import TextClassifier, targets
+from sottovoce.cloud.models.classifier import TextClassifier
 from sottovoce.cloud.models.methods import Lora
+from sottovoce.cloud.models.methods.lora import targets
 from sottovoce.cloud.models.precision import fast_bfloat16, to_bfloat16
 from sottovoce.cloud.training.dataset import Dataset
 from sottovoce.cloud.training.schedule import batches

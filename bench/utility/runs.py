@@ -23,7 +23,7 @@ from sottovoce.cloud.job import Example
 from sottovoce.cloud.models.backbone import LoadedBackbone
 from sottovoce.cloud.models.batches import Batch, Encoded, collate, encode
 from sottovoce.cloud.models.classifier import TextClassifier, pool
-from sottovoce.cloud.models.methods import Full, Lora, MethodConfig, Prefix, Prompt
+from sottovoce.cloud.models.methods import Full, Lora, Method, Prefix, Prompt
 from sottovoce.cloud.models.noise_aware import NoiseTable, WordPlaces
 from sottovoce.cloud.models.precision import computing, fast_bfloat16, to_bfloat16
 from sottovoce.cloud.training.linear_probe import probe
@@ -33,7 +33,7 @@ from sottovoce.core.privacy.setting import Setting
 
 __all__ = ["METHODS", "Backbone", "Budget", "TaskData", "learn"]
 
-METHODS: Final[dict[str, MethodConfig]] = {
+METHODS: Final[dict[str, Method]] = {
     "lora": Lora(),
     "prefix": Prefix(),
     "prompt": Prompt(),
@@ -110,7 +110,7 @@ class Backbone:
 
     def model(
         self,
-        method: MethodConfig,
+        method: Method,
         labels: int,
         noise: NoiseTable | None = None,
         *,
@@ -249,7 +249,7 @@ class TaskData:
 def learn(
     material: TaskData,
     backbone: Backbone,
-    method: MethodConfig,
+    method: Method,
     budget: Budget,
     seed: int,
     *,
@@ -294,7 +294,7 @@ def learn(
             rows = plan.rows(at)
             source = fronted if at in with_plain else material.train
             for group in optimizer.param_groups:
-                group["lr"] = recipe.learning_rates[type(method)] * plan.rate(at)
+                group["lr"] = method.learning_rate * plan.rate(at)
             step(
                 model,
                 optimizer,

@@ -16,7 +16,7 @@ from sottovoce.cloud.models import virtual_tokens
 from sottovoce.cloud.models.backbone import LoadedBackbone
 from sottovoce.cloud.models.batches import Batch
 from sottovoce.cloud.models.classifier import TextClassifier
-from sottovoce.cloud.models.methods import Lora, MethodConfig, Prefix
+from sottovoce.cloud.models.methods import Lora, Method, Prefix
 from sottovoce.core.errors import InvalidInput
 
 SIZES = {
@@ -60,7 +60,7 @@ def test_trunk_and_tail_are_the_whole() -> None:
 
 
 @pytest.mark.parametrize("method", [Lora(), Prefix(tokens=3)])
-def test_only_the_tail_is_adapted(method: MethodConfig) -> None:
+def test_only_the_tail_is_adapted(method: Method) -> None:
     ids, attention = texts()
     trunk, tail = cut(tiny(), 1)
     states = trunk(ids, attention)

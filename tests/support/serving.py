@@ -21,7 +21,7 @@ from sottovoce.cloud.models import adapters, backbone, noise_aware
 from sottovoce.cloud.models.batches import collate, encode
 from sottovoce.cloud.models.classifier import TextClassifier
 from sottovoce.cloud.models.label_words import LabelWords
-from sottovoce.cloud.models.methods import Full, MethodConfig
+from sottovoce.cloud.models.methods import Full, Method
 from sottovoce.cloud.models.noise_aware import WordPlaces
 from sottovoce.cloud.serving.model_thread import ModelThread
 from sottovoce.cloud.serving.predictor import Predictor, _Request
@@ -51,7 +51,7 @@ class Made:
 def make(
     bones: Path,
     folder: Path,
-    method: MethodConfig,
+    method: Method,
     *,
     seed: int = 0,
     classes: int = 3,

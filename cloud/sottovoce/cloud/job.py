@@ -17,7 +17,6 @@ __all__ = [
     "FINAL",
     "TRANSITIONS",
     "Job",
-    "Method",
     "Progress",
     "Release",
     "State",
@@ -47,16 +46,6 @@ TRANSITIONS: Mapping[State, frozenset[State]] = {
 FINAL = frozenset(state for state, following in TRANSITIONS.items() if not following)
 
 
-class Method(enum.StrEnum):
-    """What is trained of the backbone (RAPT, section III-B1); the rest stays frozen."""
-
-    LORA = "lora"
-    QLORA = "qlora"
-    PROMPT = "prompt"
-    PREFIX = "prefix"
-    FULL = "full"
-
-
 @dataclass(frozen=True, slots=True)
 class TrainingOptions:
     """What the tenant chose; 0 takes the trainer's default.
@@ -64,7 +53,7 @@ class TrainingOptions:
     The defaults are also what a job stored by an earlier version meant.
 
     Attributes:
-        method: what is trained.
+        method: what is trained, by a name in `sottovoce.cloud.models.methods`.
         reconstruction: also learn to name the plain tokens (RAPT, section III-B2).
         plain_tokens: how many stand in front of each example.
         virtual_tokens: length of the prompt or the prefix.
@@ -75,7 +64,7 @@ class TrainingOptions:
         reconstruction_weight: of its loss beside the task's, which counts 1.
     """
 
-    method: Method = Method.LORA
+    method: str = "lora"
     reconstruction: bool = False
     plain_tokens: int = 0
     epochs: int = 0
@@ -88,10 +77,6 @@ class TrainingOptions:
     noise_aware: bool = False
     reconstruction_width: int = 0
     reconstruction_weight: float = 0.0
-
-    def __post_init__(self) -> None:
-        # A stored job gives the method as text.
-        object.__setattr__(self, "method", Method(self.method))
 
 
 @dataclass(frozen=True, slots=True)

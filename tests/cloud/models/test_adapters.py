@@ -12,8 +12,9 @@ from safetensors.torch import load_file
 
 from sottovoce.cloud.job import TrainingOptions
 from sottovoce.cloud.models import adapters, backbone
-from sottovoce.cloud.models.classifier import TextClassifier, targets
-from sottovoce.cloud.models.methods import Lora
+from sottovoce.cloud.models.classifier import TextClassifier
+from sottovoce.cloud.models.methods import Lora, lora
+from sottovoce.cloud.models.methods.lora import targets
 from sottovoce.cloud.state.adapters import install, locate, uninstall
 from sottovoce.cloud.training.trainer import Result, train
 from sottovoce.core.errors import DataLoss, NotFound, SottovoceError
@@ -55,23 +56,33 @@ def test_the_folder_holds_lora_and_head_only(trained: Result, bert: str) -> None
     assert not list(trained.folder.parent.glob(".*"))
 
 
-def test_a_model_peft_gives_nothing_for_is_refused(
-    trained: Result, bert: str, tmp_path: Path
+def test_what_peft_does_not_give_is_not_saved(bert: str, tmp_path: Path) -> None:
+    loaded = backbone.load(bert)
+    model = TextClassifier(loaded, Lora(), 2)
+    model.encoder.unload()
+    # As PEFT has it: no error, and nothing to save.
+    assert peft.get_peft_model_state_dict(model.encoder) == {}
+    with pytest.raises(SottovoceError, match="could not be taken out of the model"):
+        adapters.save(tmp_path / "x", model, ("a", "b"), loaded, {})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_only_what_was_trained_is_saved(
+    bert: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loaded = backbone.load(bert)
     model = TextClassifier(loaded, Lora(), 2)
-    # Left with an adapter of another name, PEFT finds nothing under "default".
-    model.encoder.add_adapter("other", peft.LoraConfig(target_modules=targets_of(model)))
-    model.encoder.set_adapter("other")
-    model.encoder.delete_adapter("default")
-    with pytest.raises((SottovoceError, KeyError)):
-        adapters.save(tmp_path / "x", model, ("a", "b"), loaded, {})
-    assert not (tmp_path / "x").exists()
-
-
-def targets_of(model: torch.nn.Module) -> list[str]:
-    names = [n for n, m in model.named_modules() if n.endswith("attention.self.query")]
-    return [n.removeprefix("encoder.base_model.model.") for n in names]
+    whole = peft.get_peft_model_state_dict(model.encoder)
+    (first, tensor), *others = whole.items()
+    elsewhere = {"a base_layer's": model.encoder.get_input_embeddings().weight}
+    for given in ({}, dict(others), {**whole, first: tensor.clone()}, {**whole, **elsewhere}):
+        monkeypatch.setattr(lora, "get_peft_model_state_dict", lambda _, given=given: given)
+        with pytest.raises(SottovoceError, match="could not be taken out of the model"):
+            adapters.save(tmp_path / "x", model, ("a", "b"), loaded, {})
+        assert list(tmp_path.iterdir()) == []
+    monkeypatch.setattr(lora, "get_peft_model_state_dict", lambda _: whole)
+    adapters.save(tmp_path / "x", model, ("a", "b"), loaded, {})
+    assert adapters.load(tmp_path / "x").tensors.keys() == whole.keys()
 
 
 def test_load_gives_what_was_saved_or_says_it_is_damaged(trained: Result) -> None:

@@ -10,8 +10,9 @@ from torch import nn
 
 from sottovoce.cloud.models import backbone
 from sottovoce.cloud.models.batches import collate, encode
-from sottovoce.cloud.models.classifier import TextClassifier, encoder_of, pool, targets
-from sottovoce.cloud.models.methods import Full, Lora, MethodConfig, Prefix, Prompt
+from sottovoce.cloud.models.classifier import TextClassifier, encoder_of, pool
+from sottovoce.cloud.models.methods import Full, Lora, Method, Prefix, Prompt
+from sottovoce.cloud.models.methods.lora import targets
 from sottovoce.core.errors import InvalidInput
 from tests.support.backbones import tiny_bert
 from tests.support.examples import examples
@@ -23,7 +24,7 @@ FAMILIES = ("bert", "qwen2", "llama", "mistral", "t5")
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: type(method).__name__)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_method_trains_its_own_and_the_heads_only(
-    family: str, method: MethodConfig, families: dict[str, Path]
+    family: str, method: Method, families: dict[str, Path]
 ) -> None:
     loaded = backbone.load(str(families[family]))
     before = {n: p.clone() for n, p in encoder_of(loaded.model).named_parameters()}
@@ -46,14 +47,16 @@ def test_every_method_trains_its_own_and_the_heads_only(
     assert heads <= set(trained)
     match method:
         case Lora():
-            assert all("lora_" in n for n in own)
+            assert all(".lora_" in n for n in own)
             assert len(own) == 2 * linear
         case Full():
-            assert own == {f"encoder.{n}" for n in before}
+            assert own == {f"adapted.encoder.{n}" for n in before}
         case _:
-            assert own == {"virtual"}
-    assert len(model.adapter()) == len(own)
-    unused = {"encoder.pooler"} if family == "bert" else set()  # we pool, BERT's own is idle
+            assert own == {"adapted.beside.prompt_embeddings"}
+    assert len(model.adapted.tensors()) == len(own)
+    unused = (
+        {"adapted.encoder.pooler"} if family == "bert" else set()
+    )  # we pool, BERT's own is idle
     for name in own:
         if not any(name.startswith(idle) for idle in unused):
             assert trained[name].grad is not None, name

@@ -16,7 +16,7 @@ from google.rpc import error_details_pb2
 from grpc_status import rpc_status
 
 from sottovoce.cloud.config import Limits, Settings
-from sottovoce.cloud.job import Example, Method
+from sottovoce.cloud.job import Example
 from sottovoce.cloud.models import noise_aware
 from sottovoce.cloud.server.training_service import UPLOADS_PER_TENANT
 from sottovoce.cloud.state import quotas
@@ -202,7 +202,7 @@ def test_settings_go_in_and_come_back(running: Cloud, acme: Caller) -> None:
         assert getattr(job.training, name) == value
     assert acme.get(job.id).training == job.training
     stored = running.server.jobs.get(job.id).training
-    assert stored.method == Method.PREFIX
+    assert stored.method == "prefix"
     assert acme.create(running.bundle_id).training.method == wire.METHOD_LORA
 
 

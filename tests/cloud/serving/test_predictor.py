@@ -16,7 +16,7 @@ from safetensors.torch import load_file, save_file
 from sottovoce.cloud.job import Release, TrainingOptions
 from sottovoce.cloud.metrics import Metrics
 from sottovoce.cloud.models import backbone
-from sottovoce.cloud.models.methods import Full, Lora, MethodConfig, Prefix, Prompt
+from sottovoce.cloud.models.methods import Full, Lora, Method, Prefix, Prompt
 from sottovoce.cloud.serving.predictor import Predictor
 from sottovoce.cloud.training.trainer import train
 from sottovoce.core.bundle.folder import Bundle
@@ -127,7 +127,7 @@ def test_a_text_the_tokenizer_does_not_know_still_gets_an_answer(
     assert sum(p for _, p in scores) == pytest.approx(1)
 
 
-METHODS: dict[str, MethodConfig] = {
+METHODS: dict[str, Method] = {
     "lora": Lora(rank=4),
     "wide": Lora(rank=7, alpha=7, feed_forward=True),
     "prompt": Prompt(5),

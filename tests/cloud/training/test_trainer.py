@@ -17,7 +17,7 @@ import torch
 from safetensors.torch import load_file
 from torch.nn import functional as F  # noqa: N812 - its customary name
 
-from sottovoce.cloud.job import Example, Method, Progress, TrainingOptions
+from sottovoce.cloud.job import Example, Progress, TrainingOptions
 from sottovoce.cloud.models import backbone
 from sottovoce.cloud.models.classifier import TextClassifier
 from sottovoce.cloud.models.methods import Lora
@@ -225,8 +225,8 @@ def test_plain_tokens_cost_no_more_than_they_may(bert: str, plain: int) -> None:
     assert Recipe(reconstruction_cost=100.0).every(data) == 1  # as published
 
 
-@pytest.mark.parametrize("method", [Method.PROMPT, Method.PREFIX, Method.FULL])
-def test_other_methods_learn_too(method: Method, bert: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("method", ["prompt", "prefix", "full"])
+def test_other_methods_learn_too(method: str, bert: str, tmp_path: Path) -> None:
     options = TrainingOptions(method, epochs=6, batch_size=8, learning_rate=3e-3)
     result = train(examples(90), options, backbone.load(bert), tmp_path / "a")
     # As above: chance is 1/3 of 13 held out; 11 or more by chance in one of 10,000 runs.

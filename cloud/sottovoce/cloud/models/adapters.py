@@ -31,7 +31,7 @@ from sottovoce.cloud.disk import full_disk_is_unavailable
 from sottovoce.cloud.models.backbone import LoadedBackbone
 from sottovoce.cloud.models.classifier import TextClassifier
 from sottovoce.cloud.models.label_words import LabelWords
-from sottovoce.cloud.models.methods import Lora, MethodConfig, from_dict, to_dict
+from sottovoce.cloud.models.methods import Method, from_dict, to_dict
 from sottovoce.core.bundle.manifest import sha256
 from sottovoce.core.errors import DataLoss, SottovoceError
 
@@ -54,7 +54,7 @@ class Adapter:
     Attributes:
         labels: in the order of the outputs.
         method: how it was trained; says what ``tensors`` are.
-        tensors: its own parameters, by the names `TextClassifier.adapter` gives.
+        tensors: its own parameters, by the names `AdaptedEncoder.tensors` gives.
         weight: of the head, Float (C, h); None where ``words`` take its place.
         bias: Float (C,), or None.
         words: how labels' words are scored, or None.
@@ -63,7 +63,7 @@ class Adapter:
     """
 
     labels: tuple[str, ...]
-    method: MethodConfig
+    method: Method
     tensors: dict[str, Tensor]
     weight: Tensor | None
     bias: Tensor | None
@@ -89,15 +89,13 @@ def save(
     head, nothing else of the backbone and nothing of the reconstruction head.
 
     Raises:
-        SottovoceError: PEFT gave other matrices than those that were trained.
+        SottovoceError: the method gave other tensors than those that were trained.
         Unavailable: the disk is full.
     """
-    tensors = model.adapter()
-    trained = [n for n in model.trained() if n.partition(".")[0] in ("encoder", "virtual")]
-    # PEFT has been seen to give {} for models it does not recognise.
-    if len(tensors) != len(trained) or (
-        isinstance(model.method, Lora) and not all("lora_" in name for name in tensors)
-    ):
+    tensors = model.adapted.tensors()
+    trained = [p for p in model.adapted.parameters() if p.requires_grad]
+    # PEFT gives {} without a word where it finds nothing of the adapter it is asked for.
+    if not tensors or {t.data_ptr() for t in tensors.values()} != {p.data_ptr() for p in trained}:
         raise SottovoceError("the adapter could not be taken out of the model")
     facts = {
         "format": FORMAT,

@@ -7,74 +7,22 @@ the labels are scored, the average is over the one token that follows the text.
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import torch
-from peft import (
-    LoraConfig,
-    get_peft_model,
-    get_peft_model_state_dict,
-    prepare_model_for_kbit_training,
-)
 from torch import Tensor, nn
 
-from sottovoce.cloud.models import virtual_tokens
 from sottovoce.cloud.models.backbone import LoadedBackbone
 from sottovoce.cloud.models.batches import Batch
-from sottovoce.cloud.models.methods import Full, Lora, MethodConfig, Prefix, Prompt
+from sottovoce.cloud.models.methods import Method
 from sottovoce.cloud.models.noise_aware import NoiseTable
-from sottovoce.core.errors import InvalidInput
 
-__all__ = [
-    "ReconstructionHead",
-    "TextClassifier",
-    "adapt",
-    "encoder_of",
-    "lora_config",
-    "pool",
-    "targets",
-]
-
-_BLOCK = re.compile(r"\.\d+\.")
+__all__ = ["ReconstructionHead", "TextClassifier", "encoder_of", "pool"]
 
 
 def encoder_of(model: Any) -> Any:
     """The part that reads text: the encoder of an encoder-decoder, else all."""
     return model.get_encoder() if model.config.is_encoder_decoder else model
-
-
-def targets(model: nn.Module, feed_forward: bool) -> list[str]:
-    """Names of the linear layers that get LoRA: those inside repeated blocks.
-
-    Attention projections are the square-ish ones with attention in their path;
-    families name them differently, but all keep "att" there (``attention``,
-    ``self_attn``, ``SelfAttention``).
-    """
-    inside = [
-        name
-        for name, module in model.named_modules()
-        if isinstance(module, nn.Linear) and _BLOCK.search(f".{name}")
-    ]
-    attention = [name for name in inside if "att" in name.lower()]
-    chosen = inside if feed_forward or not attention else attention
-    if not chosen:
-        raise InvalidInput(
-            "the backbone has no linear layers in its blocks",
-            fix="use a BERT, T5, Qwen, Llama or Mistral style backbone",
-            subject="backbone",
-        )
-    return chosen
-
-
-def lora_config(lora: Lora, layers: list[str]) -> LoraConfig:
-    """PEFT's configuration for LoRA on the linear layers named."""
-    return LoraConfig(r=lora.rank, lora_alpha=lora.alpha, lora_dropout=0.0, target_modules=layers)
-
-
-def adapt(model: Any, config: LoraConfig, name: str = "default") -> Any:
-    """``model`` with LoRA in its blocks; everything else frozen."""
-    return get_peft_model(model, config, adapter_name=name)
 
 
 def pool(hidden: Tensor, text: Tensor) -> Tensor:
@@ -116,7 +64,7 @@ class TextClassifier(nn.Module):
     def __init__(
         self,
         backbone: LoadedBackbone,
-        method: MethodConfig,
+        method: Method,
         labels: int,
         *,
         vocabulary: int = 0,
@@ -125,26 +73,24 @@ class TextClassifier(nn.Module):
         noise: NoiseTable | None = None,
     ) -> None:
         super().__init__()
-        encoder = encoder_of(backbone.model)
+        encoder = encoder_of(backbone.model).requires_grad_(False)
         hidden = encoder.config.hidden_size
-        self.method = method
+        self.adapted = method.build(encoder)
         self.noise = noise
-        self.encoder = encoder.requires_grad_(isinstance(method, Full))
-        self.virtual: nn.Parameter | None = None
-        match method:
-            case Lora():
-                layers = targets(encoder, method.feed_forward)
-                if method.quantized:  # norms and embeddings in float32 (QLoRA)
-                    prepare_model_for_kbit_training(encoder, use_gradient_checkpointing=False)
-                self.encoder = adapt(encoder, lora_config(method, layers))
-            case Prompt():
-                self.virtual = nn.Parameter(virtual_tokens.draw_prompt(encoder, method.tokens))
-            case Prefix():
-                self.virtual = nn.Parameter(virtual_tokens.draw_prefix(encoder, method.tokens))
         self.head = nn.Linear(hidden, labels, bias=words is None)
         if words is not None:
             self.head.weight = nn.Parameter(words, requires_grad=False)
         self.reconstruction = ReconstructionHead(hidden, vocabulary, width) if vocabulary else None
+
+    @property
+    def method(self) -> Method:
+        """What is trained besides the heads."""
+        return self.adapted.method
+
+    @property
+    def encoder(self) -> Any:
+        """The backbone's, with what the method put inside."""
+        return self.adapted.encoder
 
     def forward(self, batch: Batch) -> tuple[Tensor, Tensor | None]:
         """Class logits (B, C), and (plain tokens, T) logits where there are any."""
@@ -161,28 +107,11 @@ class TextClassifier(nn.Module):
         if self.noise is not None:
             embeddings = self.encoder.get_input_embeddings()(batch.ids)
             inputs = self.noise.mix(embeddings, batch.words)
-        rows = [self.virtual] * len(batch.ids)
-        found = virtual_tokens.run(
-            self.encoder,
-            inputs,
-            batch.attention,
-            prompts=rows if isinstance(self.method, Prompt) else (),
-            prefixes=rows if isinstance(self.method, Prefix) else (),
-        )
-        return found.float()
+        return self.adapted(inputs, batch.attention).float()  # type: ignore[no-any-return]
 
     def trained(self) -> dict[str, Tensor]:
         """The parameters that training changes, by name."""
         return {name: p for name, p in self.named_parameters() if p.requires_grad}
-
-    def adapter(self) -> dict[str, Tensor]:
-        """The method's own parameters by the names their files use: PEFT's, or for full
-        fine-tuning the backbone's. Neither head is among them."""
-        if isinstance(self.method, Lora):
-            return get_peft_model_state_dict(self.encoder)  # type: ignore[no-any-return]
-        if self.virtual is not None:
-            return {"prompt_embeddings": self.virtual}
-        return dict(self.encoder.named_parameters())
 
     @torch.no_grad()
     def restore(self, state: dict[str, Tensor]) -> None:

@@ -8,7 +8,7 @@ from dataclasses import fields
 
 import grpc
 
-from sottovoce.cloud.job import FINAL, Example, Job, Method, Release, TrainingOptions
+from sottovoce.cloud.job import FINAL, Example, Job, Release, TrainingOptions
 from sottovoce.cloud.jobs.disposal import discard
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.uploads import Upload, append
@@ -30,7 +30,7 @@ UPLOADS, UPLOADS_PER_TENANT = 64, 16
 WATCHES, WATCHES_PER_TENANT = 128, 32
 """Calls open at once; each holds a thread for as long as the caller likes."""
 
-_METHODS = {number: Method(name) for name, number in METHODS.items()}
+_METHODS = {number: name for name, number in METHODS.items()}
 _ALIKE = [option.name for option in fields(TrainingOptions) if option.name != "method"]
 """What `TrainingOptions` and the wire's TrainingSettings call by the same name."""
 

@@ -9,24 +9,21 @@ rows go through the same code with those in the backbone's place.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
-from torch.func import functional_call
 from torch.nn import functional as F  # noqa: N812 - its customary name
 
-from sottovoce.cloud.models import adapters, virtual_tokens
+from sottovoce.cloud.models import adapters
 from sottovoce.cloud.models.batches import Batch, Encoded, collate, encode
 from sottovoce.cloud.models.classifier import pool
-from sottovoce.cloud.models.methods import Full, Lora, Prefix, Prompt
 from sottovoce.cloud.models.noise_aware import WordPlaces
+from sottovoce.cloud.models.rows import Row, misfit, run
 from sottovoce.cloud.serving.adapter_cache import BUDGET, AdapterCache
-from sottovoce.cloud.serving.lora_rows import LoraRows, misfit
 from sottovoce.cloud.serving.model_thread import ModelThread
 from sottovoce.cloud.serving.noise_tables import NoiseReader, NoiseTables
 from sottovoce.core.bundle.folder import Bundle
@@ -41,36 +38,29 @@ Scores = list[tuple[str, float]]
 class _Served:
     """An adapter as it is run.
 
-    ``lora``, ``prompt`` and ``prefix`` are Float (rank or tokens, width), ``full`` a backbone's
-    weights by name; at most one of the four is there. The head, Float (C, h) and (C,), stays on the
-    CPU in float32. ``model`` is 0 for the backbone, and for every full one a number of its own.
-    ``noise`` is for adapters trained on the noise-aware input.
+    ``row`` is what it brings into a pass. The head, Float (C, h) and (C,), stays on the CPU in
+    float32. ``model`` is 0 for the backbone, and for every other set of weights a number of its
+    own. ``noise`` is for adapters trained on the noise-aware input.
     """
 
     labels: tuple[str, ...]
     bundle_id: str
     weight: Tensor
     bias: Tensor | None
+    row: Row
     cue: tuple[int, ...] = ()
-    lora: Tensor | None = None
-    prompt: Tensor | None = None
-    prefix: Tensor | None = None
-    full: dict[str, Tensor] | None = None
     model: int = 0
     noise: NoiseReader | None = None
 
     @property
     def bytes(self) -> int:
         """Memory its tensors take; its noise table's too, though others may share it."""
-        own = [self.weight, self.bias, self.lora, self.prompt, self.prefix]
-        own.append(self.noise.table.shifts if self.noise else None)
-        held = [*own, *(self.full or {}).values()]
-        return sum(t.numel() * t.element_size() for t in held if t is not None)
+        held = (self.weight, self.bias, self.noise.table.shifts if self.noise else None)
+        return self.row.bytes + sum(t.numel() * t.element_size() for t in held if t is not None)
 
     def shape(self, row: Encoded) -> tuple[int, int, int]:
         """Of a row, for `passes`."""
-        front = 0 if self.prompt is None else len(self.prompt)
-        return self.model, front, len(row.ids)
+        return self.model, self.row.front, len(row.ids)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,12 +90,10 @@ class Predictor:
         self._thread = thread
         self._backbone = thread.backbone
         self._encoder = thread.encoder
-        self._weights = {n: tuple(p.shape) for n, p in self._encoder.named_parameters()}
         table = self._encoder.get_input_embeddings().weight
         self._table = next(n for n, p in self._encoder.named_parameters() if p is table)
         self._readers = NoiseTables(thread.backbone, bundles or {}, noise_tables, thread.device)
         self._numbers = itertools.count(1)
-        self._lora = LoraRows(self._encoder)
         self._adapters = AdapterCache(self._load, budget=memory, metrics=thread.metrics)
 
     def submit(
@@ -192,14 +180,8 @@ class Predictor:
     def _forward(self, served: Sequence[_Served], rows: Sequence[Encoded]) -> Tensor:
         """Float (B, h) on the CPU: the texts' mean states, all of one model."""
         batch = collate(rows, self._backbone.tokenizer.pad_token_id or 0).to(self._thread.device)
-        with self._lora.applied([adapter.lora for adapter in served]):
-            states = virtual_tokens.run(
-                self._model(served[0]),
-                self._inputs(served, batch),
-                batch.attention,
-                prompts=[adapter.prompt for adapter in served],
-                prefixes=[adapter.prefix for adapter in served],
-            )  # (B, n, h)
+        joined = [adapter.row for adapter in served]
+        states = run(self._encoder, self._inputs(served, batch), batch.attention, joined)
         return pool(states.float(), batch.text).cpu()
 
     def _inputs(self, served: Sequence[_Served], batch: Batch) -> Tensor:
@@ -210,19 +192,13 @@ class Predictor:
                 rows.setdefault(adapter.noise, []).append(row)
         if not rows:
             return batch.ids
-        table = (served[0].full or {}).get(self._table)
+        table = (served[0].row.weights or {}).get(self._table)
         if table is None:
             table = self._encoder.get_input_embeddings().weight
         embeddings = F.embedding(batch.ids, table)
         for reader, places in rows.items():
             embeddings[places] = reader.table.mix(embeddings[places], batch.words[places])
         return embeddings
-
-    def _model(self, served: _Served) -> Callable[..., Any]:
-        if served.full is None:
-            return self._encoder  # type: ignore[no-any-return]
-        weights = served.full
-        return lambda **inputs: functional_call(self._encoder, weights, (), inputs)
 
     def _load(self, folder: Path) -> _Served:
         adapter = adapters.load(folder)
@@ -237,39 +213,17 @@ class Predictor:
         else:
             assert adapter.weight is not None
             weight, cue = adapter.weight, ()
+        row = adapter.method.row(self._encoder, adapter.tensors)
         served = _Served(
             labels=adapter.labels,
             bundle_id=str(adapter.origin.get("bundle_id", "")),
             weight=weight,
             bias=adapter.bias,
+            row=row.to(self._thread.device, self._thread.dtype),
             cue=cue,
+            model=0 if row.weights is None else next(self._numbers),
             noise=self._readers.of(adapter),
-            **self._parameters(adapter),
         )
         if weight.shape != (len(adapter.labels), self._backbone.hidden_size):
             raise misfit()
         return served
-
-    def _parameters(self, adapter: adapters.Adapter) -> dict[str, Any]:
-        """The method's own tensors where `_Served` has them, checked against the backbone: what
-        does not fit must fail here, not in a pass with other tenants' rows."""
-        match adapter.method:
-            case Lora():
-                packed = self._lora.pack(adapter.method, adapter.tensors)
-                return {"lora": self._placed(packed)}
-            case Full():
-                if {n: tuple(t.shape) for n, t in adapter.tensors.items()} != self._weights:
-                    raise misfit()
-                full = {name: self._placed(t) for name, t in adapter.tensors.items()}
-                return {"full": full, "model": next(self._numbers)}
-            case Prompt(tokens):
-                name, width = "prompt", self._backbone.hidden_size
-            case Prefix(tokens):
-                name, width = "prefix", virtual_tokens.prefix_width(self._encoder.config)
-        virtual = adapter.tensors.get("prompt_embeddings")
-        if virtual is None or virtual.shape != (tokens, width):
-            raise misfit()
-        return {name: self._placed(virtual)}
-
-    def _placed(self, tensor: Tensor) -> Tensor:
-        return tensor.to(self._thread.device, self._thread.dtype)

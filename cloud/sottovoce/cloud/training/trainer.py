@@ -24,7 +24,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -39,7 +39,7 @@ from sottovoce.cloud.models.backbone import LoadedBackbone
 from sottovoce.cloud.models.batches import Batch
 from sottovoce.cloud.models.classifier import TextClassifier, pool
 from sottovoce.cloud.models.label_words import LabelWords
-from sottovoce.cloud.models.methods import Full, Lora, MethodConfig, Prefix, Prompt, from_options
+from sottovoce.cloud.models.methods import from_options
 from sottovoce.cloud.models.noise_aware import NoiseTable, WordPlaces
 from sottovoce.cloud.models.precision import computing, fast_bfloat16, to_bfloat16
 from sottovoce.cloud.training.checkpoint import Checkpoint
@@ -71,9 +71,6 @@ class Recipe:
     epochs: int = 2
     least_steps: int = 50  # small jobs get more epochs
     batch_size: int = 16
-    learning_rates: Mapping[type[MethodConfig], float] = field(
-        default_factory=lambda: {Lora: 1e-3, Prompt: 1e-2, Prefix: 1e-2, Full: 5e-5}
-    )
     weight_decay: float = 0.01
     warmup: float = 0.06
     clip: float = 1.0
@@ -194,11 +191,11 @@ def train(
         if device.type == "cpu" and recipe.bfloat16 and fast_bfloat16():
             to_bfloat16(model.encoder)
         optimizer = torch.optim.AdamW(model.trained().values(), weight_decay=recipe.weight_decay)
-        rate = options.learning_rate or recipe.learning_rates[type(model.method)]
+        rate = options.learning_rate or model.method.learning_rate
         weight = options.reconstruction_weight or recipe.reconstruction_weight
         every = recipe.every(data)
 
-        run = fingerprint(data.labels, options, recipe, backbone.sha256, len(examples))
+        run = fingerprint(data.labels, options, recipe, rate, backbone.sha256, len(examples))
         point = Checkpoint.load(resume, run) if resume else None
         if point is None:
             if label_words is None:

@@ -24,11 +24,11 @@ from typing import IO
 import torch
 
 from sottovoce.cloud.config import Limits
-from sottovoce.cloud.job import Example, Job, Method, Progress, State
+from sottovoce.cloud.job import Example, Job, Progress, State
 from sottovoce.cloud.jobs.disposal import discard, job_folder
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.wakeup import Wakeup
-from sottovoce.cloud.models import backbone, noise_aware
+from sottovoce.cloud.models import backbone, methods, noise_aware
 from sottovoce.cloud.models.backbone import LoadedBackbone
 from sottovoce.cloud.models.noise_aware import NoiseTable, WordPlaces
 from sottovoce.cloud.state import quotas
@@ -189,7 +189,7 @@ class Worker:
     def _fit(self, job: Job, folder: Path) -> None:
         began = time.monotonic()
         most = quotas.of(self.jobs.store, job.tenant, self.jobs.limits).training_seconds
-        quantized = job.training.method == Method.QLORA
+        quantized = methods.from_options(job.training).quantized
         loaded = backbone.load(self._backbone, quantized=quantized)
         noise, places = self._noise(job, loaded)
         examples: list[Example] = self.jobs.examples(job.id)

@@ -1,0 +1,22 @@
+"""The methods an adapter can be trained with: an interface, a module for each, a registry."""
+
+from sottovoce.cloud.models.methods.full import Full
+from sottovoce.cloud.models.methods.interface import AdaptedEncoder, Method
+from sottovoce.cloud.models.methods.lora import Lora
+from sottovoce.cloud.models.methods.prefix import Prefix
+from sottovoce.cloud.models.methods.prompt import Prompt
+from sottovoce.cloud.models.methods.registry import METHODS, check, from_dict, from_options, to_dict
+
+__all__ = [
+    "METHODS",
+    "AdaptedEncoder",
+    "Full",
+    "Lora",
+    "Method",
+    "Prefix",
+    "Prompt",
+    "check",
+    "from_dict",
+    "from_options",
+    "to_dict",
+]

@@ -1,0 +1,49 @@
+"""Prefix tuning: learned keys and values before every attention layer's (Li and Liang)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+from torch import Tensor
+
+from sottovoce.cloud.job import TrainingOptions
+from sottovoce.cloud.models.methods.interface import AdaptedEncoder, Method
+from sottovoce.cloud.models.rows import Row, misfit
+from sottovoce.cloud.models.virtual_tokens import draw_prefix, prefix_width
+
+__all__ = ["Prefix"]
+
+_NAME = "prompt_embeddings"
+"""PEFT's name for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prefix(Method):
+    """Length of the prefix."""
+
+    learning_rate: ClassVar[float] = 1e-2
+
+    tokens: int = 10
+
+    @classmethod
+    def from_options(cls, options: TrainingOptions) -> Self:
+        """The length asked for."""
+        return cls(options.virtual_tokens) if options.virtual_tokens else cls()
+
+    @property
+    def virtual_tokens(self) -> int:
+        """All of the prefix, which beside the text takes no positions."""
+        return self.tokens
+
+    def build(self, encoder: Any) -> AdaptedEncoder:
+        """Beside the encoder, from the keys and values of random tokens on."""
+        return AdaptedEncoder(self, encoder, {_NAME: draw_prefix(encoder, self.tokens)})
+
+    def row(self, encoder: Any, tensors: Mapping[str, Tensor]) -> Row:
+        """Float (tokens, `prefix_width`)."""
+        found = tensors.get(_NAME)
+        if found is None or found.shape != (self.tokens, prefix_width(encoder.config)):
+            raise misfit()
+        return Row(prefix=found)

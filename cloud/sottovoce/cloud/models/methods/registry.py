@@ -1,0 +1,95 @@
+"""Which methods there are, by the names that the wire, the tenants and the files use.
+
+    lora     low-rank updates in the attention projections: W + (alpha / rank) B A
+    qlora    the same, the frozen backbone in 4 bits (needs a GPU and bitsandbytes)
+    prompt   virtual token embeddings before the text (Lester et al.)
+    prefix   virtual keys and values before every attention layer's (Li and Liang)
+    full     every weight of the backbone
+
+Why it is here: trainer, server and files must agree on them, and a job that cannot run here is
+refused before anything is uploaded.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from sottovoce.cloud.job import TrainingOptions
+from sottovoce.cloud.models import label_words
+from sottovoce.cloud.models.backbone import LoadedBackbone
+from sottovoce.cloud.models.batches import MAX_TOKENS, SUBTOKENS
+from sottovoce.cloud.models.methods.full import Full
+from sottovoce.cloud.models.methods.interface import Method
+from sottovoce.cloud.models.methods.lora import Lora
+from sottovoce.cloud.models.methods.prefix import Prefix
+from sottovoce.cloud.models.methods.prompt import Prompt
+from sottovoce.core.errors import InvalidInput
+
+__all__ = ["METHODS", "check", "from_dict", "from_options", "to_dict"]
+
+METHODS: Final[dict[str, type[Method]]] = {
+    "lora": Lora,
+    "qlora": Lora,
+    "prompt": Prompt,
+    "prefix": Prefix,
+    "full": Full,
+}
+"""Where one has several names, files use the first."""
+
+
+def from_options(options: TrainingOptions) -> Method:
+    """The method a tenant chose; zeros take its defaults.
+
+    Raises:
+        InvalidInput: there is none of that name.
+    """
+    if options.method not in METHODS:
+        raise InvalidInput(
+            "unknown training method",
+            fix=f"use one of: {', '.join(METHODS)}",
+            subject="training.method",
+        )
+    return METHODS[options.method].from_options(options)
+
+
+def check(options: TrainingOptions, backbone: LoadedBackbone) -> None:
+    """Refuses what would fail once all is uploaded.
+
+    Raises:
+        InvalidInput: an unknown method, label words without a decoder, or more in front of a text
+            than the backbone has positions for.
+        NotReady: this machine cannot run the method.
+    """
+    method = from_options(options)
+    method.check_available()
+    if options.label_words:
+        label_words.check(backbone)
+    text = MAX_TOKENS + SUBTOKENS * options.plain_tokens
+    needed = max(method.virtual_tokens, method.front + text)
+    positions = backbone.positions
+    if positions is not None and needed > positions:
+        field = "virtual_tokens" if method.virtual_tokens else "plain_tokens"
+        most = max(0, positions - (text if method.front else 0))
+        raise InvalidInput(
+            f"the backbone has {positions} positions, and this takes {needed}",
+            fix=f"give at most {most} virtual tokens"
+            if method.virtual_tokens and most
+            else "give fewer plain tokens",
+            subject=f"training.{field}",
+        )
+
+
+def to_dict(method: Method) -> dict[str, Any]:
+    """The method as an adapter's description holds it."""
+    name = next(name for name, kind in METHODS.items() if kind is type(method))
+    return {"method": name, name: method.to_dict()}
+
+
+def from_dict(facts: dict[str, Any]) -> Method:
+    """The method out of an adapter's description.
+
+    Raises:
+        KeyError, TypeError, ValueError: it was not written by `to_dict`.
+    """
+    name = facts["method"]
+    return METHODS[name].from_dict(facts[name])

@@ -27,7 +27,7 @@ from bench.attacks.public import Public
 from bench.attacks.text import Ints, Text
 from sottovoce.cloud.models.encoder import Encoder
 from sottovoce.core.privacy.vectors import unit_rows
-from sottovoce.edge.measure.classifier import Head
+from sottovoce.edge.measure.classifier import Classifier
 
 __all__ = ["DRAWS", "Embed", "Meaning", "Sentiment", "apart"]
 
@@ -97,8 +97,10 @@ class Sentiment:
         found = []
         for trial in range(trials):
             some = resample.integers(0, len(train), len(train))
-            head = Head.fit(train[some], [str(label) for label in self.labels[0][some].tolist()])
-            guesses = head.predict(tests[trial % len(tests)])
+            classifier = Classifier.fit(
+                train[some], [str(label) for label in self.labels[0][some].tolist()]
+            )
+            guesses = classifier.predict(tests[trial % len(tests)])
             found.append(np.array([int(label) for label in guesses]) == wanted)
         return np.array(found, np.float32)
 

@@ -15,12 +15,12 @@ from bench.live.testbed import Agent, Cloud
 from bench.live.wiretap import Wiretap
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.manifest import class_name
-from sottovoce.core.bundle.tokenizer import Pieces
+from sottovoce.core.bundle.tokenizer import Tokenizer
 from sottovoce.v1 import training_pb2
 from tests.support.paths import HELPDESK
 
 
-def _forms(secret: str, tokenizer: Pieces) -> list[bytes]:
+def _forms(secret: str, tokenizer: Tokenizer) -> list[bytes]:
     forms = [secret.encode(), secret.lower().encode(), secret.upper().encode()]
     ids = tokenizer.ids(secret)
     if len(ids) >= 3:  # fewer could meet by chance among the plain tokens' ids
@@ -28,7 +28,7 @@ def _forms(secret: str, tokenizer: Pieces) -> list[bytes]:
     return forms
 
 
-def _leaks(canaries: list[Canary], recorded: bytes, tokenizer: Pieces) -> list[str]:
+def _leaks(canaries: list[Canary], recorded: bytes, tokenizer: Tokenizer) -> list[str]:
     return [
         canary.secret
         for canary in canaries

@@ -1,4 +1,4 @@
-"""An agent for tests: settings in a folder of its own, its parts, its daemon on a thread."""
+"""An agent for tests: settings in a folder of its own, its tasks, its daemon on a thread."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ def engine(config: Config, tagger: Tagger) -> Engine:
 @contextmanager
 def opened(config: Config, tagger: Tagger) -> Iterator[Agent]:
     """All parts of an agent, closed at the end."""
-    parts = Agent(config, engine(config, tagger))
+    device = Agent(config, engine(config, tagger))
     try:
-        yield parts
+        yield device
     finally:
-        parts.close()
+        device.close()
 
 
 @contextmanager

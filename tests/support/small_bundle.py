@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
 
 from sottovoce.core.bundle import manifest as bundles
-from sottovoce.core.bundle import tokenizer as pieces
+from sottovoce.core.bundle import tokenizer as tokenizing
 from sottovoce.core.bundle.levels import EmbedLevel, Level
 from sottovoce.core.text.tagger import UPOS, Tags
 
@@ -91,10 +91,10 @@ def write_small_bundle(folder: Path) -> None:
     tokenizer = _tokenizer(words)
     tokens = random.standard_normal((tokenizer.get_vocab_size(), DIMENSIONS))
     np.save(folder / "tokens.npy", tokens.astype(np.float32))
-    saved, lines = pieces.without_vocabulary(tokenizer.to_str())
+    saved, lines = tokenizing.without_vocabulary(tokenizer.to_str())
     assert lines is not None
     (folder / "tokenizer.json").write_text(saved, encoding="utf-8")
-    (folder / pieces.VOCABULARY).write_text("".join(f"{t}\n" for t in lines), encoding="utf-8")
+    (folder / tokenizing.VOCABULARY).write_text("".join(f"{t}\n" for t in lines), encoding="utf-8")
 
     classes, slices, offset = {}, [], 0
     for name, group in sorted(members.items()):

@@ -16,7 +16,7 @@ from grpc_status import rpc_status
 
 from sottovoce.core import errors
 from sottovoce.core.errors import SottovoceError
-from sottovoce.core.wire import status as rpc
+from sottovoce.core.wire.status import ErrorInterceptor, from_rpc_error, to_status
 
 KINDS = [getattr(errors, name) for name in errors.__all__]
 TYPED = "the text a person typed"
@@ -58,7 +58,7 @@ def channel(service: Raising) -> Iterator[grpc.Channel]:
         "StreamUnary": grpc.stream_unary_rpc_method_handler(service.one),
         "StreamStream": grpc.stream_stream_rpc_method_handler(service.many),
     }
-    server = grpc.server(futures.ThreadPoolExecutor(2), interceptors=[rpc.ErrorInterceptor()])
+    server = grpc.server(futures.ThreadPoolExecutor(2), interceptors=[ErrorInterceptor()])
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("test.Test", handlers),))
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
@@ -110,7 +110,7 @@ def test_an_error_comes_back_as_it_was_raised(
     service.act = raising(kind("it broke", fix="mend it", subject="it", metadata={"next": "7"}))
     error = failed(channel, shape)
     assert error.code() is kind.code
-    back = rpc.from_rpc_error(error, peer="the cloud")
+    back = from_rpc_error(error, peer="the cloud")
     assert type(back) is kind
     assert (back.problem, back.fix, back.subject) == ("it broke", "mend it", "it")
     assert back.metadata == {"next": "7"}
@@ -162,14 +162,14 @@ def test_a_status_the_method_set_itself_stays(
     service.act = lambda context: context.abort(grpc.StatusCode.ALREADY_EXISTS, "there already")
     error = failed(channel, shape)
     assert error.code() is grpc.StatusCode.ALREADY_EXISTS
-    back = rpc.from_rpc_error(error, peer="the cloud")
+    back = from_rpc_error(error, peer="the cloud")
     assert back.problem == "the cloud answered ALREADY_EXISTS: there already"
 
 
 def test_nobody_there_is_unavailable() -> None:
     with grpc.insecure_channel("127.0.0.1:1") as channel:
         error = failed(channel, "UnaryUnary")
-    back = rpc.from_rpc_error(error, peer="the cloud at 127.0.0.1:1")
+    back = from_rpc_error(error, peer="the cloud at 127.0.0.1:1")
     assert isinstance(back, errors.Unavailable)
     assert back.problem == "the cloud at 127.0.0.1:1 does not answer"
     assert back.fix
@@ -178,7 +178,7 @@ def test_nobody_there_is_unavailable() -> None:
 def test_an_unknown_method_is_named_by_its_code(channel: grpc.Channel) -> None:
     with pytest.raises(grpc.RpcError) as caught:
         channel.unary_unary("/test.Test/Nothing")(b"", timeout=10)
-    assert "UNIMPLEMENTED" in rpc.from_rpc_error(caught.value, peer="the cloud").problem
+    assert "UNIMPLEMENTED" in from_rpc_error(caught.value, peer="the cloud").problem
 
 
 @pytest.mark.parametrize("character", ["x", "\N{DOG FACE}"])
@@ -187,7 +187,7 @@ def test_an_error_is_cut_to_what_arrives(
 ) -> None:
     long = character * 100_000
     service.act = raising(errors.NotFound(long, fix=long, subject=long))
-    back = rpc.from_rpc_error(failed(channel, "UnaryUnary"), peer="the cloud")
+    back = from_rpc_error(failed(channel, "UnaryUnary"), peer="the cloud")
     assert type(back) is errors.NotFound
     for text in (back.problem, back.fix, back.subject):
         assert text.startswith(character * 20)
@@ -199,13 +199,13 @@ def test_details_that_contradict_the_status_are_left_aside(
     service: Raising, channel: grpc.Channel
 ) -> None:
     def act(context: grpc.ServicerContext) -> None:
-        status = rpc.to_status(errors.NotFound("not there"))
+        status = to_status(errors.NotFound("not there"))
         trailers = (("grpc-status-details-bin", status.SerializeToString()),)
         context.set_trailing_metadata(trailers)
         context.abort(grpc.StatusCode.INVALID_ARGUMENT, "something else")
 
     service.act = act
-    back = rpc.from_rpc_error(failed(channel, "UnaryUnary"), peer="the cloud")
+    back = from_rpc_error(failed(channel, "UnaryUnary"), peer="the cloud")
     assert type(back) is errors.InvalidInput
     assert "something else" in back.problem
 
@@ -234,5 +234,5 @@ def test_a_call_the_server_broke_off_may_be_tried_again(
     service: Raising, channel: grpc.Channel
 ) -> None:
     service.act = lambda context: context.abort(grpc.StatusCode.CANCELLED, "")
-    back = rpc.from_rpc_error(failed(channel, "UnaryUnary"), peer="the cloud")
+    back = from_rpc_error(failed(channel, "UnaryUnary"), peer="the cloud")
     assert isinstance(back, errors.Unavailable)

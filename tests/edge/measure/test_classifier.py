@@ -1,4 +1,4 @@
-"""The head learns what can be learnt, keeps it in a file, and refuses what is not its own."""
+"""The classifier learns what can be learnt, keeps it in a file, and refuses what is not its own."""
 
 import stat
 from pathlib import Path
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from sottovoce.core.errors import DataLoss, InvalidInput
-from sottovoce.edge.measure.classifier import Head, _slopes
+from sottovoce.edge.measure.classifier import Classifier, _slopes
 
 WIDTH = 24
 
@@ -21,24 +21,24 @@ def examples(n: int, seed: int) -> tuple[np.ndarray, list[str]]:
 
 
 @pytest.fixture(scope="module")
-def head() -> Head:
-    return Head.fit(*examples(600, 0))
+def classifier() -> Classifier:
+    return Classifier.fit(*examples(600, 0))
 
 
-def test_it_learns_what_a_line_cannot_tell(head: Head) -> None:
+def test_it_learns_what_a_line_cannot_tell(classifier: Classifier) -> None:
     rows, labels = examples(400, 1)
     right = np.mean(
-        [found == label for found, label in zip(head.predict(rows), labels, strict=True)]
+        [found == label for found, label in zip(classifier.predict(rows), labels, strict=True)]
     )
     assert right > 0.85
 
 
-def test_scores_are_probabilities_in_the_order_of_labels(head: Head) -> None:
+def test_scores_are_probabilities_in_the_order_of_labels(classifier: Classifier) -> None:
     rows, _ = examples(20, 2)
-    scores = head.scores(rows)
-    assert head.labels == ("other", "same")
+    scores = classifier.scores(rows)
+    assert classifier.labels == ("other", "same")
     np.testing.assert_allclose(scores.sum(axis=1), 1, atol=1e-5)
-    assert [head.labels[i] for i in scores.argmax(axis=1)] == head.predict(rows)
+    assert [classifier.labels[i] for i in scores.argmax(axis=1)] == classifier.predict(rows)
 
 
 def test_gradients_are_those_of_the_loss() -> None:
@@ -60,30 +60,32 @@ def test_gradients_are_those_of_the_loss() -> None:
         part[place] += 1e-5
 
 
-def test_a_saved_head_answers_the_same(head: Head, tmp_path: Path) -> None:
-    file = tmp_path / "head.npz"
-    head.save(file)
+def test_a_saved_classifier_answers_the_same(classifier: Classifier, tmp_path: Path) -> None:
+    file = tmp_path / "classifier.npz"
+    classifier.save(file)
     rows, _ = examples(30, 4)
-    np.testing.assert_array_equal(Head.load(file).scores(rows), head.scores(rows))
+    np.testing.assert_array_equal(Classifier.load(file).scores(rows), classifier.scores(rows))
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
 @pytest.mark.parametrize("how", ["absent", "cut", "other"])
-def test_files_that_hold_no_head_are_refused(head: Head, tmp_path: Path, how: str) -> None:
-    file = tmp_path / "head.npz"
+def test_files_that_hold_no_classifier_are_refused(
+    classifier: Classifier, tmp_path: Path, how: str
+) -> None:
+    file = tmp_path / "classifier.npz"
     if how == "cut":
-        head.save(file)
+        classifier.save(file)
         file.write_bytes(file.read_bytes()[:200])
     elif how == "other":
         np.savez(file, format=np.array("head.v0"))
     with pytest.raises(DataLoss):
-        Head.load(file)
+        Classifier.load(file)
 
 
-def test_labels_must_fit(head: Head) -> None:
+def test_labels_must_fit(classifier: Classifier) -> None:
     rows, labels = examples(10, 5)
     for given in (labels[:9], ["one"] * 10):
         with pytest.raises(InvalidInput):
-            Head.fit(rows, given)
+            Classifier.fit(rows, given)
     with pytest.raises(InvalidInput):
-        head.scores(rows[:, :5])
+        classifier.scores(rows[:, :5])

@@ -27,13 +27,13 @@ SETTINGS = agent.CustomizationSettings(adapter="desk")
 def _customizer(
     folder: Path, bundle: Path, tagger: Tagger, **environ: str
 ) -> Iterator[tuple[Customizer, Agent]]:
-    with opened(configured(folder, bundle=bundle, **environ), tagger) as parts:
-        defaults = Defaults(parts.default, 3)
+    with opened(configured(folder, bundle=bundle, **environ), tagger) as device:
+        defaults = Defaults(device.default, 3)
         yield (
             Customizer(
-                parts.engine, parts.store, parts.ledger, parts.releases, parts.outbox, defaults
+                device.engine, device.store, device.ledger, device.releases, device.outbox, defaults
             ),
-            parts,
+            device,
         )
 
 
@@ -47,72 +47,72 @@ def _examples(number: int = 20) -> list[agent.LabelledText]:
     ]
 
 
-def _queued(parts: Agent, identity: str) -> list[training.PrivatizedExample]:
-    return [e for batch in parts.outbox.batches(identity, 0) for e in batch.examples]
+def _queued(device: Agent, identity: str) -> list[training.PrivatizedExample]:
+    return [e for batch in device.outbox.batches(identity, 0) for e in batch.examples]
 
 
-def _untouched(parts: Agent) -> bool:
+def _untouched(device: Agent) -> bool:
     tables = ("releases", "customizations", "outbox", "staged")
-    empty = all(not parts.store.rows(f"SELECT * FROM {t}") for t in tables)
-    return empty and parts.ledger.spending() == Spending(0, 0)
+    empty = all(not device.store.rows(f"SELECT * FROM {t}") for t in tables)
+    return empty and device.ledger.spending() == Spending(0, 0)
 
 
 def test_examples_are_queued_as_released(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:
-    with _customizer(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, parts):
+    with _customizer(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, device):
         record = customizer.accept(SETTINGS, _examples())
         assert (record.examples, record.uploaded) == (20, 0)
         assert record.state == agent.CUSTOMIZATION_STATE_UPLOADING
-        assert parts.outbox.get(record.id) == record
-        queued = _queued(parts, record.id)
+        assert device.outbox.get(record.id) == record
+        queued = _queued(device, record.id)
         assert [e.label for e in queued] == [e.label for e in _examples()]
         assert len({e.example_id for e in queued}) == 20
         # what goes out is the very release an app gets for the same text
-        default = parts.default
+        default = device.default
         for example, waiting in zip(_examples(), queued, strict=True):
-            assert parts.releases.release(example.text, default).text == waiting.released_text
+            assert device.releases.release(example.text, default).text == waiting.released_text
             assert not waiting.plain_token_ids
-        assert parts.ledger.spending().releases == 20
-        assert parts.store.rows("SELECT * FROM staged") == []
-        release = parts.outbox.job_request(record.id).release
+        assert device.ledger.spending().releases == 20
+        assert device.store.rows("SELECT * FROM staged") == []
+        release = device.outbox.job_request(record.id).release
         assert (release.mechanism, release.level, release.policy) == (
             "pct2t.v1",
             "balanced",
             "default",
         )
-        assert (release.eta, release.bundle_id) == (15.0, parts.engine.current().bundle.id)
+        assert (release.eta, release.bundle_id) == (15.0, device.engine.current().bundle.id)
 
 
 def test_repeated_texts_are_released_and_charged_once(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:
-    with _customizer(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, parts):
-        known = parts.releases.release(_examples()[0].text, parts.default)
+    with _customizer(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, device):
+        known = device.releases.release(_examples()[0].text, device.default)
         record = customizer.accept(SETTINGS, _examples() + _examples())
-        queued = _queued(parts, record.id)
+        queued = _queued(device, record.id)
         assert queued[0].released_text == queued[20].released_text == known.text
         assert queued[0].example_id != queued[20].example_id
-        spent = parts.ledger.spending()
+        spent = device.ledger.spending()
         assert spent.releases == 20
         customizer.accept(agent.CustomizationSettings(adapter="again"), _examples())
-        assert parts.ledger.spending() == spent
+        assert device.ledger.spending() == spent
 
 
 def test_the_same_request_is_the_same_customisation(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:
-    with _customizer(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, parts):
+    with _customizer(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, device):
         settings = agent.CustomizationSettings(adapter="desk", request_id="r")
         first = customizer.accept(settings, _examples())
         assert customizer.accept(settings, iter(())) == first
-        assert len(parts.outbox.all()) == 1
+        assert len(device.outbox.all()) == 1
 
 
 def test_the_same_request_twice_at_once_is_one_customisation(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:
-    with _customizer(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, parts):
+    with _customizer(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, device):
         settings = agent.CustomizationSettings(adapter="desk", request_id="r")
         inner: list[agent.Customization] = []
 
@@ -122,20 +122,20 @@ def test_the_same_request_twice_at_once_is_one_customisation(
 
         outer = customizer.accept(settings, examples())
         assert [outer] == inner
-        assert len(parts.store.rows("SELECT * FROM outbox")) == 20
-        assert parts.store.rows("SELECT * FROM staged") == []
+        assert len(device.store.rows("SELECT * FROM outbox")) == 20
+        assert device.store.rows("SELECT * FROM staged") == []
 
 
 def test_plain_tokens_are_drawn_for_each_example_and_released_with_it(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:
-    with _customizer(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, parts):
+    with _customizer(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, device):
         settings = agent.CustomizationSettings(
             adapter="desk", reconstruction=True, privacy=agent.PrivacyOptions(level="light")
         )
         record = customizer.accept(settings, _examples())
-        queued = _queued(parts, record.id)
-        words = parts.engine.current().bundle.words
+        queued = _queued(device, record.id)
+        words = device.engine.current().bundle.words
         assert all(len(e.plain_token_ids) == len(e.released_plain_tokens) == 3 for e in queued)
         assert len({tuple(e.plain_token_ids) for e in queued}) > 15
         # at this level of the small bundle the noise moves no word
@@ -143,14 +143,14 @@ def test_plain_tokens_are_drawn_for_each_example_and_released_with_it(
             assert [words[i] for i in example.plain_token_ids] == list(
                 example.released_plain_tokens
             )
-        job = parts.outbox.job_request(record.id)
+        job = device.outbox.job_request(record.id)
         assert (job.training.reconstruction, job.training.plain_tokens) == (True, 3)
 
 
 def test_the_methods_settings_reach_the_cloud_and_few_sequences_are_shared(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:
-    with _customizer(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, parts):
+    with _customizer(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, device):
         settings = agent.CustomizationSettings(
             adapter="desk",
             method=training.METHOD_PREFIX_TUNING,
@@ -163,26 +163,26 @@ def test_the_methods_settings_reach_the_cloud_and_few_sequences_are_shared(
             plain_vocabulary=10,
         )
         record = customizer.accept(settings, _examples())
-        asked = parts.outbox.job_request(record.id).training
+        asked = device.outbox.job_request(record.id).training
         assert (asked.method, asked.virtual_tokens) == (training.METHOD_PREFIX_TUNING, 7)
         assert asked.noise_aware
         assert (asked.reconstruction_width, asked.plain_tokens) == (48, 20)
-        drawn = {tuple(e.plain_token_ids) for e in _queued(parts, record.id)}
+        drawn = {tuple(e.plain_token_ids) for e in _queued(device, record.id)}
         assert len(drawn) == 2
-        released = {tuple(e.released_plain_tokens) for e in _queued(parts, record.id)}
+        released = {tuple(e.released_plain_tokens) for e in _queued(device, record.id)}
         assert len(released) > 2  # the same plain tokens, but noise of their own every time
 
 
 def test_without_word_frequencies_nothing_is_spent(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:
-    with _customizer(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, parts):
+    with _customizer(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, device):
         settings = agent.CustomizationSettings(
             adapter="desk", reconstruction=True, plain_sampling=agent.PLAIN_SAMPLING_FREQUENCY
         )
         with pytest.raises(NotReady, match="word frequencies"):
             customizer.accept(settings, _examples())
-        assert _untouched(parts)
+        assert _untouched(device)
 
 
 @pytest.mark.parametrize(
@@ -211,11 +211,11 @@ def test_wrong_settings_are_refused(
     change: dict[str, object],
     said: str,
 ) -> None:
-    with _customizer(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, parts):
+    with _customizer(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, device):
         settings = agent.CustomizationSettings(**{"adapter": "desk", **change})
         with pytest.raises(InvalidInput, match=said):
             customizer.accept(settings, _examples())
-        assert _untouched(parts)
+        assert _untouched(device)
 
 
 def _with(number: int, **change: str) -> list[agent.LabelledText]:
@@ -246,20 +246,23 @@ def test_examples_that_cannot_be_trained_on_cost_nothing(
     examples: list[agent.LabelledText],
     said: str,
 ) -> None:
-    with _customizer(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, parts):
+    with _customizer(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, device):
         with pytest.raises(InvalidInput, match=said):
             customizer.accept(SETTINGS, examples)
-        assert _untouched(parts)
+        assert _untouched(device)
 
 
 def test_a_spent_ledger_takes_nothing_in(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:
     limit = {"SOTTO_PRIVACY_LEDGER_LIMIT": "200"}
-    with _customizer(tmp_path, small_bundle_folder, lexicon_tagger, **limit) as (customizer, parts):
+    with _customizer(tmp_path, small_bundle_folder, lexicon_tagger, **limit) as (
+        customizer,
+        device,
+    ):
         with pytest.raises(QuotaExceeded):
             customizer.accept(SETTINGS, _examples())
-        assert _untouched(parts)
+        assert _untouched(device)
 
 
 def test_a_caller_that_goes_away_leaves_nothing(
@@ -269,32 +272,32 @@ def test_a_caller_that_goes_away_leaves_nothing(
         yield from _examples(100)  # more than are staged at once
         raise ConnectionError
 
-    with _customizer(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, parts):
+    with _customizer(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, device):
         with pytest.raises(ConnectionError):
             customizer.accept(SETTINGS, broken())
-        assert _untouched(parts)
+        assert _untouched(device)
 
 
 def test_an_unknown_level_is_refused_before_the_first_example(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:
-    with _customizer(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, parts):
+    with _customizer(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, device):
         settings = agent.CustomizationSettings(
             adapter="desk", privacy=agent.PrivacyOptions(level="weak")
         )
         with pytest.raises(NotFound):
             customizer.accept(settings, _examples())
-        assert _untouched(parts)
+        assert _untouched(device)
 
 
 def test_what_a_crash_left_staged_is_cleared(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:
-    with _customizer(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, parts):
-        with parts.store.transaction() as transaction:
+    with _customizer(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, device):
+        with device.store.transaction() as transaction:
             transaction.execute("INSERT INTO staged VALUES ('x', 0, x'', x'', 1, x'', x'')")
         customizer.clear_staging()
-        assert _untouched(parts)
+        assert _untouched(device)
 
 
 def test_labels_are_randomised_once_and_for_all(
@@ -302,20 +305,20 @@ def test_labels_are_randomised_once_and_for_all(
 ) -> None:
     """The share of true labels lies within 4.9 standard deviations (two-sided, alpha = 1e-6)."""
     number, epsilon = 400, 1.0
-    with _customizer(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, parts):
+    with _customizer(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, device):
         sent: list[list[str]] = []
         for adapter in ("one", "two"):
             settings = agent.CustomizationSettings(adapter=adapter, label_epsilon=epsilon)
             record = customizer.accept(settings, _examples(number))
-            sent.append([e.label for e in _queued(parts, record.id)])
+            sent.append([e.label for e in _queued(device, record.id)])
         assert sent[0] == sent[1]  # asking again averages nothing out
         true = [e.label for e in _examples(number)]
         kept = sum(a == b for a, b in zip(sent[0], true, strict=True))
         keep = keep_probability(epsilon, 2)
         assert abs(kept - number * keep) < 4.9 * math.sqrt(number * keep * (1 - keep))
         assert Counter(sent[0]).keys() == {"outside", "clinic"}
-        on_disk = b"".join(p.read_bytes() for p in parts.store.folder.iterdir())
+        on_disk = b"".join(p.read_bytes() for p in device.store.folder.iterdir())
         assert b"outside" not in on_disk
         settings = agent.CustomizationSettings(adapter="three", label_epsilon=0.5)
         record = customizer.accept(settings, _examples(number))
-        assert [e.label for e in _queued(parts, record.id)] != sent[0]
+        assert [e.label for e in _queued(device, record.id)] != sent[0]

@@ -53,11 +53,11 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @contextmanager
 def _device(folder: Path, bundle: Path, tagger: Tagger, **environ: str) -> Iterator[Agent]:
-    with opened(configured(folder, bundle=bundle, **environ), tagger) as parts:
-        parts.embedder = Embedder(
-            parts.engine, parts.store, parts.ledger, parts.cloud, "balanced", PlainDenoiser
+    with opened(configured(folder, bundle=bundle, **environ), tagger) as device:
+        device.embedder = Embedder(
+            device.engine, device.store, device.ledger, device.cloud, "balanced", PlainDenoiser
         )
-        yield parts
+        yield device
 
 
 @pytest.fixture
@@ -72,8 +72,8 @@ def device(
 ) -> Iterator[Agent]:
     with _device(
         tmp_path, small_bundle_folder, lexicon_tagger, SOTTO_CLOUD_ADDRESS=cloud.address
-    ) as parts:
-        yield parts
+    ) as device:
+        yield device
 
 
 def _request(text: str = TEXT, level: str = "", *, local: bool = False) -> agent.EmbedRequest:
@@ -180,16 +180,16 @@ def test_the_ledger_refuses_before_anything_leaves(
         lexicon_tagger,
         SOTTO_CLOUD_ADDRESS=cloud.address,
         SOTTO_PRIVACY_LEDGER_LIMIT="125",
-    ) as parts:
-        parts.embed(_request())
-        parts.embed(_request())
+    ) as device:
+        device.embed(_request())
+        device.embed(_request())
         with pytest.raises(QuotaExceeded, match="ledger"):
-            parts.embed(_request())
+            device.embed(_request())
         with pytest.raises(QuotaExceeded, match="ledger"):
-            list(parts.embed_stream(_stream(_request())))
+            list(device.embed_stream(_stream(_request())))
         assert len(cloud.queries) == 2
-        assert parts.ledger.spending().spent == pytest.approx(120)
-        assert parts.embed(_request(local=True)).tokens == 4
+        assert device.ledger.spending().spent == pytest.approx(120)
+        assert device.embed(_request(local=True)).tokens == 4
 
 
 def test_local_needs_no_cloud_and_costs_nothing(
@@ -205,13 +205,13 @@ def test_local_needs_no_cloud_and_costs_nothing(
     monkeypatch.setattr("grpc.secure_channel", refuse)
     with _device(
         tmp_path, small_bundle_folder, lexicon_tagger, SOTTO_CLOUD_ADDRESS="127.0.0.1:1"
-    ) as parts:
-        answer = parts.embed(_request(local=True))
+    ) as device:
+        answer = device.embed(_request(local=True))
         assert (answer.level, answer.eta, answer.tokens) == ("", 0.0, 4)
-        assert _row(answer) == pytest.approx(_row(parts.embed(_request(local=True))))
-        streamed = list(parts.embed_stream(_stream(_request(local=True))))
+        assert _row(answer) == pytest.approx(_row(device.embed(_request(local=True))))
+        streamed = list(device.embed_stream(_stream(_request(local=True))))
         assert _row(streamed[0].response) == pytest.approx(_row(answer))
-        assert parts.ledger.spending().releases == 0
+        assert device.ledger.spending().releases == 0
 
 
 def test_local_and_asked_for_answers_share_a_stream_in_order(
@@ -227,14 +227,14 @@ def test_local_and_asked_for_answers_share_a_stream_in_order(
 def test_without_a_cloud_nothing_is_charged(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:
-    with _device(tmp_path, small_bundle_folder, lexicon_tagger) as parts:
+    with _device(tmp_path, small_bundle_folder, lexicon_tagger) as device:
         for ask in (
-            lambda: parts.embed(_request()),
-            lambda: list(parts.embed_stream(_stream(_request()))),
+            lambda: device.embed(_request()),
+            lambda: list(device.embed_stream(_stream(_request()))),
         ):
             with pytest.raises(NotReady, match=r"cloud\.address"):
                 ask()
-        assert parts.ledger.spending().releases == 0
+        assert device.ledger.spending().releases == 0
 
 
 def test_a_cloud_that_is_gone_is_unavailable(device: Agent, cloud: FakeCloud) -> None:
@@ -249,11 +249,11 @@ def test_a_bundle_without_a_denoiser_says_so_and_charges_nothing(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger, cloud: FakeCloud
 ) -> None:
     config = configured(tmp_path, bundle=small_bundle_folder, SOTTO_CLOUD_ADDRESS=cloud.address)
-    with opened(config, lexicon_tagger) as parts:
+    with opened(config, lexicon_tagger) as device:
         for request in (_request(), _request(local=True)):
             with pytest.raises(NotReady, match="denoiser"):
-                parts.embed(request)
-        assert parts.ledger.spending().releases == 0
+                device.embed(request)
+        assert device.ledger.spending().releases == 0
         assert cloud.queries == []
 
 
@@ -379,9 +379,9 @@ def test_the_shipped_denoiser_embeds_meaning_without_a_cloud(
     tmp_path: Path, bundle_folder: Path
 ) -> None:
     config = configured(tmp_path, bundle=bundle_folder)
-    with closing(Agent(config)) as parts:
+    with closing(Agent(config)) as device:
         one, like, unlike = (
-            _row(parts.embed(_request(text, local=True)))
+            _row(device.embed(_request(text, local=True)))
             for text in (
                 "The boiler is leaking, please send someone.",
                 "Water is coming out of the heating.",
@@ -402,9 +402,9 @@ def test_a_new_bundle_brings_its_own_denoiser(
         return PlainDenoiser(bundle)
 
     config = configured(tmp_path, bundle=small_bundle_folder)
-    with opened(config, lexicon_tagger) as parts:
+    with opened(config, lexicon_tagger) as device:
         embedder = Embedder(
-            parts.engine, parts.store, parts.ledger, parts.cloud, "balanced", opener
+            device.engine, device.store, device.ledger, device.cloud, "balanced", opener
         )
         for _ in range(3):
             embedder.embed(_request(local=True))

@@ -31,16 +31,16 @@ def _trained(folder: Path, bundle: Path, tagger: Tagger) -> Iterator[tuple[Agent
     """Agent of an agent whose adapter "desk" was trained at level "light"."""
     with fake_cloud() as cloud:
         config = configured(folder, bundle=bundle, SOTTO_CLOUD_ADDRESS=cloud.address)
-        with opened(config, tagger) as parts:
-            _train(parts, "light")
+        with opened(config, tagger) as device:
+            _train(device, "light")
             until(lambda: cloud.adapters)
-            yield parts, cloud
+            yield device, cloud
 
 
-def _train(parts: Agent, level: str) -> None:
-    defaults = Defaults(parts.default, 1)
+def _train(device: Agent, level: str) -> None:
+    defaults = Defaults(device.default, 1)
     customizer = Customizer(
-        parts.engine, parts.store, parts.ledger, parts.releases, parts.outbox, defaults
+        device.engine, device.store, device.ledger, device.releases, device.outbox, defaults
     )
     settings = agent.CustomizationSettings(
         adapter="desk", privacy=agent.PrivacyOptions(level=level)
@@ -51,7 +51,7 @@ def _train(parts: Agent, level: str) -> None:
         for _ in range(5)
     ]
     record = customizer.accept(settings, examples)
-    Uploader(parts.cloud, parts.outbox).carry(record.id)
+    Uploader(device.cloud, device.outbox).carry(record.id)
 
 
 def _request(text: str, adapter: str = "desk", level: str = "") -> agent.PredictRequest:
@@ -63,10 +63,10 @@ def _request(text: str, adapter: str = "desk", level: str = "") -> agent.Predict
 def test_labels_come_from_what_was_trained(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:
-    with _trained(tmp_path, small_bundle_folder, lexicon_tagger) as (parts, _):
-        wet = parts.predict(_request("the river"))
+    with _trained(tmp_path, small_bundle_folder, lexicon_tagger) as (device, _):
+        wet = device.predict(_request("the river"))
         assert wet.label == "wet"
-        assert parts.predict(_request("the stone")).label == "dry"
+        assert device.predict(_request("the stone")).label == "dry"
         assert [s.label for s in wet.scores] == ["wet", "dry"]
         assert wet.scores[0].score > wet.scores[1].score
         assert sum(s.score for s in wet.scores) == pytest.approx(1)
@@ -76,42 +76,42 @@ def test_the_default_privacy_is_that_of_the_training(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:
     text = "the river and the stone by the garden of the clinic"
-    with _trained(tmp_path, small_bundle_folder, lexicon_tagger) as (parts, _):
-        assert parts.default.level == "balanced"
-        trained = parts.releases.release(text, Setting("light"))
-        assert parts.predict(_request(text)).released_text == trained.text
-        strong = parts.releases.release(text, Setting("strong"))
-        assert parts.predict(_request(text, level="strong")).released_text == strong.text
+    with _trained(tmp_path, small_bundle_folder, lexicon_tagger) as (device, _):
+        assert device.default.level == "balanced"
+        trained = device.releases.release(text, Setting("light"))
+        assert device.predict(_request(text)).released_text == trained.text
+        strong = device.releases.release(text, Setting("strong"))
+        assert device.predict(_request(text, level="strong")).released_text == strong.text
 
 
 def test_a_training_that_failed_does_not_change_the_default_privacy(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:
     text = "the river and the stone by the garden of the clinic"
-    with _trained(tmp_path, small_bundle_folder, lexicon_tagger) as (parts, cloud):
-        until(lambda: parts.outbox.newest("desk").state == agent.CUSTOMIZATION_STATE_SUCCEEDED)
-        before = parts.predict(_request(text)).released_text
+    with _trained(tmp_path, small_bundle_folder, lexicon_tagger) as (device, cloud):
+        until(lambda: device.outbox.newest("desk").state == agent.CUSTOMIZATION_STATE_SUCCEEDED)
+        before = device.predict(_request(text)).released_text
         cloud.fail_training = "no"
-        _train(parts, "strong")
-        until(lambda: parts.outbox.newest("desk").state == agent.CUSTOMIZATION_STATE_FAILED)
-        assert parts.predict(_request(text)).released_text == before
+        _train(device, "strong")
+        until(lambda: device.outbox.newest("desk").state == agent.CUSTOMIZATION_STATE_FAILED)
+        assert device.predict(_request(text)).released_text == before
         cloud.fail_training = ""
-        _train(parts, "strong")
-        until(lambda: parts.outbox.newest("desk").state == agent.CUSTOMIZATION_STATE_SUCCEEDED)
-        strong = parts.releases.release(text, Setting("strong"))
-        assert parts.predict(_request(text)).released_text == strong.text
+        _train(device, "strong")
+        until(lambda: device.outbox.newest("desk").state == agent.CUSTOMIZATION_STATE_SUCCEEDED)
+        strong = device.releases.release(text, Setting("strong"))
+        assert device.predict(_request(text)).released_text == strong.text
 
 
 def test_a_stream_keeps_order_and_ids_far_beyond_its_window(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:
-    with _trained(tmp_path, small_bundle_folder, lexicon_tagger) as (parts, _):
+    with _trained(tmp_path, small_bundle_folder, lexicon_tagger) as (device, _):
         words = ["river" if n % 3 else "stone" for n in range(4 * WINDOW)]
         requests = (
             agent.PredictStreamRequest(request_id=f"r{n}", request=_request(word))
             for n, word in enumerate(words)
         )
-        answers = list(parts.predictor.predict_stream(requests))
+        answers = list(device.predictor.predict_stream(requests))
         assert [a.request_id for a in answers] == [f"r{n}" for n in range(4 * WINDOW)]
         assert [a.response.label for a in answers] == [
             {"river": "wet", "stone": "dry"}[word] for word in words
@@ -122,12 +122,12 @@ def test_a_stream_survives_a_line_cut_in_the_middle(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:
     with (
-        _trained(tmp_path, small_bundle_folder, lexicon_tagger) as (parts, cloud),
+        _trained(tmp_path, small_bundle_folder, lexicon_tagger) as (device, cloud),
         cut_line(cloud.address) as line,
-        closing(Cloud(CloudConfig(line.address, "t", parts.config.cloud.token_file))) as far,
+        closing(Cloud(CloudConfig(line.address, "t", device.config.cloud.token_file))) as far,
     ):
-        predictor = Predictor(parts.releases, far, parts.outbox, parts.default)
-        before = parts.ledger.spending()
+        predictor = Predictor(device.releases, far, device.outbox, device.default)
+        before = device.ledger.spending()
         words = [f"{'river' if n % 3 else 'stone'} at the lake {n}" for n in range(4 * WINDOW)]
         answers = predictor.predict_stream(
             agent.PredictStreamRequest(request_id=word, request=_request(word)) for word in words
@@ -147,17 +147,17 @@ def test_a_stream_survives_a_line_cut_in_the_middle(
         assert len(sent) == len(words)
         assert not sent.keys() & set(words)  # the app's own names stay on the device
         assert all(len(versions) == 1 for versions in sent.values())
-        charged = parts.ledger.spending()
+        charged = device.ledger.spending()
         assert charged.releases == before.releases + len(words)
-        releases = [parts.releases.release(word, Setting("light")) for word in words]
+        releases = [device.releases.release(word, Setting("light")) for word in words]
         assert charged.spent == pytest.approx(before.spent + sum(r.charge for r in releases))
-        assert parts.ledger.spending() == charged
+        assert device.ledger.spending() == charged
 
 
 def test_a_stream_runs_no_further_ahead_than_its_window(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:
-    with _trained(tmp_path, small_bundle_folder, lexicon_tagger) as (parts, _):
+    with _trained(tmp_path, small_bundle_folder, lexicon_tagger) as (device, _):
         taken = 0
         answered = 0
 
@@ -168,7 +168,7 @@ def test_a_stream_runs_no_further_ahead_than_its_window(
                 assert taken - answered <= WINDOW + 2
                 yield agent.PredictStreamRequest(request_id=str(n), request=_request("river"))
 
-        for _ in parts.predictor.predict_stream(requests()):
+        for _ in device.predictor.predict_stream(requests()):
             answered += 1
         assert answered == 3 * WINDOW
 
@@ -176,12 +176,12 @@ def test_a_stream_runs_no_further_ahead_than_its_window(
 def test_the_first_error_comes_after_the_answers_before_it(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:
-    with _trained(tmp_path, small_bundle_folder, lexicon_tagger) as (parts, _):
+    with _trained(tmp_path, small_bundle_folder, lexicon_tagger) as (device, _):
         requests = [
             agent.PredictStreamRequest(request_id=text, request=_request(text))
             for text in ("river", "stone", " ", "river")
         ]
-        answers = parts.predictor.predict_stream(requests)
+        answers = device.predictor.predict_stream(requests)
         assert [next(answers).request_id, next(answers).request_id] == ["river", "stone"]
         with pytest.raises(InvalidInput, match="empty"):
             next(answers)
@@ -190,13 +190,13 @@ def test_the_first_error_comes_after_the_answers_before_it(
 def test_a_stream_whose_reader_leaves_ends_its_threads(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:
-    with _trained(tmp_path, small_bundle_folder, lexicon_tagger) as (parts, _):
+    with _trained(tmp_path, small_bundle_folder, lexicon_tagger) as (device, _):
         before = threading.active_count()
         endless = (
             agent.PredictStreamRequest(request_id="", request=_request("river"))
             for _ in iter(int, 1)
         )
-        answers = parts.predictor.predict_stream(endless)
+        answers = device.predictor.predict_stream(endless)
         next(answers)
         answers.close()
         until(lambda: threading.active_count() <= before)
@@ -205,23 +205,23 @@ def test_a_stream_whose_reader_leaves_ends_its_threads(
 def test_unknown_adapters_and_missing_clouds_are_told_apart(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:
-    with _trained(tmp_path, small_bundle_folder, lexicon_tagger) as (parts, cloud):
+    with _trained(tmp_path, small_bundle_folder, lexicon_tagger) as (device, cloud):
         with pytest.raises(NotFound, match="no such adapter"):
-            parts.predict(_request("river", adapter="none"))
+            device.predict(_request("river", adapter="none"))
         with pytest.raises(InvalidInput, match="no adapter"):
-            parts.predict(_request("river", adapter=""))
+            device.predict(_request("river", adapter=""))
         cloud.stop()
         with pytest.raises(Unavailable):
-            parts.predict(_request("river"))
+            device.predict(_request("river"))
 
 
 def test_without_a_cloud_no_privacy_is_spent(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:
     config = configured(tmp_path, bundle=small_bundle_folder)
-    with opened(config, lexicon_tagger) as parts:
+    with opened(config, lexicon_tagger) as device:
         with pytest.raises(NotReady, match=r"cloud\.address"):
-            parts.predict(_request("river"))
+            device.predict(_request("river"))
         with pytest.raises(NotReady, match=r"cloud\.address"):
-            next(parts.predictor.predict_stream(iter(())))
-        assert parts.ledger.spending().releases == 0
+            next(device.predictor.predict_stream(iter(())))
+        assert device.ledger.spending().releases == 0

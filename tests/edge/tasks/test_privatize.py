@@ -22,14 +22,14 @@ def test_a_repeated_document_is_the_same_bytes_and_charged_once(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:
     config = configured(tmp_path, bundle=small_bundle_folder)
-    with opened(config, lexicon_tagger) as parts:
-        first = parts.releases.release(DOCUMENT, STRONG)
-        spent = parts.ledger.spending()
+    with opened(config, lexicon_tagger) as device:
+        first = device.releases.release(DOCUMENT, STRONG)
+        spent = device.ledger.spending()
         assert spent.spent == 4.0 * sum(word.protected for word in first.words)
-        assert parts.releases.release(DOCUMENT, STRONG) == first
-    with opened(config, lexicon_tagger) as parts:  # after a restart
-        assert parts.releases.release(DOCUMENT, STRONG) == first
-        assert parts.ledger.spending() == spent
+        assert device.releases.release(DOCUMENT, STRONG) == first
+    with opened(config, lexicon_tagger) as device:  # after a restart
+        assert device.releases.release(DOCUMENT, STRONG) == first
+        assert device.ledger.spending() == spent
         assert spent.releases == 1
 
 
@@ -37,7 +37,7 @@ def test_other_settings_and_other_documents_are_other_releases(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:
     config = configured(tmp_path, bundle=small_bundle_folder)
-    with opened(config, lexicon_tagger) as parts:
+    with opened(config, lexicon_tagger) as device:
         for document, setting in [
             (DOCUMENT, STRONG),
             (DOCUMENT, Setting("balanced")),
@@ -45,12 +45,12 @@ def test_other_settings_and_other_documents_are_other_releases(
             (DOCUMENT, Setting("strong", policy="all")),
             (DOCUMENT + " ", STRONG),
         ]:
-            parts.releases.release(document, setting)
-        assert parts.ledger.spending().releases == 5
+            device.releases.release(document, setting)
+        assert device.ledger.spending().releases == 5
     stricter = configured(tmp_path, SOTTO_PRIVACY_UNSURE_BELOW="1")
-    with opened(stricter, lexicon_tagger) as parts:
-        parts.releases.release(DOCUMENT, STRONG)
-        assert parts.ledger.spending().releases == 6
+    with opened(stricter, lexicon_tagger) as device:
+        device.releases.release(DOCUMENT, STRONG)
+        assert device.ledger.spending().releases == 6
 
 
 def test_simultaneous_calls_get_one_release(
@@ -62,9 +62,9 @@ def test_simultaneous_calls_get_one_release(
         gate = threading.Barrier(8)
 
         def call(number: int) -> None:
-            parts = (one, other)[number % 2]
+            device = (one, other)[number % 2]
             gate.wait()
-            texts.append(parts.releases.release(DOCUMENT, STRONG).text)
+            texts.append(device.releases.release(DOCUMENT, STRONG).text)
 
         threads = [threading.Thread(target=call, args=(n,)) for n in range(8)]
         for thread in threads:
@@ -80,35 +80,35 @@ def test_past_the_limit_nothing_is_released_or_remembered(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:
     config = configured(tmp_path, bundle=small_bundle_folder, SOTTO_PRIVACY_LEDGER_LIMIT="30")
-    with opened(config, lexicon_tagger) as parts:
-        first = parts.releases.release("The garden and the lake.", STRONG)
+    with opened(config, lexicon_tagger) as device:
+        first = device.releases.release("The garden and the lake.", STRONG)
         with pytest.raises(QuotaExceeded, match="ledger_limit"):
-            parts.releases.release(DOCUMENT * 3, STRONG)
-        assert parts.ledger.spending().releases == 1
-        assert len(parts.store.rows("SELECT * FROM releases")) == 1
+            device.releases.release(DOCUMENT * 3, STRONG)
+        assert device.ledger.spending().releases == 1
+        assert len(device.store.rows("SELECT * FROM releases")) == 1
         # what was released before costs nothing and stays available
-        assert parts.releases.release("The garden and the lake.", STRONG) == first
+        assert device.releases.release("The garden and the lake.", STRONG) == first
 
 
 def test_a_full_disk_gives_nothing_out_and_charges_nothing(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:
     config = configured(tmp_path, bundle=small_bundle_folder)
-    with opened(config, lexicon_tagger) as parts:
-        with parts.store.transaction() as transaction:
+    with opened(config, lexicon_tagger) as device:
+        with device.store.transaction() as transaction:
             (pages,) = transaction.execute("PRAGMA page_count").fetchone()
-        parts.store._connection.execute(f"PRAGMA max_page_count = {pages}")
+        device.store._connection.execute(f"PRAGMA max_page_count = {pages}")
         with pytest.raises(QuotaExceeded, match="disk"):
-            parts.releases.release(" ".join([DOCUMENT] * 40), STRONG)
-        assert parts.ledger.spending().spent == 0
+            device.releases.release(" ".join([DOCUMENT] * 40), STRONG)
+        assert device.ledger.spending().spent == 0
 
 
 def test_no_word_of_a_document_is_readable_on_disk(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:
     config = configured(tmp_path, bundle=small_bundle_folder)
-    with opened(config, lexicon_tagger) as parts:
-        released = parts.releases.release(DOCUMENT, Setting("light")).text
+    with opened(config, lexicon_tagger) as device:
+        released = device.releases.release(DOCUMENT, Setting("light")).text
         on_disk = b"".join(p.read_bytes() for p in config.agent.state.iterdir())
     on_disk += b"".join(p.read_bytes() for p in config.agent.state.iterdir())
     words = {w.strip(".") for w in (DOCUMENT + " " + released).split() if len(w) > 4}
@@ -120,13 +120,13 @@ def test_what_is_no_text_is_neither_charged_nor_remembered(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:
     config = configured(tmp_path, bundle=small_bundle_folder)
-    with opened(config, lexicon_tagger) as parts:
+    with opened(config, lexicon_tagger) as device:
         for bad in ("", " \n", "a\0b", "x" * 5000, "a " * (1 << 19) + "b"):
             with pytest.raises(InvalidInput):
-                parts.releases.release(bad, STRONG)
+                device.releases.release(bad, STRONG)
         with pytest.raises(NotFound, match="strong"):
-            parts.releases.release(DOCUMENT, Setting("weak"))
-        assert parts.store.rows("SELECT * FROM releases") == []
+            device.releases.release(DOCUMENT, Setting("weak"))
+        assert device.store.rows("SELECT * FROM releases") == []
 
 
 def test_options_fill_up_from_the_defaults() -> None:

@@ -31,21 +31,21 @@ def _queued(
 ) -> Iterator[tuple[Agent, str]]:
     """An agent's parts with one customisation in the outbox."""
     config = configured(folder, bundle=bundle, SOTTO_CLOUD_ADDRESS=cloud.address)
-    with opened(config, tagger) as parts:
-        defaults = Defaults(parts.default, 1)
+    with opened(config, tagger) as device:
+        defaults = Defaults(device.default, 1)
         customizer = Customizer(
-            parts.engine, parts.store, parts.ledger, parts.releases, parts.outbox, defaults
+            device.engine, device.store, device.ledger, device.releases, device.outbox, defaults
         )
         examples = (
             agent.LabelledText(text=f"The river {n} was cold", label="ab"[n % 2])
             for n in range(number)
         )
         record = customizer.accept(agent.CustomizationSettings(adapter="desk", epochs=2), examples)
-        yield parts, record.id
+        yield device, record.id
 
 
-def _uploader(parts: Agent) -> Uploader:
-    return Uploader(parts.cloud, parts.outbox, first_wait=0.02)
+def _uploader(device: Agent) -> Uploader:
+    return Uploader(device.cloud, device.outbox, first_wait=0.02)
 
 
 def _complete(cloud: FakeCloud, number: int) -> bool:
@@ -58,19 +58,19 @@ def test_examples_arrive_once_and_the_end_is_told(
 ) -> None:
     with (
         fake_cloud() as cloud,
-        _queued(tmp_path, small_bundle_folder, lexicon_tagger, cloud) as (parts, identity),
+        _queued(tmp_path, small_bundle_folder, lexicon_tagger, cloud) as (device, identity),
     ):
-        uploader = _uploader(parts)
+        uploader = _uploader(device)
         uploader.carry(identity)
         uploader.carry(identity)  # twice is once
-        seen = list(parts.outbox.watch(identity, lambda: False))
+        seen = list(device.outbox.watch(identity, lambda: False))
         assert seen[-1].state == SUCCEEDED
         assert (seen[-1].uploaded, seen[-1].epoch, seen[-1].epochs) == (600, 2, 2)
         assert seen[-1].held_out_accuracy == 0.875
         assert seen[-1].bytes_sent > sum(e.ByteSize() for e in cloud.examples())
         assert _complete(cloud, 600)
         assert len(cloud.sequences) == len(set(cloud.sequences))
-        assert parts.store.rows("SELECT * FROM outbox") == []
+        assert device.store.rows("SELECT * FROM outbox") == []
         uploader.stop()
 
 
@@ -79,12 +79,12 @@ def test_a_broken_upload_goes_on_from_what_is_committed(
 ) -> None:
     with (
         fake_cloud() as cloud,
-        _queued(tmp_path, small_bundle_folder, lexicon_tagger, cloud) as (parts, identity),
+        _queued(tmp_path, small_bundle_folder, lexicon_tagger, cloud) as (device, identity),
     ):
         cloud.break_after = 6
-        uploader = _uploader(parts)
+        uploader = _uploader(device)
         uploader.carry(identity)
-        until(lambda: parts.outbox.get(identity).state == SUCCEEDED)
+        until(lambda: device.outbox.get(identity).state == SUCCEEDED)
         assert cloud.break_after is None
         assert _complete(cloud, 600)
         assert len(cloud.sequences) == len(set(cloud.sequences))  # nothing was sent again
@@ -96,16 +96,16 @@ def test_a_cloud_that_is_down_is_waited_for(
 ) -> None:
     with (
         fake_cloud() as cloud,
-        _queued(tmp_path, small_bundle_folder, lexicon_tagger, cloud, 20) as (parts, identity),
+        _queued(tmp_path, small_bundle_folder, lexicon_tagger, cloud, 20) as (device, identity),
     ):
         cloud.stop()
-        uploader = _uploader(parts)
+        uploader = _uploader(device)
         uploader.resume()
-        until(lambda: "does not answer" in parts.outbox.get(identity).message)
-        assert parts.outbox.get(identity).state == agent.CUSTOMIZATION_STATE_UPLOADING
+        until(lambda: "does not answer" in device.outbox.get(identity).message)
+        assert device.outbox.get(identity).state == agent.CUSTOMIZATION_STATE_UPLOADING
         cloud.start()
-        until(lambda: parts.outbox.get(identity).state == SUCCEEDED)
-        assert parts.outbox.get(identity).message == ""
+        until(lambda: device.outbox.get(identity).state == SUCCEEDED)
+        assert device.outbox.get(identity).message == ""
         uploader.stop()
 
 
@@ -126,13 +126,13 @@ def test_what_waiting_cannot_mend_is_told_with_its_fix(
 ) -> None:
     with (
         fake_cloud() as cloud,
-        _queued(tmp_path, small_bundle_folder, lexicon_tagger, cloud, 20) as (parts, identity),
+        _queued(tmp_path, small_bundle_folder, lexicon_tagger, cloud, 20) as (device, identity),
     ):
         cloud.refuses[call] = error
-        uploader = _uploader(parts)
+        uploader = _uploader(device)
         uploader.resume()
-        until(lambda: parts.outbox.get(identity).state == FAILED)
-        assert parts.outbox.get(identity).message == str(error)
+        until(lambda: device.outbox.get(identity).state == FAILED)
+        assert device.outbox.get(identity).message == str(error)
         uploader.stop()
 
 
@@ -141,14 +141,14 @@ def test_a_cloud_with_too_many_unfinished_jobs_is_waited_for(
 ) -> None:
     with (
         fake_cloud() as cloud,
-        _queued(tmp_path, small_bundle_folder, lexicon_tagger, cloud, 20) as (parts, identity),
+        _queued(tmp_path, small_bundle_folder, lexicon_tagger, cloud, 20) as (device, identity),
     ):
         cloud.refuses["CreateJob"] = QuotaExceeded("20 jobs", subject="unfinished_jobs")
-        uploader = _uploader(parts)
+        uploader = _uploader(device)
         uploader.resume()
-        until(lambda: "waiting: 20 jobs" in parts.outbox.get(identity).message)
+        until(lambda: "waiting: 20 jobs" in device.outbox.get(identity).message)
         del cloud.refuses["CreateJob"]
-        until(lambda: parts.outbox.get(identity).state == SUCCEEDED)
+        until(lambda: device.outbox.get(identity).state == SUCCEEDED)
         uploader.stop()
 
 
@@ -157,18 +157,18 @@ def test_a_cloud_lost_during_training_is_found_again(
 ) -> None:
     with (
         fake_cloud() as cloud,
-        _queued(tmp_path, small_bundle_folder, lexicon_tagger, cloud, 20) as (parts, identity),
+        _queued(tmp_path, small_bundle_folder, lexicon_tagger, cloud, 20) as (device, identity),
     ):
         cloud.may_train.clear()
-        uploader = _uploader(parts)
+        uploader = _uploader(device)
         uploader.carry(identity)
         training = agent.CUSTOMIZATION_STATE_TRAINING
-        until(lambda: parts.outbox.get(identity).state == training)
+        until(lambda: device.outbox.get(identity).state == training)
         cloud.stop()
-        until(lambda: "waiting" in parts.outbox.get(identity).message)
+        until(lambda: "waiting" in device.outbox.get(identity).message)
         cloud.may_train.set()
         cloud.start()
-        until(lambda: parts.outbox.get(identity).state == SUCCEEDED)
+        until(lambda: device.outbox.get(identity).state == SUCCEEDED)
         assert len(cloud.jobs) == 1
         uploader.stop()
 
@@ -178,15 +178,15 @@ def test_a_wrong_token_is_waited_out_until_it_is_mended(
 ) -> None:
     with (
         fake_cloud() as cloud,
-        _queued(tmp_path, small_bundle_folder, lexicon_tagger, cloud, 20) as (parts, identity),
+        _queued(tmp_path, small_bundle_folder, lexicon_tagger, cloud, 20) as (device, identity),
     ):
         right = (tmp_path / "token").read_text()
         (tmp_path / "token").write_text("wrong")
-        uploader = _uploader(parts)
+        uploader = _uploader(device)
         uploader.carry(identity)
-        until(lambda: "wrong token" in parts.outbox.get(identity).message)
+        until(lambda: "wrong token" in device.outbox.get(identity).message)
         (tmp_path / "token").write_text(right)
-        until(lambda: parts.outbox.get(identity).state == SUCCEEDED)
+        until(lambda: device.outbox.get(identity).state == SUCCEEDED)
         uploader.stop()
 
 
@@ -195,14 +195,14 @@ def test_a_job_that_failed_says_why_and_gives_its_space_back(
 ) -> None:
     with (
         fake_cloud() as cloud,
-        _queued(tmp_path, small_bundle_folder, lexicon_tagger, cloud, 20) as (parts, identity),
+        _queued(tmp_path, small_bundle_folder, lexicon_tagger, cloud, 20) as (device, identity),
     ):
         cloud.fail_training = "out of memory; take fewer plain tokens"
-        uploader = _uploader(parts)
+        uploader = _uploader(device)
         uploader.carry(identity)
-        until(lambda: parts.outbox.get(identity).state == FAILED)
-        assert parts.outbox.get(identity).message == cloud.fail_training
-        assert parts.store.rows("SELECT * FROM outbox") == []
+        until(lambda: device.outbox.get(identity).state == FAILED)
+        assert device.outbox.get(identity).message == cloud.fail_training
+        assert device.store.rows("SELECT * FROM outbox") == []
         uploader.stop()
 
 
@@ -211,15 +211,15 @@ def test_a_job_deleted_in_the_cloud_fails_here(
 ) -> None:
     with (
         fake_cloud() as cloud,
-        _queued(tmp_path, small_bundle_folder, lexicon_tagger, cloud, 20) as (parts, identity),
+        _queued(tmp_path, small_bundle_folder, lexicon_tagger, cloud, 20) as (device, identity),
     ):
-        record = parts.outbox.get(identity)
+        record = device.outbox.get(identity)
         record.job_id = "gone"
-        parts.outbox.save(record)
-        uploader = _uploader(parts)
+        device.outbox.save(record)
+        uploader = _uploader(device)
         uploader.carry(identity)
-        until(lambda: parts.outbox.get(identity).state == FAILED)
-        assert "no such job" in parts.outbox.get(identity).message
+        until(lambda: device.outbox.get(identity).state == FAILED)
+        assert "no such job" in device.outbox.get(identity).message
         uploader.stop()
 
 
@@ -229,17 +229,20 @@ def test_stopping_keeps_everything_for_the_next_start(
     with fake_cloud() as cloud:
         cloud.may_train.clear()
         config = None
-        with _queued(tmp_path, small_bundle_folder, lexicon_tagger, cloud, 20) as (parts, identity):
-            config = parts.config
-            uploader = _uploader(parts)
+        with _queued(tmp_path, small_bundle_folder, lexicon_tagger, cloud, 20) as (
+            device,
+            identity,
+        ):
+            config = device.config
+            uploader = _uploader(device)
             uploader.carry(identity)
             until(lambda: cloud.jobs and len(cloud.examples()) == 20)
             uploader.stop()
         cloud.may_train.set()
-        with opened(config, lexicon_tagger) as parts:
-            uploader = _uploader(parts)
+        with opened(config, lexicon_tagger) as device:
+            uploader = _uploader(device)
             uploader.resume()
-            until(lambda: parts.outbox.get(identity).state == SUCCEEDED)
+            until(lambda: device.outbox.get(identity).state == SUCCEEDED)
             uploader.stop()
         assert len(cloud.jobs) == 1
         assert _complete(cloud, 20)
@@ -250,8 +253,8 @@ def test_killed_in_mid_upload_each_example_still_arrives_once(
 ) -> None:
     """kill -9 of the process that carries, at three points of the upload."""
     with fake_cloud() as cloud:
-        with _queued(tmp_path, small_bundle_folder, lexicon_tagger, cloud) as (parts, identity):
-            config = parts.config
+        with _queued(tmp_path, small_bundle_folder, lexicon_tagger, cloud) as (device, identity):
+            config = device.config
         program = textwrap.dedent(f"""
             import os, pathlib, sys, time
             from sottovoce.edge.client.cloud import Cloud
@@ -270,10 +273,10 @@ def test_killed_in_mid_upload_each_example_still_arrives_once(
         for uploaded in ("0", "1", "300"):
             killed = subprocess.run([sys.executable, "-c", program, uploaded], check=False)
             assert killed.returncode == -9
-        with opened(config, lexicon_tagger) as parts:
-            uploader = _uploader(parts)
+        with opened(config, lexicon_tagger) as device:
+            uploader = _uploader(device)
             uploader.resume()
-            until(lambda: parts.outbox.get(identity).state == SUCCEEDED)
+            until(lambda: device.outbox.get(identity).state == SUCCEEDED)
             uploader.stop()
         assert len(cloud.jobs) == 1
         assert _complete(cloud, 600)

@@ -22,7 +22,7 @@ from sottovoce.core.bundle.word_list import WordIds, WordList
 from sottovoce.core.errors import BundleMismatch, DataLoss, NotReady
 
 if TYPE_CHECKING:
-    from sottovoce.core.bundle.tokenizer import Pieces
+    from sottovoce.core.bundle.tokenizer import Tokenizer
 
 __all__ = [
     "Bundle",
@@ -159,15 +159,15 @@ class Bundle:
         return self.folder / "tokenizer.json"
 
     @cached_property
-    def tokenizer(self) -> Pieces:
+    def tokenizer(self) -> Tokenizer:
         """That tokenizer, opened once.
 
         Raises:
             DataLoss: it cannot be read.
         """
-        from sottovoce.core.bundle.tokenizer import open_pieces  # most commands never cut a word
+        from sottovoce.core.bundle.tokenizer import open_tokenizer  # most commands never cut a word
 
-        return open_pieces(self.tokenizer_file)
+        return open_tokenizer(self.tokenizer_file)
 
     @property
     def tagger_folder(self) -> Path:

@@ -12,18 +12,18 @@ import json
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from tokenizers import Tokenizer
+import tokenizers
 
 from sottovoce.core.bundle.word_list import WordIds, WordList
 from sottovoce.core.errors import DataLoss
 
-__all__ = ["VOCABULARY", "Pieces", "open_pieces", "without_vocabulary"]
+__all__ = ["VOCABULARY", "Tokenizer", "open_tokenizer", "without_vocabulary"]
 
 VOCABULARY: Final = "vocabulary.txt"
 """Where a bundle has the tokens of a WordPiece tokenizer, one a line, in the order of their ids."""
 
 
-class Pieces(Protocol):
+class Tokenizer(Protocol):
     """A tokenizer without special tokens, padding and truncation."""
 
     def normalize(self, text: str) -> str:
@@ -36,7 +36,9 @@ class Pieces(Protocol):
 class _WordPiece:
     """Longest match first, as in Wu et al. 2016 and BERT; pieces within a word carry a prefix."""
 
-    def __init__(self, tokenizer: Tokenizer, model: dict[str, Any], words: WordList) -> None:
+    def __init__(
+        self, tokenizer: tokenizers.Tokenizer, model: dict[str, Any], words: WordList
+    ) -> None:
         self._normalizer = tokenizer.normalizer
         self._cutter = tokenizer.pre_tokenizer
         self._known = WordIds(words)
@@ -73,7 +75,7 @@ class _WordPiece:
 class _Library:
     """Whatever the tokenizers library reads."""
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
+    def __init__(self, tokenizer: tokenizers.Tokenizer) -> None:
         # Padding and truncation are saved with many tokenizers.
         tokenizer.no_padding()
         tokenizer.no_truncation()
@@ -90,7 +92,7 @@ class _Library:
         return found
 
 
-def open_pieces(file: Path) -> Pieces:
+def open_tokenizer(file: Path) -> Tokenizer:
     """The tokenizer in ``file``, with its vocabulary beside it or in it.
 
     Raises:
@@ -98,7 +100,7 @@ def open_pieces(file: Path) -> Pieces:
     """
     vocabulary = file.with_name(VOCABULARY)
     try:
-        tokenizer = Tokenizer.from_file(str(file))
+        tokenizer = tokenizers.Tokenizer.from_file(str(file))
         model = json.loads(file.read_bytes())["model"] if vocabulary.exists() else {}
         if model.get("type") != "WordPiece":
             return _Library(tokenizer)

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sottovoce.core.bundle import levels as targets
 from sottovoce.core.bundle.folder import Bundle
-from sottovoce.core.bundle.levels import Level
+from sottovoce.core.bundle.levels import Level, name_of
 from sottovoce.core.errors import InvalidInput, NotFound
 from sottovoce.core.system.console import Command, json_option, print_json, progress_bar
 from sottovoce.core.system.files import atomic, private_folder
@@ -113,7 +112,7 @@ def command(
         utility = _utility(config, bundle, mechanism, labelled)
         name = utility.reaching(given["utility"])
     elif given:
-        name = targets.name_of(*given.popitem())
+        name = name_of(*given.popitem())
     found = bundle.manifest.level(mechanism, name) if name else None
     example = None
     if text is not None:
@@ -254,7 +253,7 @@ def _told(utility: Utility) -> str:
         f" {2 * utility.error:.0%}; on this device, nothing was sent:\n",
         f"  always the commonest label   {utility.guess:6.1%}",
         *(
-            f"  {targets.name_of('attack', point.attack):11}  eta {point.eta:7.2f}   "
+            f"  {name_of('attack', point.attack):11}  eta {point.eta:7.2f}   "
             f"  {point.accuracy:6.1%}"
             for point in utility.points
         ),

@@ -155,5 +155,5 @@ def backend(config: Config) -> AbstractContextManager[Backend]:
 def _in_process(config: Config) -> Iterator[Backend]:
     from sottovoce.edge.tasks.agent import Agent  # onnxruntime and all: only where needed
 
-    with closing(Agent(config)) as parts:
-        yield parts
+    with closing(Agent(config)) as device:
+        yield device

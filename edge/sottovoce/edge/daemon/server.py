@@ -68,8 +68,8 @@ def serve(
     ending = stop or Ending()
     memory.bound_heap()
     memory.give_back()
-    with _only_one(config.agent.state), _agent(config, engine) as parts:
-        service, checks = Service(parts), health.HealthServicer()
+    with _only_one(config.agent.state), _agent(config, engine) as device:
+        service, checks = Service(device), health.HealthServicer()
         server = _server(service, checks)
         with _bound(server, config.agent) as address:
             service.begin()
@@ -79,7 +79,7 @@ def serve(
             _log.info("serving on %s", address)
             ready(address)
             # Waited for at the end: the interpreter cannot end under a thread inside a C++ library.
-            warming = threading.Thread(target=parts.engine.warm, name="warm")
+            warming = threading.Thread(target=device.engine.warm, name="warm")
             warming.start()
             ending.wait()
             _log.info("stopping")
@@ -140,11 +140,11 @@ def _only_one(state: Path) -> Iterator[None]:
 
 @contextmanager
 def _agent(config: Config, engine: Engine | None) -> Iterator[Agent]:
-    parts = Agent(config, engine)
+    device = Agent(config, engine)
     try:
-        yield parts
+        yield device
     finally:
-        parts.close()
+        device.close()
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """The EdgeAgent service: what apps on the device call.
 
 Why it is here: this is the one place where clear text crosses a process boundary, so it holds no
-logic of its own that could go astray; it bounds what comes in and hands it to the parts.
+logic of its own that could go astray; it bounds what comes in and hands it to the tasks.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ __all__ = ["Service"]
 
 
 class Service(edge_agent_pb2_grpc.EdgeAgentServicer):
-    """Answers apps; errors become status with details in `rpc.ErrorInterceptor`."""
+    """Answers apps; errors become status with details in `ErrorInterceptor`."""
 
-    def __init__(self, parts: Agent) -> None:
-        self._agent = parts
+    def __init__(self, device: Agent) -> None:
+        self._agent = device
         self._stopping = threading.Event()
         self._customizer = Customizer(
-            parts.engine,
-            parts.store,
-            parts.ledger,
-            parts.releases,
-            parts.outbox,
-            Defaults(parts.default, parts.config.privacy.plain_tokens or DEFAULT_PLAIN_TOKENS),
+            device.engine,
+            device.store,
+            device.ledger,
+            device.releases,
+            device.outbox,
+            Defaults(device.default, device.config.privacy.plain_tokens or DEFAULT_PLAIN_TOKENS),
         )
-        self._uploader = Uploader(parts.cloud, parts.outbox)
+        self._uploader = Uploader(device.cloud, device.outbox)
 
     def begin(self) -> None:
         """Takes up unfinished work; call once, when no other daemon uses the state."""

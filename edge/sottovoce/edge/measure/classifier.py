@@ -20,7 +20,7 @@ from sottovoce.core.errors import DataLoss, InvalidInput
 from sottovoce.core.privacy.noise import Floats2d
 from sottovoce.core.system.files import atomic
 
-__all__ = ["Head"]
+__all__ = ["Classifier"]
 
 FORMAT: Final = "head.v1"
 _STEPS: Final = 150
@@ -30,7 +30,7 @@ _PARTS: Final = ("w1", "b1", "w2", "b2")
 
 
 @dataclass(frozen=True)
-class Head:
+class Classifier:
     """Embeddings to labels: softmax(relu(e w1 + b1) w2 + b2).
 
     Attributes:
@@ -51,7 +51,7 @@ class Head:
     ) -> Self:
         """Trains on ``embeddings`` Floats2d (n, width) with one label each, all at once in memory.
 
-        Cross-entropy, Adam with decoupled weight decay; the same data gives the same head.
+        Cross-entropy, Adam with decoupled weight decay; the same data gives the same classifier.
 
         Raises:
             InvalidInput: fewer than two labels, or not one a row.
@@ -59,7 +59,7 @@ class Head:
         names = tuple(sorted(set(labels)))
         if len(names) < 2 or len(labels) != len(embeddings):
             raise InvalidInput(
-                "a head needs one label for each embedding, and two different ones at least",
+                "a classifier needs one label for each embedding, and two different ones at least",
                 fix="check the labels",
                 subject="labels",
             )
@@ -95,7 +95,7 @@ class Head:
         """
         if embeddings.ndim != 2 or embeddings.shape[1] != len(self.w1):
             raise InvalidInput(
-                f"the head reads embeddings of width {len(self.w1)}",
+                f"the classifier reads embeddings of width {len(self.w1)}",
                 fix="train it again on embeddings of this bundle",
                 subject="embeddings",
             )
@@ -109,7 +109,7 @@ class Head:
         return [self.labels[place] for place in self.scores(embeddings).argmax(axis=1)]
 
     def save(self, path: Path) -> None:
-        """Writes the head to one file, mode 0600."""
+        """Writes the classifier to one file, mode 0600."""
         parts = {part: getattr(self, part) for part in _PARTS}
         with atomic(path) as file:
             np.savez(file, format=np.array(FORMAT), labels=np.array(self.labels), **parts)
@@ -129,7 +129,9 @@ class Head:
                 return cls(labels, *(stored[part] for part in _PARTS))
         except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
             raise DataLoss(
-                f"there is no readable head in {path.name}", fix="train it again", subject="head"
+                f"there is no readable classifier in {path.name}",
+                fix="train it again",
+                subject="classifier",
             ) from error
 
 

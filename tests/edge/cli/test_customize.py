@@ -70,8 +70,6 @@ def test_the_method_and_its_settings_are_options(linked: Device, cloud: FakeClou
         (["--plain-sequences", "4"], "plain sequences without reconstruction"),
         (["--plain-tokens", "4"], "plain tokens without reconstruction"),
         (["--reconstruction-width", "4"], "reconstruction width without reconstruction"),
-        (["--learning-rate", "3"], "not in the range 0.0<=x<=0.1"),
-        (["--epochs", "201"], "not in the range 0<=x<=200"),
     ],
 )
 def test_options_that_contradict_one_another_are_refused_at_once(
@@ -81,6 +79,20 @@ def test_options_that_contradict_one_another_are_refused_at_once(
     result = device.sotto("customize", "desk", "--input", "none.tsv", *options, code=2)
     assert said in result.stderr
     assert "fix:" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--learning-rate", "3"], "not in the range 0.0<=x<=0.1"),
+        (["--epochs", "201"], "not in the range 0<=x<=200"),
+    ],
+)
+def test_options_too_large_for_any_cloud_name_the_range(
+    device: Device, options: list[str], said: str
+) -> None:
+    result = device.sotto("customize", "desk", "--input", "none.tsv", *options, code=2)
+    assert said in result.stderr
 
 
 def test_a_seed_too_large_for_the_wire_is_refused_in_words(device: Device) -> None:

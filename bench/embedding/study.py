@@ -26,7 +26,7 @@ from sottovoce.cloud.models.encoder import Encoder
 from sottovoce.cloud.models.posterior import PosteriorMean
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy.denoiser import Denoiser
-from sottovoce.edge.measure.classifier import Head
+from sottovoce.edge.measure.classifier import Classifier
 
 __all__ = ["TASKS", "Study", "difference", "head", "read_task"]
 
@@ -130,7 +130,7 @@ def head(
 ) -> tuple[float, float]:
     """Accuracy and AUC of the device's two-layer classifier, on embeddings like those it learnt
     from."""
-    scores = Head.fit(train, [str(label) for label in labels]).scores(test)[:, 1]
+    scores = Classifier.fit(train, [str(label) for label in labels]).scores(test)[:, 1]
     positive, negative = scores[wanted == 1], scores[wanted == 0]
     wins = mannwhitneyu(positive, negative).statistic
     return float(((scores > 0.5) == wanted).mean()), float(wins / (len(positive) * len(negative)))

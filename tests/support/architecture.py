@@ -52,8 +52,9 @@ PLAN: Plan = {
         ["cli"],
     ],
     "bench": [
-        ["data", "live", "processes"],
-        ["attacks", "embedding", "space", "utility"],
+        ["console", "data", "live", "mutation", "processes", "resampling"],
+        ["attacks"],
+        ["embedding", "space", "utility"],
         ["report", "speed"],
     ],
 }

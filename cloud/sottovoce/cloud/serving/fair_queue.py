@@ -60,12 +60,24 @@ class FairQueue(Generic[T]):
         self._length -= 1
         self._now = self._served[tenant]
         self._served[tenant] += cost
+        self._forget_if_idle(tenant)
+        return item
+
+    def discard(self, tenant: str, item: T) -> None:
+        """Takes an item out if it waits; nobody is charged for it."""
+        own = self._waiting.get(tenant, deque())
+        found = next((entry for entry in own if entry[0] is item), None)
+        if found is not None:
+            own.remove(found)
+            self._length -= 1
+            self._forget_if_idle(tenant)
+
+    def _forget_if_idle(self, tenant: str) -> None:
         if not self._waiting[tenant]:
             del self._waiting[tenant]
         if not self._waiting:  # nobody is owed anything
             self._served.clear()
             self._now = 0.0
-        return item
 
     def _next(self) -> str:
         if not self._waiting:

@@ -3,6 +3,10 @@
 Why it is here: predictor and embedder answer from the same weights, and neither is the other's.
 Each is a peer on this thread: it submits work, which is given the requests of all tenants that
 wait for it, and in it may use the encoder.
+
+A generator will be one more peer. It plugs in with `stream`: its work makes one decoding step for
+the rows it is given and answers each with a `Step`: the piece of text, and the row with its cache
+for the next step. What a row holds is given back when its stream has ``ended``.
 """
 
 from __future__ import annotations

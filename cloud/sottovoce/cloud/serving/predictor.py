@@ -73,7 +73,7 @@ class Predictor:
     """Predictions over the model of ``thread``.
 
     Args:
-        thread: runs the model; its encoder gets hooks that do nothing outside of predictions.
+        thread: runs the model.
         bundles: by id; noise-aware adapters need theirs.
         noise_tables: folder the trainer keeps noise tables in.
         memory: bytes for adapters.

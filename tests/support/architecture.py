@@ -52,7 +52,8 @@ PLAN: Plan = {
         ["cli"],
     ],
     "bench": [
-        ["console", "data", "live", "mutation", "processes", "resampling"],
+        ["data", "live", "processes", "resampling"],
+        ["console", "mutation"],
         ["attacks"],
         ["embedding", "space", "utility"],
         ["report", "speed"],

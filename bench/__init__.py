@@ -3,4 +3,4 @@
 from pathlib import Path
 
 # The measurements of speed are asked for most: `python -m bench.edge_latency` finds them too.
-__path__.append(str(Path(__file__).with_name("speed")))
+__path__ = [*__path__, str(Path(__file__).with_name("speed"))]

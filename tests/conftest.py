@@ -30,7 +30,7 @@ def small_bundle_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def small_bundle(small_bundle_folder: Path) -> Bundle:
-    return Bundle.open(small_bundle_folder, verify=True)
+    return Bundle.open(small_bundle_folder)
 
 
 @pytest.fixture(scope="session")

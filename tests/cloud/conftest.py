@@ -43,7 +43,7 @@ def small_build(shipped_models: Path, tmp_path_factory: pytest.TempPathFactory) 
     """A bundle of the default backbone's first 1,500 whole words."""
     folder = tmp_path_factory.mktemp("bundles") / "small"
     building.build(folder, models=shipped_models, limit=1_500)
-    return Bundle.open(folder, verify=True)
+    return Bundle.open(folder)
 
 
 @pytest.fixture(scope="session")

@@ -67,6 +67,11 @@ class BundleConfig:
         """The link to the bundle in use."""
         return self.path / "current"
 
+    @property
+    def pulled(self) -> Path:
+        """Where pulled bundles lie, each in a folder named after its id."""
+        return self.path / "bundles"
+
 
 @dataclass(frozen=True, slots=True)
 class PrivacyConfig:

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -60,27 +63,52 @@ def test_no_bundle_says_how_to_get_one(tmp_path: Path, place: str) -> None:
         Bundle.open(tmp_path / place)
 
 
-def test_a_truncated_file_is_found_without_hashing(folder: Path) -> None:
-    data = (folder / "rows.npy").read_bytes()
-    (folder / "rows.npy").write_bytes(data[:-1])
-    with pytest.raises(DataLoss, match=r"rows\.npy is missing or truncated"):
-        Bundle.open(folder)
+def _flip(file: Path) -> None:
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 1
+    file.write_bytes(data)
 
 
-def test_a_missing_file_is_found(folder: Path) -> None:
-    (folder / "indexes" / "NOUN.hnsw").unlink()
-    with pytest.raises(DataLoss, match=r"NOUN\.hnsw is missing"):
-        Bundle.open(folder)
+DAMAGES: dict[str, Callable[[Path], None]] = {
+    "flipped": _flip,
+    "zeroed": lambda file: file.write_bytes(bytes(file.stat().st_size)),
+    "truncated": lambda file: os.truncate(file, file.stat().st_size - 1),
+    "emptied": lambda file: os.truncate(file, 0),
+    "deleted": Path.unlink,
+}
 
 
-def test_one_altered_byte_is_found_by_hashing(folder: Path) -> None:
-    data = bytearray((folder / "rows.npy").read_bytes())
-    data[-1] ^= 1
-    (folder / "rows.npy").write_bytes(data)
-    Bundle.open(folder)
-    with pytest.raises(DataLoss, match=r"rows\.npy was altered") as caught:
-        Bundle.open(folder, verify=True)
-    assert caught.value.subject == "rows.npy"
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_file_is_named_whichever_it_is(folder: Path, damage: str) -> None:
+    for path in Bundle.open(folder).manifest.files:
+        file = folder / path
+        sound = file.read_bytes()
+        DAMAGES[damage](file)
+        with pytest.raises(DataLoss, match=re.escape(path)) as caught:
+            Bundle.open(folder)
+        assert caught.value.subject == path
+        assert "sotto pull" in caught.value.fix
+        file.write_bytes(sound)
+    assert Bundle.open(folder)
+
+
+def test_a_manifest_other_than_the_one_noted_is_refused(folder: Path) -> None:
+    noted = Bundle.open(folder).id
+    assert Bundle.open(folder, expected=noted).id == noted
+    file = folder / "manifest.json"
+    file.write_bytes(file.read_bytes().replace(b'"eta": 4.0', b'"eta": 8.0', 1))
+    with pytest.raises(DataLoss, match=r"manifest\.json was altered"):
+        Bundle.open(folder, expected=noted)
+
+
+def test_a_bundle_knows_when_a_file_of_it_was_touched(folder: Path) -> None:
+    for path in ("manifest.json", *Bundle.open(folder).manifest.files):
+        opened = Bundle.open(folder)
+        assert not opened.changed()
+        os.utime(folder / path)
+        assert opened.changed()
+    (folder / "words.txt").unlink()
+    assert opened.changed()
 
 
 def test_another_backbone_is_refused(small_bundle_folder: Path) -> None:
@@ -162,7 +190,7 @@ def test_unknown_levels_and_mechanisms_name_those_there_are(small_bundle: Bundle
 
 
 def test_the_built_bundle_is_sound(bundle_folder: Path) -> None:
-    bundle = Bundle.open(bundle_folder, verify=True)
+    bundle = Bundle.open(bundle_folder)
     manifest = bundle.manifest
     assert np.allclose(np.linalg.norm(bundle.space, axis=1), 1, atol=1e-5)
     assert len(bundle.word_ids) == len(bundle.words) == manifest.words

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
+
 from tests.support.agent import running
 from tests.support.fake_cloud import FakeCloud
 
@@ -51,14 +53,15 @@ def test_each_fault_is_found_with_its_fix(
     assert "does not answer" in _checks(linked, 3)["cloud"][1]
 
 
-def test_a_damaged_bundle_is_found(linked: Device, cloud: FakeCloud) -> None:
+@pytest.mark.parametrize("path", ["rows.npy", "manifest.json"])
+def test_a_damaged_bundle_is_found(linked: Device, cloud: FakeCloud, path: str) -> None:
     linked.config.bundle.current.unlink()
     linked.sotto("pull")
-    file = linked.config.bundle.current / "rows.npy"
+    file = linked.config.bundle.current / path
     data = bytearray(file.read_bytes())
     data[-1] ^= 1
     file.write_bytes(data)
-    assert "rows.npy was altered" in _checks(linked, 3)["bundle"][1]
+    assert f"{path} was altered" in _checks(linked, 3)["bundle"][1]
     linked.sotto("pull")
     assert _checks(linked, 3)["bundle"][0] == "OK"
 

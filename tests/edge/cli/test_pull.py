@@ -16,7 +16,7 @@ def test_a_new_device_pulls_and_privatises(
 ) -> None:
     device = new_device()
     (pulled,) = device.json("pull", cloud.address)
-    bundle = Bundle.open(device.config.bundle.current, verify=True)
+    bundle = Bundle.open(device.config.bundle.current)
     assert (pulled["bundle_id"], pulled["up_to_date"]) == (bundle.id, False)
     assert device.sotto("privatize", stdin="the lake").stdout
     assert "up to date" in device.sotto("pull", cloud.address).stdout

@@ -48,11 +48,25 @@ def test_a_pull_is_complete_verified_and_current(tmp_path: Path, small_bundle_fo
         with closing(Cloud(config.cloud)) as cloud:
             pulled = pull(cloud, config.bundle, progress=lambda *at: told.append(at))
         assert not pulled.up_to_date
-        assert Bundle.open(config.bundle.current.resolve(), verify=True).id == pulled.id
+        assert Bundle.open(config.bundle.current.resolve()).id == pulled.id
         assert config.bundle.current.is_symlink()
         assert pulled.folder == config.bundle.path / "bundles" / pulled.id
         assert told[-1][1:] == (pulled.bytes, pulled.bytes)
         assert [done for _, done, _ in told] == sorted(done for _, done, _ in told)
+        assert _pull(config).up_to_date
+
+
+def test_a_manifest_that_was_altered_here_is_fetched_again(
+    tmp_path: Path, small_bundle_folder: Path
+) -> None:
+    with _pair(tmp_path, small_bundle_folder) as (server, config):
+        manifest = _pull(config).folder / "manifest.json"
+        sound = manifest.read_bytes()
+        manifest.write_bytes(sound.replace(b'"eta": 4.0', b'"eta": 8.0', 1))
+        server.fetched.clear()
+        assert not _pull(config).up_to_date
+        assert (config.bundle.current / "manifest.json").read_bytes() == sound
+        assert server.fetched.total() == 0  # its other files were good
         assert _pull(config).up_to_date
 
 
@@ -62,7 +76,7 @@ def test_a_broken_pull_goes_on_where_it_stopped(tmp_path: Path, small_bundle_fol
         _pull(config)
         # Whatever had arrived was not fetched again, but for the chunk in flight at each break.
         assert server.fetched.total() <= _size(small_bundle_folder) + 8 * 512
-        assert Bundle.open(config.bundle.current.resolve(), verify=True)
+        assert Bundle.open(config.bundle.current.resolve())
 
 
 def test_a_pull_that_gave_up_is_resumed_by_the_next(
@@ -96,7 +110,7 @@ def test_altered_bytes_are_refused_and_removed(tmp_path: Path, small_bundle_fold
         assert not config.bundle.current.exists()
         assert not list(config.bundle.path.rglob("rows.npy"))
         server.altered = ""
-        assert Bundle.open(_pull(config).folder, verify=True)
+        assert Bundle.open(_pull(config).folder)
 
 
 def test_a_file_longer_than_promised_is_cut_off(tmp_path: Path, small_bundle_folder: Path) -> None:
@@ -119,7 +133,7 @@ def test_a_bundle_damaged_later_is_mended_by_pulling_again(
         (folder / "rows.npy").write_bytes(data)
         server.fetched.clear()
         assert not _pull(config).up_to_date
-        assert Bundle.open(config.bundle.current.resolve(), verify=True)
+        assert Bundle.open(config.bundle.current.resolve())
         assert list(server.fetched) == ["rows.npy"]
 
 

@@ -9,8 +9,9 @@ import pytest
 
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.manifest import Manifest
-from sottovoce.core.errors import BundleMismatch, NotReady
+from sottovoce.core.errors import BundleMismatch, DataLoss, NotReady
 from sottovoce.core.text.tagger import Tagger
+from sottovoce.edge.config import Config
 from sottovoce.edge.tasks.engine import open_tagger
 from tests.support.agent import configured, engine
 
@@ -43,6 +44,39 @@ def test_a_newly_linked_bundle_is_taken_up(
     config.bundle.current.unlink()
     config.bundle.current.symlink_to(other)
     assert current.current().bundle.id == Bundle.open(other).id != first
+
+
+def _pulled(folder: Path, bundle: Path) -> Config:
+    """Settings over a copy of `bundle` that lies as one that was pulled."""
+    config = configured(folder)
+    copy = config.bundle.pulled / Bundle.open(bundle).id
+    shutil.copytree(bundle, copy)
+    config.bundle.current.symlink_to(copy)
+    return config
+
+
+@pytest.mark.parametrize("running", [False, True])
+@pytest.mark.parametrize(
+    "path", ["manifest.json", "rows.npy", "members.npy", "tokens.npy", "words.txt"]
+)
+def test_one_flipped_bit_and_nothing_is_released(
+    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger, path: str, running: bool
+) -> None:
+    config = _pulled(tmp_path, small_bundle_folder)
+    current = engine(config, lexicon_tagger)
+    if running:
+        current.current()
+    file = config.bundle.current / path
+    sound = file.read_bytes()
+    # The manifest's bit makes an eta of 4.0 one of 5.0: as readable as before.
+    place = sound.index(b'"eta": 4.0') + 7 if path == "manifest.json" else len(sound) // 2
+    file.write_bytes(sound[:place] + bytes([sound[place] ^ 1]) + sound[place + 1 :])
+    for _ in range(2):
+        with pytest.raises(DataLoss, match=path) as caught:
+            current.current()
+        assert "sotto pull" in caught.value.fix
+    file.write_bytes(sound)
+    assert current.current().bundle.id == config.bundle.current.resolve().name
 
 
 def test_another_backbone_is_refused(

@@ -1,16 +1,19 @@
 """The bundle: a folder of public data that the builder writes and devices read.
 
 ``manifest.json`` names every other file with its size and SHA-256, so the
-manifest's own hash identifies the whole; that hash is the bundle's id. Large
-arrays are memory-mapped and shared between processes. The cloud's builder uses
+manifest's own hash identifies the whole; that hash is the bundle's id. All of
+it decides privacy, so opening one reads every byte once and compares the hashes.
+Large arrays are memory-mapped and shared between processes. The cloud's builder uses
 this same module to write, so the two sides cannot disagree about the format.
 """
 
 from __future__ import annotations
 
 import mmap
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,6 +32,10 @@ __all__ = [
 ]
 
 
+_Stamp = tuple[int, int, int]
+"""Size, time of the last change in ns, and inode of a file."""
+
+
 class Bundle:
     """An opened bundle. Arrays are read-only maps:
 
@@ -40,10 +47,17 @@ class Bundle:
     Floats2d (words, r), the row of each word, is where ``rows`` begins.
     """
 
-    def __init__(self, folder: Path, manifest: Manifest, identity: str) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        manifest: Manifest,
+        identity: str,
+        stamps: Mapping[Path, _Stamp] = MappingProxyType({}),
+    ) -> None:
         self.folder = folder
         self.manifest = manifest
         self.id = identity
+        self._stamps = stamps
         r = manifest.dimensions
         self.rows: NDArray[np.float32] = self._map("rows.npy", (None, r))
         self.members: NDArray[np.int32] = self._map("members.npy", (len(self.rows),))
@@ -56,23 +70,33 @@ class Bundle:
             )
 
     @classmethod
-    def open(cls, folder: Path, *, verify: bool = False, backbone: str | None = None) -> Bundle:
-        """Opens the bundle in ``folder``.
+    def open(
+        cls, folder: Path, *, expected: str | None = None, backbone: str | None = None
+    ) -> Bundle:
+        """Opens the bundle in ``folder`` and checks every byte of it.
 
-        Sizes are always checked, hashes with ``verify``. ``backbone`` is the
-        name the owner's configuration insists on, if any.
+        Args:
+            folder: of the bundle.
+            expected: the id it must have, where one was noted; without it any manifest is as good
+                as another, if the files are those it names.
+            backbone: the name the owner's configuration insists on, if any.
 
         Raises:
             NotReady: no bundle there.
-            DataLoss: a file is missing, truncated or altered.
+            DataLoss: a file is missing, truncated or altered, the manifest included.
             BundleMismatch: another format or backbone.
         """
         try:
+            # Noted before a file is read, so that a change meanwhile shows.
+            stamps = {folder / MANIFEST: _stamp(folder / MANIFEST)}
             data = (folder / MANIFEST).read_bytes()
         except (FileNotFoundError, NotADirectoryError) as error:
             raise NotReady(
                 f"no bundle at {folder}", fix="run `sotto pull HOST:PORT`", subject="bundle"
             ) from error
+        identity = bundle_id(data)
+        if expected not in (None, identity):
+            raise _damaged(MANIFEST, "was altered")
         manifest = Manifest.from_json(data)
         if backbone and manifest.backbone.name != backbone:
             raise BundleMismatch(
@@ -83,18 +107,18 @@ class Bundle:
         for path, stored in manifest.files.items():
             file = folder / path
             if not file.is_file() or file.stat().st_size != stored.bytes:
-                raise DataLoss(
-                    f"bundle file {path} is missing or truncated",
-                    fix="fetch it again with `sotto pull`",
-                    subject=path,
-                )
-            if verify and sha256(file) != stored.sha256:
-                raise DataLoss(
-                    f"bundle file {path} was altered",
-                    fix="fetch it again with `sotto pull`",
-                    subject=path,
-                )
-        return cls(folder, manifest, bundle_id(data))
+                raise _damaged(path, "is missing or truncated")
+            stamps[file] = _stamp(file)
+            if sha256(file) != stored.sha256:
+                raise _damaged(path, "was altered")
+        return cls(folder, manifest, identity, stamps)
+
+    def changed(self) -> bool:
+        """Whether any file was touched since it was checked, by its size, time and inode."""
+        try:
+            return any(_stamp(file) != noted for file, noted in self._stamps.items())
+        except OSError:
+            return True
 
     def _map(self, path: str, shape: tuple[int | None, ...]) -> NDArray[Any]:
         try:
@@ -178,3 +202,14 @@ class Bundle:
     def denoiser_folder(self) -> Path:
         """Folder with the denoiser, see `core.privacy.denoiser`; some bundles have none."""
         return self.folder / "denoisers"
+
+
+def _stamp(file: Path) -> _Stamp:
+    found = file.stat()
+    return found.st_size, found.st_mtime_ns, found.st_ino
+
+
+def _damaged(path: str, what: str) -> DataLoss:
+    return DataLoss(
+        f"bundle file {path} {what}", fix="fetch it again with `sotto pull`", subject=path
+    )

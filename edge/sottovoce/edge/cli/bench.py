@@ -22,6 +22,7 @@ from sottovoce.edge.cli.client import Remote
 from sottovoce.edge.cli.common import load_config, privacy_options
 from sottovoce.edge.config import Config
 from sottovoce.edge.measure import latency as benchmark
+from sottovoce.edge.tasks.bundle import open_current
 from sottovoce.edge.tasks.engine import open_tagger
 from sottovoce.edge.tasks.privatize import resolve
 from sottovoce.v1 import edge_agent_pb2 as agent
@@ -60,7 +61,7 @@ def command(
     the same bundle and a state of its own; nothing is charged and no cloud is contacted.
     """
     config = load_config(ctx)
-    bundle = Bundle.open(config.bundle.current.resolve(), backbone=config.bundle.backbone or None)
+    bundle = open_current(config.bundle)
     default = Setting(config.privacy.level, config.privacy.mechanism, config.privacy.policy)
     setting = resolve(
         agent.PrivacyOptions(level=level, mechanism=mechanism, policy=policy), default

@@ -18,6 +18,7 @@ from sottovoce.core.system.console import Command, json_option, print_json, prog
 from sottovoce.core.system.files import atomic, private_folder
 from sottovoce.edge.cli.common import load_config
 from sottovoce.edge.config import Config
+from sottovoce.edge.tasks.bundle import open_current
 
 if TYPE_CHECKING:
     from sottovoce.edge.measure.utility import Utility
@@ -101,7 +102,7 @@ def command(
             "--target-utility and --labelled belong together", fix="give both", subject="labelled"
         )
     config = load_config(ctx)
-    bundle = Bundle.open(config.bundle.current.resolve(), backbone=config.bundle.backbone or None)
+    bundle = open_current(config.bundle)
     mechanism = mechanism or config.privacy.mechanism
     levels = bundle.manifest.calibration.get(mechanism)
     if not levels:

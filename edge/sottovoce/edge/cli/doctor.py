@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import asdict, dataclass
-from typing import Any
 
 import click
 import numpy as np
 
-from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.manifest import bundle_id
 from sottovoce.core.errors import BundleMismatch, NotReady, SottovoceError
 from sottovoce.core.privacy.noise import SecureRandom
@@ -22,6 +20,7 @@ from sottovoce.edge.client.cloud import Cloud
 from sottovoce.edge.config import Config
 from sottovoce.edge.state.database import Store
 from sottovoce.edge.state.ledger import Ledger
+from sottovoce.edge.tasks.bundle import open_current
 from sottovoce.edge.tasks.engine import open_tagger
 
 __all__ = ["command"]
@@ -125,12 +124,12 @@ def _permissions(config: Config) -> str:
 
 
 def _bundle(config: Config) -> str:
-    bundle = _open(config, verify=True)
+    bundle = open_current(config.bundle)
     return f"{bundle.id}, backbone {bundle.manifest.backbone.name}, all files as built"
 
 
 def _tagger(config: Config) -> str:
-    tagger = open_tagger(_open(config), config.tagger)
+    tagger = open_tagger(open_current(config.bundle), config.tagger)
     tags = tagger.tag(["The", "river", "runs", "."])
     return f"{config.tagger.backend}: " + " ".join(tagger.tagset[i] for i in tags.ids)
 
@@ -143,7 +142,7 @@ def _daemon(config: Config) -> str:
 
 def _cloud(config: Config, cloud: Cloud) -> str:
     theirs = bundle_id(cloud.get_manifest("").manifest)
-    ours = _open(config).id
+    ours = open_current(config.bundle).id
     if ours != theirs:
         raise BundleMismatch(
             f"{cloud.address} has bundle {theirs}, this device has {ours}", fix="run `sotto pull`"
@@ -154,9 +153,3 @@ def _cloud(config: Config, cloud: Cloud) -> str:
 def _tenant(config: Config, cloud: Cloud) -> str:
     cloud.check_tenant()
     return f"{config.cloud.tenant!r} is accepted"
-
-
-def _open(config: Config, **options: Any) -> Bundle:
-    return Bundle.open(
-        config.bundle.current.resolve(), backbone=config.bundle.backbone or None, **options
-    )

@@ -74,7 +74,8 @@ def pull(
             what had arrived is kept for the next try. QuotaExceeded: the disk is full.
         NotReady: another pull is at work.
     """
-    bundles = private_folder(config.path) / "bundles"
+    private_folder(config.path)
+    bundles = config.pulled
     with disk(bundles), _alone(config.path):
         bundles.mkdir(exist_ok=True)
         answer = cloud.get_manifest(wanted)
@@ -94,7 +95,7 @@ def pull(
         size = sum(file.bytes for file in manifest.files.values())
         if folder.exists():
             try:
-                Bundle.open(folder, verify=True)
+                Bundle.open(folder, expected=identity)
                 _switch(config.current, folder)
                 return Pulled(identity, folder, size, up_to_date=True)
             except SottovoceError:  # damaged: keep its good files, fetch the others anew
@@ -108,7 +109,7 @@ def pull(
             _complete(cloud, identity, partial, path, stored, report, pause)
             done += stored.bytes
         _write(partial / MANIFEST, answer.manifest)
-        Bundle.open(partial)
+        Bundle.open(partial, expected=identity)
         for inner in (*(p for p in partial.rglob("*") if p.is_dir()), partial):
             sync_folder(inner)
         partial.rename(folder)

@@ -1,19 +1,18 @@
 """The bundle in use, opened when first needed and again when a newer one has been pulled.
 
 Why it is here: the daemon starts before there is a bundle and outlives many. Whoever releases text
-asks the engine each time, and a pull takes effect with the next text, without a restart.
+asks the engine each time, and a pull takes effect with the next text, without a restart. So does
+damage: nothing is released from files that are not, to the byte, what was pulled.
 """
 
 from __future__ import annotations
 
 import logging
-import os
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from sottovoce.core.bundle.folder import Bundle
-from sottovoce.core.bundle.manifest import MANIFEST
 from sottovoce.core.errors import NotReady, SottovoceError
 from sottovoce.core.privacy.mechanisms import registry
 from sottovoce.core.privacy.privatizer import WINDOW, Privatizer
@@ -21,6 +20,7 @@ from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.system import memory
 from sottovoce.core.text.tagger import OnnxTagger, Tagger
 from sottovoce.edge.config import BundleConfig, PrivacyConfig, TaggerConfig
+from sottovoce.edge.tasks.bundle import open_current
 
 __all__ = ["Engine", "OpenBundle", "open_tagger"]
 
@@ -78,7 +78,6 @@ class Engine:
         self._tagger = tagger
         self._lock = threading.Lock()
         self._opened: OpenBundle | None = None
-        self._opened_as: tuple[str, int, int] | None = None
         self.fingerprint = f"{tagger_name} {privacy.unsure_below!r}"
         """Of the settings that change a release beside level, mechanism and policy."""
 
@@ -95,20 +94,19 @@ class Engine:
         )
 
     def current(self) -> OpenBundle:
-        """The bundle that ``current`` points to now.
+        """The bundle that ``current`` points to now; opened, and so checked, again if any of its
+        files was touched.
 
         Raises:
             NotReady: there is none (``sotto pull``). BundleMismatch, DataLoss: it cannot be used.
         """
         with self._lock:
-            found = self._identity()
-            if self._opened is None or found is None or found != self._opened_as:
-                folder = self._config.current.resolve()
-                bundle = Bundle.open(folder, backbone=self._config.backbone or None)
+            if self._opened is None or self._moved(self._opened.bundle):
+                bundle = open_current(self._config)
                 tagger = self._tagger(bundle)
                 memory.give_back()  # twice, as what both parts need to start is never there at once
                 privatizer = Privatizer(bundle, tagger, unsure_below=self._unsure_below)
-                self._opened, self._opened_as = OpenBundle(bundle, privatizer), found
+                self._opened = OpenBundle(bundle, privatizer)
                 memory.give_back()
             return self._opened
 
@@ -127,11 +125,5 @@ class Engine:
         except SottovoceError as error:
             _log.info("no bundle in use yet: %s", error.problem)
 
-    def _identity(self) -> tuple[str, int, int] | None:
-        """Changes when another bundle is linked, or a damaged one was fetched anew."""
-        folder = self._config.current.resolve()
-        try:
-            manifest = os.stat(folder / MANIFEST)
-        except OSError:
-            return None
-        return str(folder), manifest.st_ino, manifest.st_mtime_ns
+    def _moved(self, opened: Bundle) -> bool:
+        return opened.folder != self._config.current.resolve() or opened.changed()

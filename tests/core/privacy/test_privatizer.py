@@ -96,6 +96,18 @@ def test_a_word_with_an_unsure_tag_is_protected(
     assert protected(1.0) == [True, True, True]
 
 
+def test_a_confidence_that_is_no_number_passes_no_word(small_bundle: Bundle) -> None:
+    class Broken:
+        tagset = ("ADV", "NOUN")
+        reach = 0
+
+        def tag(self, words: Sequence[str]) -> Tags:
+            return Tags(np.zeros(len(words), np.uint8), np.full(len(words), np.nan, np.float32))
+
+    release = Privatizer(small_bundle, Broken()).release("very quiet, never", STRONG)
+    assert [word.protected for word in release.words] == [True, True, False, True]
+
+
 def test_a_word_tagged_as_punctuation_is_protected(small_bundle: Bundle) -> None:
     class CallsAllPunctuation:
         tagset = ("NOUN", "PUNCT")

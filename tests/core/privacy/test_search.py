@@ -152,3 +152,50 @@ def test_an_agent_without_hnswlib_says_what_a_bundle_with_graphs_needs(
     with pytest.raises(NotReady, match="sottovoce-edge\\[graph\\]"):
         Search(small_bundle).nearest("NOUN", noisy)
     assert len(Search(small_bundle).nearest("VERB", noisy)) == 3  # exact, so nothing is missing
+
+
+@pytest.fixture(scope="module")
+def thin_graph(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, np.ndarray]:
+    """A graph so thin that finding a neighbour takes effort, and its rows (2000, 8)."""
+    hnswlib = pytest.importorskip("hnswlib")
+    rows = np.random.default_rng(5).standard_normal((2_000, 8)).astype(np.float32)
+    graph = hnswlib.Index(space="l2", dim=8)
+    graph.init_index(max_elements=len(rows), M=4, ef_construction=20, random_seed=1)
+    graph.add_items(rows, np.arange(len(rows)), num_threads=1)
+    file = tmp_path_factory.mktemp("graph") / "thin.hnsw"
+    graph.save_index(str(file))
+    return file, rows
+
+
+def test_a_graph_is_searched_with_the_effort_it_was_measured_at(
+    thin_graph: tuple[Path, np.ndarray],
+) -> None:
+    file, rows = thin_graph
+    noisy = rows[:300] + draw(np.random.default_rng(6), 300, 8, 8.0)
+    truth = nearest_by_distance(rows, noisy)
+    found = {
+        ef: float((HnswIndex(file, len(rows), 8, ef).nearest(noisy) == truth).mean())
+        for ef in (1, 10, 2_000)
+    }
+    # 10 is what the library takes if it is told nothing.
+    assert found[1] < found[10] < found[2_000] - 0.05
+    assert found[2_000] > 0.97
+
+
+def test_the_effort_is_the_manifests(small_bundle: Bundle, monkeypatch: pytest.MonkeyPatch) -> None:
+    stored = small_bundle.manifest.classes["NOUN"]
+    asked: list[tuple[object, ...]] = []
+    monkeypatch.setattr(searching, "HnswIndex", lambda *how: asked.append(how))
+    Search(small_bundle)._open("NOUN")
+    file = small_bundle.folder / "indexes" / "NOUN.hnsw"
+    assert asked == [(file, stored.words, small_bundle.manifest.dimensions, 200)]
+
+
+def test_a_search_opens_each_index_once(
+    small_bundle: Bundle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    search = Search(small_bundle)
+    noisy = queries(small_bundle, "NOUN", 1, 5.0)
+    search.nearest("NOUN", noisy)
+    monkeypatch.setattr(Search, "_open", None)
+    search.nearest("NOUN", noisy)

@@ -133,6 +133,21 @@ def test_a_token_open_to_others_is_warned_about_once(
     assert "correct horse" not in caplog.text
 
 
+def test_plaintext_goes_to_no_address_but_loopback(tmp_path: Path) -> None:
+    """0.0.0.0 is no loopback address, though Linux leads it here: it stands for a remote one."""
+    with fake_cloud() as server:
+        port = server.address.rpartition(":")[2]
+        config = configured(tmp_path, SOTTO_CLOUD_ADDRESS=f"0.0.0.0:{port}").cloud
+        request = training.CreateJobRequest(request_id="r", adapter="a")
+        with closing(Cloud(config)) as cloud, pytest.raises(Unavailable):
+            cloud.create_job(request)
+        assert server.jobs == {}
+        with closing(Cloud(_config(tmp_path, server))) as cloud:
+            cloud.create_job(request)
+        with grpc.insecure_channel(config.address) as channel:  # it does lead there
+            grpc.channel_ready_future(channel).result(timeout=30)
+
+
 def test_with_an_authority_the_wire_is_tls(tmp_path: Path) -> None:
     ours, other = Certificate.make(), Certificate.make()
     (tmp_path / "ca.pem").write_bytes(ours.certificate)

@@ -11,10 +11,12 @@ from pathlib import Path
 import pytest
 
 from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.bundle.manifest import bundle_id
 from sottovoce.core.errors import BundleMismatch, DataLoss, NotFound, NotReady, Unavailable
 from sottovoce.edge.client.cloud import Cloud
 from sottovoce.edge.client.pull import Pulled, pull
 from sottovoce.edge.config import Config
+from sottovoce.v1 import bundles_pb2
 from tests.support.agent import configured
 from tests.support.fake_cloud import FakeCloud, fake_cloud
 
@@ -137,14 +139,41 @@ def test_a_bundle_damaged_later_is_mended_by_pulling_again(
         assert list(server.fetched) == ["rows.npy"]
 
 
-def test_a_manifest_that_is_not_its_own_id_is_refused(
-    tmp_path: Path, small_bundle_folder: Path
-) -> None:
+def test_a_bundle_the_cloud_lacks_is_not_found(tmp_path: Path, small_bundle_folder: Path) -> None:
     with _pair(tmp_path, small_bundle_folder) as (_, config):
         good = Bundle.open(small_bundle_folder).id
         assert _pull(config, wanted=good).id == good
         with pytest.raises(NotFound, match="no such bundle"):
             _pull(config, wanted="0" * 16)
+
+
+@pytest.mark.parametrize("asked", ["", "its id"])
+@pytest.mark.parametrize("lie", ["another id", "another manifest", "another bundle"])
+def test_a_manifest_that_is_not_its_own_id_is_refused(
+    tmp_path: Path,
+    small_bundle_folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    asked: str,
+    lie: str,
+) -> None:
+    right = (small_bundle_folder / "manifest.json").read_bytes()
+    other = (_other(tmp_path, small_bundle_folder, "aa") / "manifest.json").read_bytes()
+    said, sent = {
+        "another id": (bundle_id(other), right),
+        "another manifest": (bundle_id(right), other),
+        "another bundle": (bundle_id(other), other),  # consistent, but not what was asked for
+    }[lie]
+    answer = bundles_pb2.GetManifestResponse(bundle_id=said, manifest=sent)
+    with _pair(tmp_path, small_bundle_folder) as (server, config):
+        monkeypatch.setattr(Cloud, "get_manifest", lambda *_: answer)
+        if lie == "another bundle" and not asked:
+            server.bundle = tmp_path / "bundle-aa"
+            assert _pull(config).id == said  # the cloud's default is its own choice
+            return
+        with pytest.raises(DataLoss, match="not the bundle's"):
+            _pull(config, wanted=bundle_id(right) if asked else "")
+        assert not config.bundle.current.exists()
+        assert list((config.bundle.path / "bundles").iterdir()) == []
 
 
 def test_the_bundle_before_is_kept_and_older_ones_are_removed(

@@ -26,7 +26,7 @@ from sottovoce.core.errors import (
     SottovoceError,
     Unavailable,
 )
-from sottovoce.core.privacy.token_embedding import LONGEST, TokenEmbedding, unpack
+from sottovoce.core.privacy.token_embedding import LONGEST, TokenEmbedding, TokenNoise, unpack
 from sottovoce.core.privacy.vectors import unit_rows
 from sottovoce.core.text.tagger import Tagger
 from sottovoce.core.wire.status import from_rpc_error
@@ -117,6 +117,24 @@ def test_with_hardly_any_noise_the_vectors_are_the_tokens_own(
     (query,) = cloud.queries
     arrived = unpack(query.vectors, query.tokens, 8, TokenEmbedding(query.eta))
     assert arrived == pytest.approx(unit_rows(bundle.tokens[ids]), abs=5e-3)
+
+
+def test_noise_falls_on_rows_of_length_one(device: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bound holds for distances of at most 2. What leaves is clipped, so it would not show."""
+    perturbed: list[NDArray[np.float32]] = []
+    add = TokenNoise.add_to
+
+    def seen(drawn: TokenNoise, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+        perturbed.append(vectors)
+        return add(drawn, vectors)
+
+    monkeypatch.setattr(TokenNoise, "add_to", seen)
+    device.embed(_request())
+    bundle = device.engine.current().bundle
+    of_tokens = np.linalg.norm(bundle.tokens[bundle.tokenizer.ids(TEXT)], axis=1)
+    assert not np.allclose(of_tokens, 1, atol=0.1)
+    (vectors,) = perturbed
+    assert np.linalg.norm(vectors, axis=1) == pytest.approx(np.ones(4), abs=1e-6)
 
 
 def test_what_leaves_is_vectors_and_public_numbers_only(device: Agent, cloud: FakeCloud) -> None:

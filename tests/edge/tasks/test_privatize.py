@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+import shutil
 import threading
 from pathlib import Path
 
 import pytest
 
+from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import InvalidInput, NotFound, QuotaExceeded
 from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.text.tagger import Tagger
@@ -51,6 +54,27 @@ def test_other_settings_and_other_documents_are_other_releases(
     with opened(stricter, lexicon_tagger) as device:
         device.releases.release(DOCUMENT, STRONG)
         assert device.ledger.spending().releases == 6
+
+
+def test_a_release_of_one_bundle_is_not_given_under_another(
+    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
+) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(small_bundle_folder, other)
+    manifest = dataclasses.replace(Bundle.open(other).manifest, language="xx")
+    (other / "manifest.json").write_bytes(manifest.to_json())
+    config = configured(tmp_path, bundle=small_bundle_folder)
+    with opened(config, lexicon_tagger) as device:
+        first = device.releases.release(DOCUMENT, STRONG)
+        config.bundle.current.unlink()
+        config.bundle.current.symlink_to(other)
+        second = device.releases.release(DOCUMENT, STRONG)
+        assert second.bundle_id == Bundle.open(other).id != first.bundle_id
+        assert device.ledger.spending().releases == 2
+        config.bundle.current.unlink()
+        config.bundle.current.symlink_to(small_bundle_folder)
+        assert device.releases.release(DOCUMENT, STRONG) == first
+        assert device.ledger.spending().releases == 2
 
 
 def test_simultaneous_calls_get_one_release(

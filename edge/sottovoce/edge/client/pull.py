@@ -80,7 +80,7 @@ def pull(
         bundles.mkdir(exist_ok=True)
         answer = cloud.get_manifest(wanted)
         identity = bundle_id(answer.manifest)
-        if identity != (wanted or answer.bundle_id) or identity != answer.bundle_id:
+        if not identity == answer.bundle_id == (wanted or identity):
             raise DataLoss("the manifest is not the bundle's", fix="try again, or ask the provider")
         manifest = Manifest.from_json(answer.manifest)
         if config.backbone and manifest.backbone.name != config.backbone:

@@ -41,6 +41,8 @@ def share_out(
         opens: called with ``place`` once in each of them.
         place: where it finds what it needs.
     """
+    if not items:
+        return
     context, starting = get_context("spawn"), (opens, place)
     with ProcessPoolExecutor(min(processes, len(items)), context, _start, starting) as pool:
         try:

@@ -1,9 +1,10 @@
-"""What does the cloud's help buy an embedding, at which attack success, and what does it cost?
+"""What does the cloud's help buy an embedding, and at which attack success?
 
 Split-and-Denoise with the bundle's denoiser: alone on the device, and with answers from a cloud
 that takes posterior means of noise in the privacy space; at equal success of the
 maximum-a-posteriori attacker on single tokens. Held-out text is GLUE's, which trained nothing. What
-the published denoiser and an equal training budget give is in docs/snd.md.
+the published denoiser and an equal training budget give, and what a query costs the device, is in
+docs/snd.md.
 
     python -m bench.embedding --quick
 """
@@ -26,12 +27,13 @@ from bench.attacks.inversion import Map, Nearest
 from bench.attacks.measures import information
 from bench.console import Figures, sheet
 from bench.data import require
-from bench.embedding.costs import LENGTHS, costs
 from bench.embedding.study import TASKS, Study, difference, head, read_task
 from sottovoce.cloud.denoiser.data import Passages
 from sottovoce.core.bundle.folder import Bundle
 
 SUCCESSES = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
+LENGTHS = (16, 64, 128)
+"""Tokens of the stretches of news."""
 TASKED = (0.3, 0.6)
 """Attack successes at which classifiers are trained."""
 DRAWS = 2_000
@@ -70,8 +72,6 @@ def main() -> None:
         "lengths": by_length(study, news.flat, etas),
         "heads": classify(study, arguments.data, etas, train, test),
     }
-    torch.set_num_threads(1)
-    figures["costs"] = costs(bundle, study.shipped, news.flat)
     console.publish(arguments, figures, *show(figures), picture=plot(found))
 
 
@@ -167,7 +167,6 @@ def show(figures: Figures) -> Iterator[Table]:
         yield _table(f"{title} the clean embedding, held-out sentences", rows)
     yield _table("cosine by length of the text", figures["lengths"])
     yield _table("two-layer heads on the device", figures["heads"])
-    yield _table("a query's cost for the device", figures["costs"])
 
 
 def _table(title: str, rows: list[Figures]) -> Table:

@@ -2,24 +2,20 @@
 
 A real `sotto serve` process over the bundle, measured from outside by /proc: its peak (VmHWM) after
 texts of 10 to 50,000 words, for one daemon that does nothing else and for one that has embedded
-texts before, which loads the denoiser; the time from the start of the process to health SERVING;
-and, from a process of its own, what each part adds.
+texts before, which loads the denoiser; what is resident then, by file; and the time from the start
+of the process to health SERVING.
 
     python -m bench.edge_memory
 """
 
 from __future__ import annotations
 
-import json
-import os
 import re
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -37,47 +33,6 @@ from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import edge_agent_pb2_grpc
 
 SIZES: Final = (10, 100, 1_000, 10_000, 50_000)
-PARTS: Final = (
-    ("python", ""),
-    ("numpy", "import numpy"),
-    ("onnxruntime", "import onnxruntime"),
-    ("grpc", "import grpc, google.protobuf.message, grpc_health.v1.health"),
-    ("the agent's code", "import sottovoce.edge.cli.serve"),
-    (
-        "pages given back",
-        "from sottovoce.core.system import memory; memory.bound_heap(); memory.give_back()",
-    ),
-    (
-        "tagger",
-        "from pathlib import Path; from sottovoce.core.bundle.folder import Bundle;"
-        " from sottovoce.core.text.tagger import OnnxTagger;"
-        " bundle = Bundle.open(Path(FOLDER)); tagger = OnnxTagger.load(bundle.tagger_folder);"
-        " tagger.tag(['a'] * 64); memory.give_back()",
-    ),
-    (
-        "tokenizer and words",
-        "from sottovoce.core.privacy.privatizer import Privatizer;"
-        " privatizer = Privatizer(bundle, tagger); memory.give_back()",
-    ),
-    (
-        "denoiser",
-        "from sottovoce.core.privacy.denoiser import Denoiser;"
-        " denoiser = Denoiser.load(bundle.denoiser_folder, bundle); denoiser.local([2000]);"
-        " memory.give_back()",
-    ),
-)  # fmt: skip
-_STEP: Final = """
-import json, sys
-def resident():
-    with open("/proc/self/status") as status:
-        found = dict(line.split(":", 1) for line in status)
-    return {name: int(found[key].split()[0]) / 1024
-            for name, key in (("private", "RssAnon"), ("files", "RssFile"))}
-FOLDER, names = sys.argv[1], json.loads(sys.argv[2])
-for name, code in names:
-    exec(code)
-    print(json.dumps({"part": name, **resident()}))
-"""
 _MAPPING: Final = re.compile(r"[0-9a-f]+-[0-9a-f]+ \S{4} \S+ \S+ \d+\s*(.*)")
 
 
@@ -152,41 +107,17 @@ def mappings(pid: int) -> dict[str, float]:
     return {name: round(kib / 1024, 1) for name, kib in found.most_common(16)}
 
 
-def by_part(bundle: Path) -> list[Figures]:
-    """What importing and opening each part adds, in a process of its own."""
-    parts = PARTS if Bundle.open(bundle).manifest.embed else PARTS[:-1]
-    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
-    printed = subprocess.run(
-        [sys.executable, "-c", _STEP, str(bundle), json.dumps(parts)],
-        check=True, capture_output=True, text=True, env=environment,
-    ).stdout  # fmt: skip
-    rows = [json.loads(line) for line in printed.splitlines()]
-    before = 0.0
-    for row in rows:
-        now = row["private"] + row["files"]
-        row.update(adds=round(now - before, 1))
-        row.update({key: round(row[key], 1) for key in ("private", "files")})
-        before = now
-    return rows
-
-
 def show(figures: Figures) -> Iterator[Table | str]:
     """The tables."""
     for name, found in figures["daemons"].items():
-        yield _megabytes(f"sotto serve, {name}", "after", ("peak", "now"), found["steps"])
-    title = "one part after the other, in a process of its own"
-    yield _megabytes(title, "part", ("adds",), figures["parts"])
+        keys = ("peak", "now", "private", "files")
+        cells = ((row["after"], *(f"{row[key]:.1f}" for key in keys)) for row in found["steps"])
+        yield table(f"sotto serve, {name}, MB", ("after",), keys, cells)
     growth = ", ".join(f"{mb:+.1f} MB ({name})" for name, mb in figures["growth_mb"].items())
     yield (
         f"peak {figures['peak_mb']:.1f} MB; from 10 to 50,000 words {growth};"
         f" ready in {figures['ready_s']:.2f} s"
     )
-
-
-def _megabytes(title: str, what: str, keys: tuple[str, ...], rows: Sequence[Figures]) -> Table:
-    keys = (*keys, "private", "files")
-    cells = ((row[what], *(f"{row[key]:.1f}" for key in keys)) for row in rows)
-    return table(f"{title}, MB", (what,), keys, cells)
 
 
 def plot(figures: Figures) -> Figure:
@@ -217,7 +148,6 @@ def main() -> None:
         daemons = {"text alone": serving(arguments.bundle, embed=False)}
         if Bundle.open(arguments.bundle).manifest.embed:
             daemons["text after embeddings"] = serving(arguments.bundle, embed=True)
-        parts = by_part(arguments.bundle)
     peaks = {
         name: {row["after"]: row["peak"] for row in found["steps"]}
         for name, found in daemons.items()
@@ -230,7 +160,6 @@ def main() -> None:
         },
         "ready_s": round(statistics.median(ready), 3),
         "daemons": daemons,
-        "parts": parts,
     }
     console.publish(arguments, figures, *show(figures), picture=plot(figures))
 

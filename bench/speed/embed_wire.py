@@ -1,7 +1,7 @@
-"""What does the round trip of an embedding weigh, and what do rounding and batching do to it?
+"""What does the round trip of an embedding weigh, and what do batches gain the cloud?
 
 Messages of the helpdesk example, whole and cut to 12 words, leave as a device sends them. Measured:
-(a) the bytes of a query and its answer, and how far the answer moves because float16 is sent;
+(a) the bytes of a query and its answer;
 (b) the cloud's processor time for a query, one at a time and in batches, the sides taking turns.
 
     python -m bench.embed_wire
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from rich.table import Table
 
 from bench import console
-from bench.console import Figures, share, table
+from bench.console import Figures, table
 from bench.data import messages
 from sottovoce.cloud.models import backbone as backbones
 from sottovoce.cloud.models.encoder import Encoder
@@ -29,7 +29,7 @@ from sottovoce.cloud.serving.embedder import Embedder, Query
 from sottovoce.cloud.serving.model_thread import ModelThread
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy.noise import Floats2d
-from sottovoce.core.privacy.token_embedding import LONGEST, TokenEmbedding, pack, unpack
+from sottovoce.core.privacy.token_embedding import LONGEST, TokenEmbedding
 from sottovoce.core.privacy.vectors import unit_rows
 from sottovoce.v1 import inference_pb2 as wire
 
@@ -89,27 +89,6 @@ class Serving:
         return np.array([answer.result() for answer in waiting])
 
 
-def rounding(cloud: Serving, messages: Sequence[str], eta: float) -> dict[str, float]:
-    """How far the answer moves when vectors travel in float16: the cosine with that to float32,
-    mean and worst; and of what is sent with the embedding of the clear text."""
-    mechanism, bundle = TokenEmbedding(eta), cloud.bundle
-    random = np.random.default_rng(0)
-    noisy = []
-    for text in messages:
-        units = unit_rows(bundle.tokens[ids_of(bundle, text)])
-        noisy.append(mechanism.draw(len(units), units.shape[1], random).add_to(units))
-    r = bundle.manifest.dimensions
-    sent = [unpack(pack(rows, mechanism), len(rows), r, mechanism) for rows in noisy]
-    exact, answers = cloud.answers(noisy, eta), cloud.answers(sent, eta)
-    moved = (answers * exact).sum(axis=1)
-    clean = cloud.encoder.encode_clean(messages).numpy()
-    return {
-        "cosine_mean": float(moved.mean()),
-        "cosine_least": float(moved.min()),
-        "cosine_to_clean": float((answers * clean).sum(axis=1).mean()),
-    }
-
-
 def batching(
     cloud: Serving, messages: Sequence[str], eta: float, rounds: int
 ) -> dict[str, Figures]:
@@ -140,12 +119,6 @@ def show(result: Figures) -> Iterator[Table]:
         ((name, *(f"{n:.0f}" for n in found.values())) for name, found in result["sizes"].items()),
     )
     yield table(
-        "float16 on the wire: the answer beside that to float32",
-        ("level",),
-        ("cosine", "least", "to clean"),
-        ((name, *(share(c, 4) for c in found.values())) for name, found in result["forms"].items()),
-    )
-    yield table(
         "the cloud's processor time, one thread",
         ("texts",),
         ("batch", "ms a query", "gain"),
@@ -170,14 +143,10 @@ def main() -> None:
         sys.exit("the bundle has no levels for embeddings: build it with a denoiser")
     cloud = Serving(bundle)
     kinds = texts(arguments.texts)
-    short, eta = kinds[f"{SHORT} words"], levels["balanced"]
+    eta = levels["balanced"]
     result: Figures = {
         "dimensions": bundle.manifest.dimensions,
         "sizes": {name: sizes(bundle, found, eta) for name, found in kinds.items()},
-        "forms": {
-            name: rounding(cloud, short, level)
-            for name, level in console.track(levels.items(), "rounding")
-        },
         "batching": {
             name: batching(cloud, found, eta, arguments.rounds)
             for name, found in console.track(kinds.items(), "batching")

@@ -6,11 +6,10 @@ cores, with the same texts (SST-2's held-out sentences) and as many requests in 
     shared      one forward pass for rows of all adapters: `sotto-cloud serve`
     switching   PEFT's `set_adapter` and one request at a time
     processes   a process with a model of its own for every adapter, as many as memory allows
-    unpacked    shared, multiplied by the kernels PyTorch takes by itself, as switching is
 
 Rounds of all sides follow each other in one run; figures are medians over rounds, and a gain is the
-median of the rounds' own ratios. Then tenants beside each other: equal ones, a light one beside a
-flood, and through the real server over sockets.
+median of the rounds' own ratios. Then tenants beside each other through the real server, over
+sockets.
 
     python -m bench.serving --quick
 """
@@ -23,9 +22,7 @@ import platform
 import statistics
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import torch
 from matplotlib.figure import Figure
@@ -47,12 +44,11 @@ from bench.speed.serving_sides import (
 )
 from bench.speed.serving_wire import over_sockets
 from sottovoce.cloud.models.precision import fast_bfloat16
-from sottovoce.core.errors import Unavailable
 
 COUNTS = (1, 8, 32, 64)
 IN_FLIGHT = 64
 TOLERANCE = 1e-4
-SIDES = ("shared", "switching", "processes", "unpacked")
+SIDES = ("shared", "switching", "processes")
 
 
 def sentences(data: Path) -> tuple[str, list[str]]:
@@ -87,8 +83,6 @@ def compare(
     sides: dict[str, Side] = {}
     shared = sides["shared"] = Shared(folders, precision)
     switching = sides["switching"] = Switching(folders, precision)
-    if precision == "float32" and not torch.cuda.is_available():
-        sides["unpacked"] = Shared(folders, precision, packed=False)
     processes = None
     if count <= options.processes:
         processes = sides["processes"] = Processes(folders, precision, options.threads)
@@ -129,56 +123,6 @@ def check_alike(shared: Shared, switching: Switching, texts: Sequence[str]) -> N
             raise SystemExit("the shared batch and the single adapter do not agree")
 
 
-def tenants(folders: Sequence[Path], texts: Sequence[str], each: int, precision: str) -> Figures:
-    """Tenants of equal load, every one with an adapter: how unequal are their latencies?"""
-    shared = Shared(folders, precision)
-    count = len(folders)
-    run = drive(shared.submit, load(texts, count, each * count), 2)
-    shared.close()
-    p99 = sorted(percentile(own, 0.99) for own in run.latencies)
-    return {
-        "tenants": count,
-        "requests_each": each,
-        "precision": precision,
-        "requests_per_second": run.rate,
-        "p99_ms_least": p99[0],
-        "p99_ms_median": statistics.median(p99),
-        "p99_ms_most": p99[-1],
-        "most_to_least": p99[-1] / p99[0],
-    }
-
-
-def flood(folders: Sequence[Path], texts: Sequence[str], requests: int, precision: str) -> Figures:
-    """A tenant with one request in flight, alone and beside one with 200."""
-    shared = Shared(folders[:2], precision)
-
-    def light() -> Run:
-        return drive(shared.submit, [texts[:requests]], 1)
-
-    light()
-    alone = light()
-    stop = False
-
-    def keep_full(answer: Any = None) -> None:
-        with suppress(Unavailable):  # the last ones find it closed
-            if not stop:
-                shared.submit(1, next(endless)).add_done_callback(keep_full)
-
-    endless = itertools.cycle(texts)
-    for _ in range(200):
-        keep_full()
-    beside = light().latencies[0]
-    stop = True
-    shared.close()
-    own = alone.latencies[0]
-    return {
-        "precision": precision,
-        "flood_in_flight": 200,
-        **{f"light_alone_p{p}_ms": percentile(own, p / 100) for p in (50, 99)},
-        **{f"light_beside_p{p}_ms": percentile(beside, p / 100) for p in (50, 99)},
-    }
-
-
 def show(figures: Figures) -> Iterator[Table | str]:
     """The tables."""
     yield table(
@@ -199,19 +143,18 @@ def show(figures: Figures) -> Iterator[Table | str]:
             if side in row
         ),
     )
-    for name in ("tenants", "flood", "sockets"):
-        if found := figures[name]:
-            shown = (
-                f"{key} {round(x, 2) if isinstance(x, float) else x}" for key, x in found.items()
-            )
-            yield f"{name}: {', '.join(shown)}"
+    if found := figures["sockets"]:
+        shown = (
+            f"{key} {x:.2f}" if isinstance(x, float) else f"{key} {x}" for key, x in found.items()
+        )
+        yield f"through the server: {', '.join(shown)}"
 
 
 def plot(figures: Figures) -> Figure:
     """Left: requests a second by adapters. Right: latency."""
     figure, (rates, times) = sheet(10, 4.2, 2)
     for precision in dict.fromkeys(row["precision"] for row in figures["compared"]):
-        for side, mark in zip(SIDES, ("o-", "s--", "^:", "."), strict=True):
+        for side, mark in zip(SIDES, ("o-", "s--", "^:"), strict=True):
             found = [
                 row for row in figures["compared"] if row["precision"] == precision and side in row
             ]
@@ -259,12 +202,9 @@ def main() -> None:
         for count, precision in itertools.product(options.counts, precisions):
             console.STEPS.print(f"{count} adapters, {precision}")
             figures["compared"].append(compare(folders[:count], texts, options, precision))
-        console.STEPS.print("tenants")
-        each = 24 if options.quick else 200
-        figures["tenants"] = tenants(folders[:32], texts, each, precisions[-1])
-        figures["flood"] = flood(folders, texts, 5 * each, precisions[-1])
         console.STEPS.print("sockets")
-        figures["sockets"] = over_sockets(options, folders[:8], texts, 3 * each)
+        each = 72 if options.quick else 600
+        figures["sockets"] = over_sockets(options, folders[:8], texts, each)
     console.publish(options, figures, *show(figures), picture=plot(figures))
 
 

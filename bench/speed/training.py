@@ -18,12 +18,9 @@ plain tokens before every k-th batch only, its time is one part with and k - 1 w
 
 from __future__ import annotations
 
-import argparse
-import json
 import statistics
 import time
-from collections.abc import Callable
-from importlib.metadata import version
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -31,14 +28,13 @@ import numpy as np
 import torch
 from matplotlib.figure import Figure
 from peft import LoraConfig, TaskType, get_peft_model
-from rich.console import Console
-from rich.progress import track
 from rich.table import Table
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812 - its customary name
 from transformers import AutoModelForSequenceClassification
 
-from bench import data
+from bench import console, data
+from bench.console import Figures, sheet, table
 from bench.utility import tasks
 from sottovoce.cloud.job import Example, TrainingOptions
 from sottovoce.cloud.models import backbone as backbones
@@ -63,7 +59,6 @@ PLAIN: Final = (10, PAPERS)
 """Plain tokens an example: what a device sends if nothing else is asked, and the paper's."""
 
 Step = Callable[[Batch, Tensor], object]
-Figures = dict[str, Any]
 
 
 def ours(light: bool, vocabulary: int, device: torch.device) -> Step:
@@ -136,9 +131,7 @@ def examples(bundle: Bundle, folder: Path, count: int, plain: int) -> list[Examp
     return made
 
 
-def measure(
-    sets: dict[int, Dataset], size: int, count: int, repeats: int, console: Console
-) -> Figures:
+def measure(sets: dict[int, Dataset], size: int, count: int, repeats: int) -> Figures:
     """Seconds for ``count`` batches by precision, side and plain tokens (0 for none)."""
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     first = next(iter(sets.values()))
@@ -155,7 +148,7 @@ def measure(
     }
     forms = [(0, first), *sets.items()]
     times: dict[tuple[str, str, int, int], list[float]] = {}
-    for turn in track(range(repeats + 1), "taking turns", console=console):
+    for turn in console.track(range(repeats + 1), "taking turns"):
         for place, some in enumerate(chosen):
             labels = first.targets[some].to(device)
             for plain, each in forms:
@@ -205,64 +198,49 @@ def rows(times: Figures, every: dict[int, int], examples: int) -> list[Figures]:
     return made
 
 
-def show(figures: Figures, console: Console) -> None:
-    """Prints the table."""
-    table = Table(title="training LoRA, examples a second of one thread's time")
-    for heading in ("", "plain tokens", "before batches"):
-        table.add_column(heading)
-    for precision in figures["seconds"]:
-        for heading in (precision, "of without", "times peft"):
-            table.add_column(heading, justify="right")
-    for row in figures["forms"]:
+def show(figures: Figures) -> Table:
+    """A row a form."""
+    precisions = [*figures["seconds"]]
+
+    def cells(row: Figures) -> Iterator[str]:
         one_of = {0: "-", 1: "all"}.get(row["every"] if row["plain_tokens"] else 0)
-        cells = [row["side"], str(row["plain_tokens"] or "-"), one_of or f"1 of {row['every']}"]
-        for precision in figures["seconds"]:
-            found = row[precision]
-            cells += [f"{found['examples_per_second']:,.0f}", f"{found['of_without']:.2f}"]
-            cells.append(f"{found['times_peft']:.2f} x")
-        table.add_row(*cells)
-    console.print(table)
+        yield from (row["side"], str(row["plain_tokens"] or "-"), one_of or f"1 of {row['every']}")
+        for found in (row[precision] for precision in precisions):
+            yield f"{found['examples_per_second']:,.0f}"
+            yield f"{found['of_without']:.2f}"
+            yield f"{found['times_peft']:.2f} x"
+
+    return table(
+        "training LoRA, examples a second of one thread's time",
+        ("", "plain tokens", "before batches"),
+        [each for precision in precisions for each in (precision, "of without", "times peft")],
+        ([*cells(row)] for row in figures["forms"]),
+    )
 
 
-def plot(figures: Figures, path: Path) -> None:
+def plot(figures: Figures) -> Figure:
     """Examples a second of each form, in each precision."""
-    figure = Figure(figsize=(9, 4), layout="constrained")
-    axes = figure.subplots()
-    precisions = list(figures["seconds"])
-    names = [
-        f"{row['side']}\n"
-        + (
-            f"{row['plain_tokens']} / {row['every']}"
-            if row["every"] > 1
-            else f"{row['plain_tokens'] or 'none'}"
-        )
-        for row in figures["forms"]
-    ]
-    places = np.arange(len(names))
-    width = 0.8 / len(precisions)
+    figure, (axes,) = sheet(9, 4)
+    precisions, forms = list(figures["seconds"]), figures["forms"]
+    places, width = np.arange(len(forms)), 0.8 / len(precisions)
     for number, precision in enumerate(precisions):
-        speeds = [row[precision]["examples_per_second"] for row in figures["forms"]]
-        axes.bar(
-            places + (number - (len(precisions) - 1) / 2) * width, speeds, width, label=precision
-        )
+        speeds = [row[precision]["examples_per_second"] for row in forms]
+        beside = places + (number - (len(precisions) - 1) / 2) * width
+        axes.bar(beside, speeds, width, label=precision)
+    names = [f"{row['side']}\n{row['plain_tokens']} / {row['every']}" for row in forms]
     axes.set_xticks(places, names)
-    axes.set(ylabel="examples a second", xlabel="plain tokens (/ one of so many batches)")
+    axes.set(ylabel="examples a second", xlabel="plain tokens / before one of so many batches")
     axes.legend()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=120)
+    return figure
 
 
 def main() -> None:
-    """Prints the table and the JSON; writes the picture."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="8 batches, 4 turns: 2 minutes")
+    """Takes turns, and prints the table."""
+    parser = console.parser("training", __doc__, quick="8 batches, 4 turns: 2 minutes", data="sst2")
     parser.add_argument("--batches", type=int, default=40)
     parser.add_argument("--turns", type=int, default=9, help="of each side on every batch")
-    parser.add_argument("--bundle", type=Path, default=Path("build/bundle"))
-    parser.add_argument("--data", type=Path, default=data.DATA, help="folder of data sets")
     parser.add_argument("--batch-size", type=int, default=Recipe().batch_size)
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--out", type=Path, default=Path("build/bench"), help="for the picture")
     arguments = parser.parse_args()
     data.require(parser, arguments.data, *tasks.files(["sst2"]))
     torch.set_num_threads(arguments.threads)
@@ -278,7 +256,7 @@ def main() -> None:
         sets[plain] = Dataset.of(released, options, tokenizer)
     every = {plain: recipe.every(each) for plain, each in sets.items()}
     size = arguments.batch_size
-    times = measure(sets, size, count, repeats, Console(stderr=True))
+    times = measure(sets, size, count, repeats)
     figures = {
         "batch_size": size,
         "batches": count,
@@ -287,11 +265,9 @@ def main() -> None:
         "every": every,
         "seconds": times,
         "forms": rows(times, every, size * count),
-        "versions": {name: version(name) for name in ("torch", "transformers", "peft")},
+        "versions": console.versions("torch", "transformers", "peft"),
     }
-    show(figures, Console(width=130))
-    plot(figures, arguments.out / "training.png")
-    print(json.dumps(figures))
+    console.publish(arguments, figures, show(figures), picture=plot(figures))
 
 
 if __name__ == "__main__":

@@ -1,8 +1,7 @@
 """The cells of `bench.utility`, worked off by processes that share nothing but a folder.
 
-Why it is here: over a hundred runs on two cores must survive a kill, use both cores and make
-nothing twice. A cell's result is a file named by all that it depends on; a unit is the cells that
-learn from the same released text.
+Why it is here: dozens of runs on two cores must survive a kill, use both cores and make nothing
+twice. A cell's result is a file named by all that it depends on.
 """
 
 from __future__ import annotations
@@ -13,29 +12,41 @@ import os
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
 import torch
 
-from bench.utility.runs import METHODS, Backbone, Budget, TaskData, learn
+from bench.utility.runs import answer, release_of
 from bench.utility.tasks import REPLACED, Device, Task, load
-from sottovoce.cloud.job import Release
+from sottovoce.cloud.job import TrainingOptions
 from sottovoce.cloud.models import backbone as backbones
 from sottovoce.cloud.models import noise_aware
-from sottovoce.cloud.models.noise_aware import NoiseTable
 from sottovoce.cloud.training.trainer import Recipe
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy.mechanisms.pct2t import PCT2T
 from sottovoce.core.privacy.mechanisms.t2t import T2T
 from sottovoce.core.privacy.setting import Setting
 
-__all__ = ["VARIANTS", "Cell", "Grid", "Place", "Source", "grid", "prepare", "start", "work"]
+__all__ = [
+    "VARIANTS",
+    "Budget",
+    "Cell",
+    "Grid",
+    "Place",
+    "Source",
+    "grid",
+    "prepare",
+    "start",
+    "work",
+]
 
 VARIANTS: Final = ("plain", "reconstruction", "noise-aware", "both")
-_REVISION: Final = 2
+_BATCH: Final = 32
+_REVISION: Final = 3
 """Goes up when a change here makes earlier results wrong."""
 
 
@@ -66,14 +77,42 @@ class Cell:
 
 
 @dataclass(frozen=True)
+class Budget:
+    """How much is done.
+
+    Attributes:
+        train: phrases of SST-2 to train on; 0 for all there are.
+        brief: the same of the other tasks.
+        epochs: how often each phrase is seen.
+        plain_tokens: before a phrase, where reconstruction is on and it is the phrase's turn.
+    """
+
+    train: int
+    brief: int
+    epochs: int
+    plain_tokens: int
+
+
+@dataclass(frozen=True)
 class Place:
-    """What a worker needs to know: folders and budget; ``brief`` examples of tasks beside SST-2."""
+    """What a worker needs to know: folders and budget."""
 
     bundle: Path
     data: Path
     cache: Path
     budget: Budget
-    brief: int
+
+    def options(self, cell: Cell) -> TrainingOptions:
+        """The job of a cell."""
+        return TrainingOptions(
+            cell.method,
+            reconstruction=cell.variant in ("reconstruction", "both"),
+            plain_tokens=self.budget.plain_tokens,
+            epochs=self.budget.epochs,
+            batch_size=_BATCH,
+            seed=cell.seed,
+            noise_aware=cell.variant in ("noise-aware", "both"),
+        )
 
 
 def grid(
@@ -108,39 +147,21 @@ class Grid:
     """Cells and what came of them."""
 
     def __init__(self, place: Place, cells: Sequence[Cell]) -> None:
-        self._place = place
         self._files = {cell: _file(place, cell) for cell in cells}
-
-    @cached_property
-    def backbone(self) -> dict[str, str]:
-        """What was adapted."""
-        about = Bundle.open(self._place.bundle).manifest.backbone
-        return {"name": about.name, "sha256": about.sha256}
-
-    @cached_property
-    def bundle(self) -> str:
-        """Id of the bundle that released."""
-        return Bundle.open(self._place.bundle).id
 
     def settings(self) -> list[tuple[Source, bool]]:
         """Sources with noise whose cells are missing, and whether they need a noise table."""
         wanted: dict[Source, bool] = {}
-        for cell, file in self._files.items():
-            if cell.source.replaced and not file.exists():
+        for cell in self.missing():
+            if cell.source.replaced:
                 aware = wanted.get(cell.source, False)
                 wanted[cell.source] = aware or cell.variant in ("noise-aware", "both")
         # T2T's tables take longest.
         return sorted(wanted.items(), key=lambda each: (not each[1], each[0].mechanism != T2T.name))
 
-    def units(self) -> list[list[Cell]]:
-        """Missing cells, those of the same released text together; the largest units first, so
-        that no process waits long for the last."""
-        found: dict[tuple[Source, int], list[Cell]] = {}
-        for cell, file in self._files.items():
-            if not file.exists():
-                noise = cell.seed if cell.source.replaced else 0
-                found.setdefault((cell.source, noise), []).append(cell)
-        return sorted(found.values(), key=len, reverse=True)
+    def missing(self) -> list[Cell]:
+        """Cells without a result."""
+        return [cell for cell, file in self._files.items() if not file.exists()]
 
     @property
     def cells(self) -> list[tuple[Cell, dict[str, Any]]]:
@@ -154,12 +175,12 @@ class _Worker:
     def __init__(self, place: Place) -> None:
         self.place = place
         self.device = Device(Bundle.open(place.bundle), place.cache)
-        self.backbone = Backbone(backbones.load(), place.budget.blocks)
+        self.tables = place.cache / "noise"
 
     @lru_cache(maxsize=1)  # noqa: B019 - a process has one worker
     def task(self, name: str) -> Task:
         budget = self.place.budget
-        return load(name, self.place.data, budget.train if name == "sst2" else self.place.brief)
+        return load(name, self.place.data, budget.train if name == "sst2" else budget.brief)
 
     def setting(self, source: Source) -> Setting | None:
         if not source.replaced:
@@ -167,51 +188,26 @@ class _Worker:
         task = self.task(source.task)
         return self.device.setting(task, source.replaced, source.mechanism, source.policy)
 
-    def table(self, setting: Setting) -> NoiseTable:
-        bundle, eta = self.device.bundle, self.device.eta(setting)
-        release = Release(setting.mechanism, eta, setting.level, bundle.id, setting.policy)
-        return noise_aware.table(bundle, release, backbones.load(), self.place.cache / "noise")
-
-    def run(self, cells: Sequence[Cell]) -> None:
-        source, seed = cells[0].source, cells[0].seed
+    def prepare(self, source: Source, aware: bool) -> None:
         setting = self.setting(source)
-        for aware in (False, True):
-            chosen = [c for c in cells if (c.variant in ("noise-aware", "both")) == aware]
-            if not chosen:
-                continue
-            table = self.table(setting) if aware and setting else None
-            material = TaskData(
-                self.task(source.task),
-                setting,
-                self.device,
-                self.backbone,
-                self.place.budget,
-                seed,
-                table,
-            )
-            for cell in chosen:
-                self._one(cell, material, setting)
+        if aware and setting:
+            release = release_of(self.device, setting)
+            noise_aware.table(self.device.bundle, release, backbones.load(), self.tables)
 
-    def _one(self, cell: Cell, material: TaskData, setting: Setting | None) -> None:
-        _ = material.head, material.dev  # shared by the cells: no part of this one's time
+    def run(self, cell: Cell) -> None:
+        task, setting = self.task(cell.source.task), self.setting(cell.source)
         began = time.monotonic()
-        answers = learn(
-            material,
-            self.backbone,
-            METHODS[cell.method],
-            self.place.budget,
-            cell.seed,
-            reconstruction=cell.variant in ("reconstruction", "both"),
-        )
+        found = answer(task, setting, self.device, self.place.options(cell), self.tables)
+        right = [a == b for a, b in zip(found.labels, task.dev.labels, strict=True)]
         result = {
-            "accuracy": float((answers == material.wanted).float().mean()),
-            "matthews": matthews(answers, material.wanted),
-            "majority": self.task(cell.source.task).majority,
+            "accuracy": sum(right) / len(right),
+            "matthews": matthews(found.labels, task.dev.labels),
+            "majority": task.majority,
             "level": setting.level if setting else "clear",
             "eta": self.device.eta(setting) if setting else None,
-            "train": len(material.targets),
-            "dev": len(material.wanted),
-            **material.shares,
+            "train": found.train,
+            "dev": len(right),
+            **found.shares,
             "seconds": time.monotonic() - began,
         }
         file = _file(self.place, cell)
@@ -221,15 +217,15 @@ class _Worker:
         temporary.replace(file)
 
 
-def matthews(found: torch.Tensor, wanted: torch.Tensor) -> float:
+def matthews(found: Sequence[str], wanted: Sequence[str]) -> float:
     """Correlation of answers with labels, CoLA's own measure: 0 for always the same answer."""
-    classes = int(max(found.max(), wanted.max())) + 1
-    table = torch.zeros(classes, classes, dtype=torch.float64)
-    table.index_put_((wanted, found), torch.ones(len(found), dtype=torch.float64), accumulate=True)
+    names = sorted({*found, *wanted})
+    table = np.zeros((len(names), len(names)))
+    np.add.at(table, ([names.index(b) for b in wanted], [names.index(a) for a in found]), 1)
     n, right = table.sum(), table.trace()
-    true, guessed = table.sum(1), table.sum(0)
+    true, guessed = table.sum(axis=1), table.sum(axis=0)
     spread = (n * n - guessed @ guessed) * (n * n - true @ true)
-    return float((right * n - guessed @ true) / spread.sqrt()) if spread > 0 else 0.0
+    return float((right * n - guessed @ true) / spread**0.5) if spread > 0 else 0.0
 
 
 def _file(place: Place, cell: Cell) -> Path:
@@ -237,10 +233,9 @@ def _file(place: Place, cell: Cell) -> Path:
         _REVISION,
         asdict(cell),
         asdict(place.budget),
-        place.brief,
         _bundle_id(place.bundle),
         repr(Recipe()),
-        repr(METHODS[cell.method]),
+        repr(place.options(cell)),
         noise_aware.SHARE,
         [version(name) for name in ("torch", "transformers", "peft")],
         torch.cuda.is_available(),
@@ -266,13 +261,10 @@ def start(place: Place) -> None:
 def prepare(wanted: tuple[Source, bool]) -> None:
     """Finds a source's level and makes its noise table, into the cache."""
     assert _worker is not None
-    source, aware = wanted
-    setting = _worker.setting(source)
-    if aware and setting:
-        _worker.table(setting)
+    _worker.prepare(*wanted)
 
 
-def work(cells: list[Cell]) -> None:
-    """Runs the cells of a unit, in order; each leaves its result in the cache."""
+def work(cell: Cell) -> None:
+    """Runs a cell, which leaves its result in the cache."""
     assert _worker is not None
-    _worker.run(cells)
+    _worker.run(cell)

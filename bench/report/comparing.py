@@ -12,10 +12,10 @@ import numpy as np
 
 from bench.console import sheet
 from bench.report import names
-from bench.report.canvas import BAD, GOOD, Drawn, Row, costs, style
+from bench.report.canvas import BAD, GOOD, SHADES, Drawn, Row, costs, style
 from bench.report.names import KINDS, LEVELS, UTILITIES, number
 
-__all__ = ["attacks", "differences", "tails", "tradeoff"]
+__all__ = ["attacks", "differences", "people", "tails", "tradeoff"]
 
 _ATTACKS: Final = ("nearest", "nearest, rescaled", "MAP", "MAP in context", "MLP", "autoencoder")
 
@@ -168,6 +168,44 @@ def tails(result: Row) -> Drawn:
         found[-1].plot([], [], shapes[kind], color=colours[kind], label=label)
     figure.legend(loc="outside lower center", ncols=len(KINDS), fontsize=9, frameon=False)
     return figure, "Recovered by the strongest attack. " + "; ".join(said) + "."
+
+
+def people(result: Row) -> Drawn:
+    """Attributes, entities and averaging by level, beside what is reached on clear text."""
+    rows = [*result["clear"]["rows"], *result["rows"]]
+    kinds = [
+        ("gender", "gender of the author"),
+        ("age group", "age group of the author"),
+        ("NER, F1", "entities found (F1)"),
+    ]
+    kinds += [
+        (name, f"{name.split(',')[0].replace('averaging', 'averaging over')} releases,{where}")
+        for name, where in (
+            (row["attack"], row["attack"].split(",")[1]) for row in rows if "memo" in row["attack"]
+        )
+    ]
+    kinds = [*dict.fromkeys(kind for kind in kinds if any(r["attack"] == kind[0] for r in rows))]
+    if not kinds:
+        return None
+    figure, (axes,) = sheet(8.4, 1.4 + 0.55 * len(kinds))
+    said = []
+    for y, (attack, label) in enumerate(reversed(kinds)):
+        for row in (row for row in rows if row["attack"] == attack):
+            place = [*SHADES].index(row["level"])
+            height = y + 0.24 - 0.16 * place
+            axes.plot(row["ci"], [height] * 2, color=SHADES[row["level"]], linewidth=1)
+            axes.plot(row["success"], height, "o", color=SHADES[row["level"]], ms=6)
+            if "majority" in row:
+                axes.plot([row["majority"]] * 2, [y - 0.35, y + 0.35], color=BAD)
+            said.append(f"{label}, {row['level']}: {number(row['success'])}")
+    axes.set_yticks(range(len(kinds)), [label for _, label in reversed(kinds)])
+    for level, colour in SHADES.items():
+        axes.plot([], [], "o", color=colour, label=level)
+    axes.plot([], [], color=BAD, label="knowing nothing of the text")
+    figure.legend(loc="outside lower center", ncols=5, fontsize=9, frameon=False)
+    axes.set(xlim=(0, 1.02), xlabel="success")
+    axes.grid(alpha=0.25)
+    return figure, "Attacks on people and on repeats. " + "; ".join(said) + "."
 
 
 def _points(result: Row, utility: str) -> dict[str, dict[str, tuple[Any, ...]]]:

@@ -13,7 +13,7 @@ from typing import Final
 
 from matplotlib import rc_context
 
-from bench.report import comparing, inside
+from bench.report import comparing
 from bench.report.canvas import Drawn, Row
 
 __all__ = ["Picture", "draw"]
@@ -60,6 +60,5 @@ _PICTURES: Final[dict[str, Callable[[Row], Drawn]]] = {
     "differences": comparing.differences,
     "attacks": comparing.attacks,
     "tails": comparing.tails,
-    "people": inside.people,
-    "measures": inside.measures,
+    "people": comparing.people,
 }

@@ -21,13 +21,12 @@ from typing import Final
 
 import numpy as np
 import torch
-from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from rich.table import Table
 from threadpoolctl import threadpool_limits
 
 from bench import console
-from bench.console import Figures, sheet, table
+from bench.console import Figures, table
 from bench.data import document
 from sottovoce.cloud.models import backbone as backbones
 from sottovoce.core.bundle.folder import Bundle
@@ -190,24 +189,6 @@ def by_stage(figures: Figures) -> Table:
     )
 
 
-def plot(figures: Figures) -> Figure:
-    """Time by length, ours and both rivals, on logarithmic axes."""
-    figure, (axes,) = sheet(6, 4.2)
-    rows = figures["documents"]
-    sizes = [row["words"] for row in rows]
-    for key, label in (
-        ("published_loop_ms", "(b) published loop, search only"),
-        ("exact_full_width_ms", "(a) exact, full width, search only"),
-        ("text_to_text_ms", "ours, text to text"),
-    ):
-        axes.plot(sizes, [row[key] for row in rows], "o-", label=label)
-    axes.plot(sizes, [row["stages_ms"]["search"] for row in rows], "o--", label="ours, search")
-    axes.set(xscale="log", yscale="log", xlabel="words", ylabel="milliseconds")
-    axes.legend()
-    axes.grid(alpha=0.3)
-    return figure
-
-
 def main() -> None:
     """Measures one thread, and prints the tables."""
     parser = console.parser("edge_latency", __doc__)
@@ -227,7 +208,7 @@ def main() -> None:
             "full_width": {"words": len(bundle.words), "dimensions": width},
             "documents": measure(sizes, bundle, setting, arguments.repeats),
         }
-    console.publish(arguments, figures, show(figures), by_stage(figures), picture=plot(figures))
+    console.publish(arguments, figures, show(figures), by_stage(figures))
 
 
 if __name__ == "__main__":

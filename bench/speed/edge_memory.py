@@ -20,11 +20,10 @@ from pathlib import Path
 from typing import Final
 
 import grpc
-from matplotlib.figure import Figure
 from rich.table import Table
 
 from bench import console
-from bench.console import Figures, sheet, table
+from bench.console import Figures, table
 from bench.data import document
 from bench.live.testbed import Agent
 from sottovoce.core.bundle.folder import Bundle
@@ -113,29 +112,13 @@ def show(figures: Figures) -> Iterator[Table | str]:
         keys = ("peak", "now", "private", "files")
         cells = ((row["after"], *(f"{row[key]:.1f}" for key in keys)) for row in found["steps"])
         yield table(f"sotto serve, {name}, MB", ("after",), keys, cells)
+        files = found["mappings"].items()
+        yield table("resident at the end", ("file",), ("MB",), files)
     growth = ", ".join(f"{mb:+.1f} MB ({name})" for name, mb in figures["growth_mb"].items())
     yield (
         f"peak {figures['peak_mb']:.1f} MB; from 10 to 50,000 words {growth};"
         f" ready in {figures['ready_s']:.2f} s"
     )
-
-
-def plot(figures: Figures) -> Figure:
-    """Peak by step, and what is resident at the end."""
-    figure, (steps, files) = sheet(10, 4.2, 2)
-    found = list(figures["daemons"].values())[-1]
-    names = [row["after"] for row in found["steps"]]
-    steps.bar(names, [row["peak"] for row in found["steps"]], color="lightgray", label="peak")
-    private = [row["private"] for row in found["steps"]]
-    steps.bar(names, private, label="private")
-    steps.bar(names, [row["files"] for row in found["steps"]], bottom=private, label="files")
-    steps.set_ylabel("MB")
-    steps.tick_params(axis="x", rotation=45)
-    steps.legend(loc="lower right")
-    mapped = found["mappings"]
-    files.barh(list(mapped)[::-1], list(mapped.values())[::-1])
-    files.set_xlabel("MB resident at the end")
-    return figure
 
 
 def main() -> None:
@@ -161,7 +144,7 @@ def main() -> None:
         "ready_s": round(statistics.median(ready), 3),
         "daemons": daemons,
     }
-    console.publish(arguments, figures, *show(figures), picture=plot(figures))
+    console.publish(arguments, figures, *show(figures))
 
 
 if __name__ == "__main__":

@@ -8,8 +8,7 @@ cores, with the same texts (SST-2's held-out sentences) and as many requests in 
     processes   a process with a model of its own for every adapter, as many as memory allows
 
 Rounds of all sides follow each other in one run; figures are medians over rounds, and a gain is the
-median of the rounds' own ratios. Then tenants beside each other through the real server, over
-sockets.
+median of the rounds' own ratios.
 
     python -m bench.serving --quick
 """
@@ -21,15 +20,14 @@ import itertools
 import platform
 import statistics
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
-from matplotlib.figure import Figure
 from rich.table import Table
 
 from bench import console
-from bench.console import Figures, sheet, table
+from bench.console import Figures, table
 from bench.data import messages, rows
 from bench.speed.serving_sides import (
     Processes,
@@ -42,7 +40,6 @@ from bench.speed.serving_sides import (
     on_cores,
     percentile,
 )
-from bench.speed.serving_wire import over_sockets
 from sottovoce.cloud.models.precision import fast_bfloat16
 
 COUNTS = (1, 8, 32, 64)
@@ -98,7 +95,6 @@ def compare(
             runs[name].append(drive(side.submit, streams, window))
     figures: Figures = {"adapters": count, "precision": precision, "in_flight": window * count}
     figures |= {name: summary(found) for name, found in runs.items()}
-    figures["switching"]["by_merging_ms"] = switching.merging_ms()
     if processes is not None:
         figures["processes"]["private_bytes_each"] = statistics.median(processes.bytes)
     for other in SIDES[1:]:
@@ -123,9 +119,9 @@ def check_alike(shared: Shared, switching: Switching, texts: Sequence[str]) -> N
             raise SystemExit("the shared batch and the single adapter do not agree")
 
 
-def show(figures: Figures) -> Iterator[Table | str]:
-    """The tables."""
-    yield table(
+def show(figures: Figures) -> Table:
+    """A row a side."""
+    return table(
         f"LoRA adapters on {figures['cores']} core(s), medians of rounds",
         ("side", "numbers"),
         ("adapters", "requests/s", "p50 ms", "p95 ms", "p99 ms", "shared is"),
@@ -143,31 +139,6 @@ def show(figures: Figures) -> Iterator[Table | str]:
             if side in row
         ),
     )
-    if found := figures["sockets"]:
-        shown = (
-            f"{key} {x:.2f}" if isinstance(x, float) else f"{key} {x}" for key, x in found.items()
-        )
-        yield f"through the server: {', '.join(shown)}"
-
-
-def plot(figures: Figures) -> Figure:
-    """Left: requests a second by adapters. Right: latency."""
-    figure, (rates, times) = sheet(10, 4.2, 2)
-    for precision in dict.fromkeys(row["precision"] for row in figures["compared"]):
-        for side, mark in zip(SIDES, ("o-", "s--", "^:"), strict=True):
-            found = [
-                row for row in figures["compared"] if row["precision"] == precision and side in row
-            ]
-            counts = [row["adapters"] for row in found]
-            label = f"{side}, {precision}"
-            rates.plot(counts, [r[side]["requests_per_second"] for r in found], mark, label=label)
-            times.plot(counts, [r[side]["p99_ms"] for r in found], mark, label=label)
-    for axes, name in ((rates, "requests a second"), (times, "p99, milliseconds")):
-        axes.set(xscale="log", yscale="log", xlabel="adapters", ylabel=name)
-        axes.set_xticks(COUNTS, [str(count) for count in COUNTS])
-        axes.grid(alpha=0.3)
-    figure.legend(*rates.get_legend_handles_labels(), loc="outside lower center", ncols=4)
-    return figure
 
 
 def main() -> None:
@@ -198,14 +169,11 @@ def main() -> None:
         "compared": [],
     }
     with tempfile.TemporaryDirectory() as root, on_cores(options.threads):
-        folders = make_adapters(Path(root), max(*options.counts, 32))
+        folders = make_adapters(Path(root), max(options.counts))
         for count, precision in itertools.product(options.counts, precisions):
             console.STEPS.print(f"{count} adapters, {precision}")
             figures["compared"].append(compare(folders[:count], texts, options, precision))
-        console.STEPS.print("sockets")
-        each = 72 if options.quick else 600
-        figures["sockets"] = over_sockets(options, folders[:8], texts, each)
-    console.publish(options, figures, *show(figures), picture=plot(figures))
+    console.publish(options, figures, show(figures))
 
 
 if __name__ == "__main__":

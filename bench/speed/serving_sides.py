@@ -82,9 +82,9 @@ def make_adapters(root: Path, count: int) -> list[Path]:
 class Shared:
     """Ours: one forward pass for rows of all adapters."""
 
-    def __init__(self, folders: Sequence[Path], precision: str, *, packed: bool = True) -> None:
+    def __init__(self, folders: Sequence[Path], precision: str) -> None:
         loaded = backbone.load("default")
-        self._thread = ModelThread(loaded, dtype=DTYPES[precision], packed=packed)
+        self._thread = ModelThread(loaded, dtype=DTYPES[precision])
         self._predictor = Predictor(self._thread)
         self._folders = folders
         for folder in folders:  # all in memory, as they are on the other sides
@@ -149,16 +149,6 @@ class Switching:
         found = self.model(input_ids=batch.ids, attention_mask=batch.attention)
         pooled = pool(found.last_hidden_state.float(), batch.text)[0].cpu()
         return F.linear(pooled, *self.heads[adapter])
-
-    def merging_ms(self, times: int = 3) -> float:
-        """What it costs to switch by merging an adapter into the weights and taking it out."""
-        start = time.perf_counter()
-        for number in range(times):
-            self.model.set_adapter(f"a{number % len(self.heads)}")
-            self.model.merge_adapter()
-            self.model.unmerge_adapter()
-        self._active = -1
-        return (time.perf_counter() - start) / times * 1e3
 
     def _run(self) -> None:
         while (item := self._queue.get()) is not None:

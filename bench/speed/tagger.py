@@ -16,10 +16,9 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from bench import console
-from bench.console import Figures, share, sheet, table
+from bench.console import Figures, share, table
 from bench.data import require
 from sottovoce.cloud.corpus.treebanks import Sentence, read_conllu
 from sottovoce.cloud.tagger.training import measure
@@ -58,22 +57,6 @@ def words_per_second(tagger: OnnxTagger, words: list[str]) -> float:
     return statistics.median(speeds)
 
 
-def plot(figures: Figures) -> Figure:
-    """Accuracy by part of speech on both treebanks."""
-    figure, (axes,) = sheet(10, 4)
-    names = [
-        tag for tag in UPOS if all(tag in part["by_tag"] for part in figures["parts"].values())
-    ]
-    places = np.arange(len(names))
-    for number, (part, found) in enumerate(figures["parts"].items()):
-        right = [found["by_tag"][tag]["right"] for tag in names]
-        axes.bar(places + 0.4 * number - 0.2, right, 0.4, label=f"{part}: {found['accuracy']:.3f}")
-    axes.set_xticks(places, names)
-    axes.set_ylabel("recognised")
-    axes.legend(loc="lower left")
-    return figure
-
-
 def main() -> None:
     """Judges the tagger, and prints the table."""
     parser = console.parser("tagger", __doc__, data="the treebanks")
@@ -108,7 +91,7 @@ def main() -> None:
         ),
     )
     said = f"{speed:,} words a second of one core; {size:,} bytes"
-    console.publish(arguments, figures, shown, said, picture=plot(figures))
+    console.publish(arguments, figures, shown, said)
 
 
 if __name__ == "__main__":

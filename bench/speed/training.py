@@ -26,7 +26,6 @@ from typing import Any, Final
 
 import numpy as np
 import torch
-from matplotlib.figure import Figure
 from peft import LoraConfig, TaskType, get_peft_model
 from rich.table import Table
 from torch import Tensor, nn
@@ -34,7 +33,7 @@ from torch.nn import functional as F  # noqa: N812 - its customary name
 from transformers import AutoModelForSequenceClassification
 
 from bench import console, data
-from bench.console import Figures, sheet, table
+from bench.console import Figures, table
 from bench.utility import tasks
 from sottovoce.cloud.job import Example, TrainingOptions
 from sottovoce.cloud.models import backbone as backbones
@@ -218,22 +217,6 @@ def show(figures: Figures) -> Table:
     )
 
 
-def plot(figures: Figures) -> Figure:
-    """Examples a second of each form, in each precision."""
-    figure, (axes,) = sheet(9, 4)
-    precisions, forms = list(figures["seconds"]), figures["forms"]
-    places, width = np.arange(len(forms)), 0.8 / len(precisions)
-    for number, precision in enumerate(precisions):
-        speeds = [row[precision]["examples_per_second"] for row in forms]
-        beside = places + (number - (len(precisions) - 1) / 2) * width
-        axes.bar(beside, speeds, width, label=precision)
-    names = [f"{row['side']}\n{row['plain_tokens']} / {row['every']}" for row in forms]
-    axes.set_xticks(places, names)
-    axes.set(ylabel="examples a second", xlabel="plain tokens / before one of so many batches")
-    axes.legend()
-    return figure
-
-
 def main() -> None:
     """Takes turns, and prints the table."""
     parser = console.parser("training", __doc__, quick="8 batches, 4 turns: 2 minutes", data="sst2")
@@ -267,7 +250,7 @@ def main() -> None:
         "forms": rows(times, every, size * count),
         "versions": console.versions("torch", "transformers", "peft"),
     }
-    console.publish(arguments, figures, show(figures), picture=plot(figures))
+    console.publish(arguments, figures, show(figures))
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ each is tried in a process forked off one that has imported everything already.
 from __future__ import annotations
 
 import configparser
+import fcntl
 import hashlib
 import json
 import os
@@ -87,6 +88,15 @@ class Workshop:
             NotReady: the tests fail without any mutation, or mutmut failed.
         """
         folder = self.build / module.name.replace("/", ".")
+        self.build.mkdir(parents=True, exist_ok=True)
+        with (self.build / "lock").open("w") as held:
+            try:
+                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise NotReady("another run is at work", fix="wait for its end") from error
+            return self._outcome(folder, module, survivors_only)
+
+    def _outcome(self, folder: Path, module: Module, survivors_only: bool) -> Outcome:
         state, known = self._state(module), _saved(folder / "outcome.json")
         if known is not None and known["state"] == state:
             return _read(known)

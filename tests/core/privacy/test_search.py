@@ -4,8 +4,10 @@ import shutil
 import subprocess
 import sys
 import threading
+import tracemalloc
 from pathlib import Path
 
+import hnswlib
 import numpy as np
 import pytest
 
@@ -48,6 +50,21 @@ def test_exact_search_is_the_same_in_pieces(
         assert np.array_equal(index.nearest(noisy), whole)
 
 
+def test_the_scores_held_at_once_are_few(small_bundle: Bundle) -> None:
+    """Whatever the list: a device has no memory for all words times all queries."""
+    noisy = queries(small_bundle, "VERB", 64, 5.0)
+    for words in (1_000, 50_000):
+        rows = np.resize(small_bundle.space, (words, small_bundle.manifest.dimensions))
+        index = ExactIndex(rows)
+        tracemalloc.start()
+        try:
+            index.nearest(noisy)
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert peak < 1.5 * searching._SCORES * 4
+
+
 def test_of_equal_words_the_first_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(searching, "_SCORES", 2)
     rows = np.tile(np.eye(2, dtype=np.float32), (3, 1))
@@ -85,6 +102,24 @@ def test_the_graph_agrees_with_exact_search(small_bundle: Bundle) -> None:
     assert np.array_equal(Search(small_bundle).nearest("NOUN", noisy), found)
 
 
+def test_a_graph_of_a_single_word_finds_it(tmp_path: Path) -> None:
+    graph = hnswlib.Index(space="l2", dim=2)
+    graph.init_index(max_elements=1)
+    graph.add_items(np.eye(1, 2), [0])
+    graph.save_index(str(tmp_path / "one.hnsw"))
+    found = HnswIndex(tmp_path / "one.hnsw", 1, 2, 50).nearest(np.ones((3, 2), np.float32))
+    assert found.tolist() == [0, 0, 0]
+
+
+def test_both_indexes_answer_in_one_type(small_bundle: Bundle) -> None:
+    noisy = queries(small_bundle, "NOUN", 3, 5.0)
+    graph = small_bundle.folder / "indexes" / "NOUN.hnsw"
+    words = len(small_bundle.class_members("NOUN"))
+    exact = ExactIndex(small_bundle.class_rows("NOUN"))
+    for index in (exact, HnswIndex(graph, words, small_bundle.manifest.dimensions, 50)):
+        assert index.nearest(noisy).dtype == np.int64
+
+
 def test_every_class_answers_with_its_own_words(small_bundle: Bundle) -> None:
     search = Search(small_bundle)
     for name in small_bundle.manifest.classes:
@@ -112,8 +147,9 @@ def test_indexes_are_opened_when_first_asked_for(small_bundle_folder: Path, tmp_
     bundle = Bundle(folder, Bundle.open(small_bundle_folder).manifest, "0")
     search = Search(bundle)
     search.nearest("VERB", queries(bundle, "VERB", 1, 5.0))
-    with pytest.raises(DataLoss, match=r"NOUN\.hnsw"):
+    with pytest.raises(DataLoss, match=r"NOUN\.hnsw") as caught:
         search.nearest("NOUN", queries(bundle, "NOUN", 1, 5.0))
+    assert caught.value.subject == "NOUN.hnsw"
 
 
 def test_an_index_of_another_size_is_refused(small_bundle: Bundle) -> None:

@@ -50,6 +50,14 @@ def test_leaves_words_alone(document: str) -> None:
     assert found(document) == []
 
 
+@pytest.mark.parametrize(
+    ("document", "identifier"),
+    [("#42", "42"), ("-5", "5"), ("^3", "3"), ("12:", "12"), ("jo_ann@", "jo_ann"), ("7/", "7")],
+)
+def test_signs_at_its_ends_are_no_part_of_it(document: str, identifier: str) -> None:
+    assert found(document) == [identifier]
+
+
 def test_phone_number_with_brackets_keeps_no_digit_outside() -> None:
     assert found("(555) 010-2233") == ["555", "010-2233"]
 
@@ -111,6 +119,10 @@ def test_keeps_the_shape(text: str, seed: int) -> None:
             assert after in (string.ascii_uppercase if before.isupper() else string.ascii_lowercase)
         else:
             assert after == before
+
+
+def test_a_titlecase_letter_becomes_a_capital() -> None:
+    assert surrogates.replace("\u01c5", np.random.default_rng(4)) in string.ascii_uppercase
 
 
 def test_digits_are_uniform_whatever_they_were() -> None:

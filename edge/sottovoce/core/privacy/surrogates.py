@@ -17,7 +17,7 @@ TOP_LEVELS: Final = ("com", "org", "net", "info")
 """What the last label of a host is drawn from, whatever it was."""
 
 _SCHEME = re.compile(r"(?:[a-z][a-z+\-]{0,15}://(?:www\.)?|www\.)", re.IGNORECASE)
-_HOST = re.compile(r"[^/?#]*")
+_PATH = re.compile(r"[/?#]")
 _LAST_LABEL = re.compile(r"\.([^\W\d_]{2,})(?=:\w*$|$)")
 
 
@@ -35,8 +35,7 @@ def replace(text: str, random: Random) -> str:
     kept = _SCHEME.match(text)
     scheme = kept[0] if kept else ""
     rest = text[len(scheme) :]
-    host = _HOST.match(rest)
-    authority = host[0] if host else ""
+    authority = _PATH.split(rest, maxsplit=1)[0]
     label = _LAST_LABEL.search(authority)
     if label is None or has_number(label[1]):  # "²" is no digit to a regular expression
         return scheme + _scramble(rest, random)

@@ -1,0 +1,97 @@
+"""What the owner is told of a release: where each word stands, what became of it, and for good."""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import replace
+
+import pytest
+
+from sottovoce.core.privacy.release import IDENTIFIER, PUNCTUATION, Draft, Release, WordRelease
+from sottovoce.core.privacy.setting import Setting
+from sottovoce.core.text.words import split
+
+TAGS = ("NOUN", "VERB", "X", IDENTIFIER, PUNCTUATION)
+CLITICS = ("n't",)
+
+
+def written(document: str, outputs: list[tuple[str, int, bool]]) -> Release:
+    """A release with these outputs in place of the document's words, written in two parts."""
+    words = list(split(document, CLITICS))
+    draft = Draft(document)
+    draft.write(words[:2], outputs[:2])
+    draft.write(words[2:], outputs[2:])
+    return Release(
+        text=draft.text(),
+        document=document,
+        setting=Setting("strong", "pct2t.v1", "all"),
+        eta=4.5,
+        bundle_id="b" * 64,
+        charge=9.0,
+        tags=TAGS,
+        clitics=CLITICS,
+        lengths=draft.lengths,
+        marks=draft.marks,
+    )
+
+
+def example() -> Release:
+    outputs = [("café", 0, True), ("is", 1, False), ("n't", 2, False), (".", 4, False)]
+    return written("\tlake  isn't. ", outputs)
+
+
+def test_gaps_are_copied_and_words_replaced() -> None:
+    assert example().text == "\tcafé  isn't. "
+    assert written("", []).text == ""
+    assert written(" \n", []).text == " \n"
+
+
+def test_each_word_is_found_in_both_texts() -> None:
+    longer = written("lake is", [("mountain", 0, True), ("is", 1, True)])
+    assert longer.text == "mountain is"
+    assert longer.words == (
+        WordRelease(0, 4, 0, 8, "NOUN", protected=True, replaced=True),
+        WordRelease(5, 7, 9, 11, "VERB", protected=True, replaced=False),
+    )
+    shorter = written("lake is", [("a", 3, True), ("as", 1, False)])
+    assert shorter.words == (
+        WordRelease(0, 4, 0, 1, IDENTIFIER, protected=True, replaced=True),
+        WordRelease(5, 7, 2, 4, "VERB", protected=False, replaced=True),
+    )
+
+
+def test_words_without_outputs_and_outputs_without_words_are_refused() -> None:
+    for outputs in ([("a", 0, True)], [("a", 0, True)] * 3):
+        with pytest.raises(ValueError, match="zip"):
+            Draft("lake is").write(split("lake is", CLITICS), outputs)
+
+
+def test_a_report_that_does_not_fit_the_document_is_refused() -> None:
+    with pytest.raises(ValueError, match="zip"):
+        _ = replace(example(), document="lake").words
+    with pytest.raises(ValueError, match="zip"):
+        _ = replace(example(), marks=example().marks[:-1]).words
+
+
+def test_a_packed_release_comes_back_whole() -> None:
+    long = "lake é " * 30_000
+    for release in (
+        example(),
+        written("", []),
+        written(long, [(word.text * 2, 2, True) for word in split(long, CLITICS)]),
+    ):
+        packed = release.pack()
+        assert Release.unpack(packed, release.document) == release
+        assert len(packed) < 200 + len(release.text) / 10
+
+
+def test_packing_remembers_a_window_of_4_kib_only() -> None:
+    """The usual 32 KiB take a quarter of a megabyte for every release in work."""
+    assert example().pack()[0] >> 4 == 12 - 8  # RFC 1950: the window's logarithm, less eight
+
+
+def test_what_was_not_packed_so_is_refused() -> None:
+    with pytest.raises(zlib.error):
+        Release.unpack(b"lake", "lake")
+    with pytest.raises(ValueError, match="not found"):
+        Release.unpack(zlib.compress(b"lake"), "lake")

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import logging
-from contextlib import closing
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import grpc
+import numpy as np
 import pytest
 
 from sottovoce.core.errors import ConfigError, NotFound, NotReady, Unauthenticated, Unavailable
-from sottovoce.edge.client.cloud import Cloud
+from sottovoce.core.privacy.token_embedding import TokenEmbedding, pack
+from sottovoce.edge.client import cloud as calling
+from sottovoce.edge.client.cloud import SECONDS, UPLOAD_SECONDS, Cloud
 from sottovoce.edge.config import CloudConfig
 from sottovoce.v1 import inference_pb2 as inference
 from sottovoce.v1 import training_pb2 as training
@@ -30,6 +36,95 @@ def test_an_enrolled_tenant_is_answered(tmp_path: Path) -> None:
         again = cloud.create_job(training.CreateJobRequest(request_id="r", adapter="a"))
         assert job == again == cloud.get_job(job.id)
         cloud.check_tenant()
+
+
+def test_a_job_goes_all_its_way(tmp_path: Path) -> None:
+    texts = (("a cold lake", "water"), ("a warm room", "house"), ("the river", "water"))
+    examples = [training.PrivatizedExample(released_text=t, label=label) for t, label in texts]
+    with fake_cloud() as server, closing(Cloud(_config(tmp_path, server))) as cloud:
+        job = cloud.create_job(training.CreateJobRequest(request_id="r", adapter="a"))
+        first = training.UploadExamplesRequest(job_id=job.id, examples=examples[:2])
+        last = training.UploadExamplesRequest(
+            job_id=job.id, first_sequence=2, examples=examples[2:]
+        )
+        assert cloud.upload([first, last]) == 3
+        with pytest.raises(NotReady):
+            cloud.start_job(job.id, 4)
+        assert cloud.start_job(job.id, 3).id == job.id
+        watched = list(cloud.watch_job(job.id))
+        assert [held.id for held in watched] == [job.id] * len(watched)
+        assert watched[-1].state == training.JOB_STATE_SUCCEEDED
+        request = inference.InferencePredictRequest(adapter="a", released_text="lake")
+        scores = cloud.predict(request).scores
+        assert max(scores, key=lambda score: score.probability).label == "water"
+        asked = [
+            inference.InferencePredictStreamRequest(request_id=name, request=request)
+            for name in "xy"
+        ]
+        answers = list(cloud.predict_stream(iter(asked)))
+        assert [answer.request_id for answer in answers] == ["x", "y"]
+        assert all(answer.response.scores == scores for answer in answers)
+
+
+def test_queries_are_embedded_one_by_one_and_in_a_stream(tmp_path: Path) -> None:
+    mechanism = TokenEmbedding(10.0)
+    queries = [
+        inference.EncodeRequest(
+            request_id=bytes([number] * 16),
+            tokens=2,
+            eta=10.0,
+            vectors=pack(np.full((2, 8), number + 1, np.float32), mechanism),
+        )
+        for number in range(3)
+    ]
+    with fake_cloud() as server, closing(Cloud(_config(tmp_path, server))) as cloud:
+        apart = [cloud.encode(query) for query in queries]
+        together = list(cloud.encode_stream(iter(queries)))
+        assert server.queries == [*queries, *queries]
+    assert apart == together
+    assert [answer.request_id for answer in apart] == [query.request_id for query in queries]
+
+
+def test_a_bundle_is_had_without_being_enrolled(small_bundle_folder: Path) -> None:
+    with (
+        fake_cloud(small_bundle_folder) as server,
+        closing(Cloud(CloudConfig(server.address))) as cloud,
+    ):
+        answer = cloud.get_manifest("")
+        assert cloud.get_manifest(answer.bundle_id) == answer
+        with pytest.raises(NotFound):
+            cloud.get_manifest("0")
+        whole = (small_bundle_folder / "words.txt").read_bytes()
+        rest = cloud.fetch_file(answer.bundle_id, "words.txt", 100)
+        assert b"".join(rest) == whole[100:]
+
+
+class _Timed(FakeCloud):
+    """Notes how many seconds each call leaves it; none is told by a very long time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.left: list[float] = []
+
+    def ListJobs(self, request, context):  # noqa: N802
+        self.left.append(context.time_remaining())
+        return super().ListJobs(request, context)
+
+    def UploadExamples(self, request_iterator, context):  # noqa: N802
+        self.left.append(context.time_remaining())
+        return super().UploadExamples(request_iterator, context)
+
+
+def test_no_answer_is_waited_for_without_end(tmp_path: Path) -> None:
+    server = _Timed()
+    server.start()
+    with closing(Cloud(_config(tmp_path, server))) as cloud:
+        cloud.check_tenant()
+        cloud.upload([])
+    server.stop()
+    asked, uploaded = server.left
+    # A deadline travels rounded up.
+    assert 0 < asked <= SECONDS + 1 < uploaded <= UPLOAD_SECONDS + 1
 
 
 def test_errors_of_the_cloud_arrive_with_their_fix(tmp_path: Path) -> None:
@@ -105,19 +200,32 @@ def test_a_short_outage_is_retried_without_the_caller_noticing(tmp_path: Path) -
         ({"tenant": "t"}, "cloud.token_file is not set"),
         ({"tenant": "t", "token_file": "none"}, "cannot read"),
         ({"tenant": "t", "token_file": "empty"}, "holds no token"),
+        ({"tenant": "t", "token_file": "accented"}, "holds no token"),
+        ({"tenant": "t", "token_file": "binary"}, "holds no token"),
     ],
 )
 def test_missing_credentials_are_named(tmp_path: Path, settings: dict[str, str], said: str) -> None:
     (tmp_path / "empty").write_text("\n")
+    (tmp_path / "accented").write_text("épée")
+    (tmp_path / "binary").write_bytes(b"a\0b")
     token = tmp_path / settings["token_file"] if "token_file" in settings else None
     config = CloudConfig("127.0.0.1:1", settings.get("tenant", ""), token)
-    with closing(Cloud(config)) as cloud, pytest.raises(ConfigError, match=said):
+    with closing(Cloud(config)) as cloud, pytest.raises(ConfigError, match=said) as caught:
         cloud.check_tenant()
+    assert caught.value.subject == ("cloud.token_file" if "tenant" in settings else "cloud.tenant")
 
 
 def test_no_address_is_not_ready() -> None:
-    with pytest.raises(NotReady, match=r"cloud\.address"):
+    with pytest.raises(NotReady, match=r"cloud\.address") as caught:
         Cloud(CloudConfig()).check()
+    assert caught.value.subject == "cloud.address"
+
+
+def test_an_authority_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    config = CloudConfig("127.0.0.1:1", ca_file=tmp_path / "none.pem")
+    with pytest.raises(ConfigError) as caught:
+        Cloud(config).get_manifest("")
+    assert caught.value.subject == "cloud.ca_file"
 
 
 def test_a_token_open_to_others_is_warned_about_once(
@@ -174,3 +282,76 @@ def test_a_closed_cloud_answers_nobody(tmp_path: Path) -> None:
         cloud.close()
         with pytest.raises(Unavailable, match="stopping"):
             cloud.check_tenant()
+
+
+def test_a_cloud_that_was_never_called_is_closed_too() -> None:
+    cloud = Cloud(CloudConfig("127.0.0.1:1"))
+    cloud.close()
+    with pytest.raises(Unavailable, match="stopping"):
+        cloud.get_manifest("")
+
+
+def test_a_call_that_the_end_overtakes_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with fake_cloud() as server:
+        cloud = Cloud(_config(tmp_path, server))
+        # The token is read when the channel is at hand already.
+        monkeypatch.setattr(calling, "open_to_others", lambda _: cloud.close())
+        with pytest.raises(Unavailable, match="stopping"):
+            cloud.check_tenant()
+
+
+def test_no_proxy_stands_before_a_cloud_on_this_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with (
+        _proxy(monkeypatch) as asked,
+        fake_cloud() as server,
+        closing(Cloud(_config(tmp_path, server))) as cloud,
+    ):
+        cloud.check_tenant()
+    assert asked == []
+
+
+@pytest.mark.parametrize(
+    ("address", "target"),
+    [
+        ("cloud.example.org:443", "cloud.example.org:443"),
+        ("[2001:db8::1]:443", "[2001:db8::1]:443"),
+    ],
+)
+def test_a_cloud_elsewhere_is_reached_through_the_owners_proxy(
+    monkeypatch: pytest.MonkeyPatch, address: str, target: str
+) -> None:
+    with (
+        _proxy(monkeypatch) as asked,
+        closing(Cloud(CloudConfig(address))) as cloud,
+        pytest.raises(Unavailable),
+    ):
+        list(cloud.fetch_file("bundle", "words.txt", 0))
+    assert asked[0].startswith(f"CONNECT {target} ".encode())
+
+
+@contextmanager
+def _proxy(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bytes]]:
+    """A proxy that connects nobody; gives the first line of each request as it comes."""
+    asked: list[bytes] = []
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def serve() -> None:
+            with suppress(OSError):  # at the end
+                while True:
+                    caller, _ = listening.accept()
+                    with caller:
+                        asked.append(caller.recv(4096).partition(b"\r\n")[0])
+                        caller.sendall(b"HTTP/1.1 502 Bad Gateway\r\n\r\n")
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        for name in ("no_proxy", "no_grpc_proxy"):
+            monkeypatch.delenv(name, raising=False)
+        monkeypatch.setenv("grpc_proxy", f"http://127.0.0.1:{listening.getsockname()[1]}")
+        yield asked
+        listening.shutdown(socket.SHUT_RDWR)
+        thread.join()

@@ -10,23 +10,23 @@ Those that nothing can or should notice are excused one by one, with a reason, i
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
-from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
-from bench.mutation.runs import ROOT, Mutant, Outcome, Workshop
+from bench.console import STEPS, parser, publish, table, track
+from bench.mutation.runs import ROOT, Outcome, Workshop
 from bench.mutation.suite import Excuse, Module, Suite
 from sottovoce.core.errors import SottovoceError
 
 ENOUGH: Final = 0.95
 """The share of unexcused mutants that must be killed, over all chosen modules together."""
+COUNTS: Final = ("mutants", "killed", "excused", "survived")
 
 
 def judged(module: Module, outcome: Outcome, excuses: tuple[Excuse, ...]) -> dict[str, Any]:
@@ -48,76 +48,64 @@ def judged(module: Module, outcome: Outcome, excuses: tuple[Excuse, ...]) -> dic
     }
 
 
-def share(figures: list[dict[str, Any]], *, excusing: bool) -> float:
+def killed(figures: list[dict[str, Any]], *, excusing: bool) -> float:
     """Killed among all mutants, or among those that are not excused; 1 where there are none."""
-    killed = sum(each["killed"] for each in figures)
     counted = sum(each["mutants"] - excusing * each["excused"] for each in figures)
-    return killed / counted if counted else 1.0
+    return sum(each["killed"] for each in figures) / counted if counted else 1.0
 
 
-def table(figures: list[dict[str, Any]]) -> Table:
-    """One row a module, and the sum."""
-    whole = all(each["complete"] for each in figures)
-    drawn = Table(caption=None if whole else "* only earlier survivors were tried again")
-    for title in ("module", "mutants", "killed", "excused", "survived", "score", "of all"):
-        name = title == "module"
-        drawn.add_column(
-            title, justify="left" if name else "right", no_wrap=name, min_width=30 * name
-        )
-    for name, rows in [(each["module"], [each]) for each in figures] + [("together", figures)]:
-        drawn.add_row(
-            name if all(row["complete"] for row in rows) else f"{name} *",
-            *(
-                str(sum(r[key] for r in rows))
-                for key in ("mutants", "killed", "excused", "survived")
-            ),
-            *(f"{100 * share(rows, excusing=excusing):.1f} %" for excusing in (True, False)),
-            end_section=rows == figures[-1:],
-        )
-    return drawn
+def scores(figures: list[dict[str, Any]]) -> Table:
+    """One row a module, and the sum; a star where only earlier survivors were tried again."""
+    sums = [(each["module"], [each]) for each in figures] + [("together", figures)]
+    return table(
+        "",
+        ("module",),
+        ("mutants", "killed", "excused", "survived", "score, %", "of all, %"),
+        (
+            (
+                name if all(row["complete"] for row in rows) else f"{name} *",
+                *(sum(row[key] for row in rows) for key in COUNTS),
+                *(f"{100 * killed(rows, excusing=excusing):.1f}" for excusing in (True, False)),
+            )
+            for name, rows in sums
+        ),
+    )
+
+
+def notes(figures: list[dict[str, Any]]) -> list[Text]:
+    """The survivors with their diffs, and the excuses to take away."""
+    survivors = [survivor for each in figures for survivor in each["survivors"]]
+    idle = [excuse for each in figures for excuse in each["idle_excuses"]]
+    return [
+        *(Text(f"{found['name']}: {found['status']}\n{found['diff']}") for found in survivors),
+        *(Text(f"{excuse['module']}: nothing is excused by {excuse['line']!r}") for excuse in idle),
+    ]
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("modules", nargs="*", help="ends of paths, as noise or state/ledger")
-    parser.add_argument("--survivors", action="store_true", help="try only earlier survivors again")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="mutants at once")
-    parser.add_argument("--suite", type=Path, default=ROOT / "tests" / "mutants.toml")
-    parser.add_argument("--build", type=Path, default=ROOT / "build" / "mutants")
-    parser.add_argument("--tool", type=Path, default=ROOT / "build" / "mutmut")
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args()
-    told = Console(stderr=True)
+    asked = parser("mutation", __doc__)
+    asked.add_argument("modules", nargs="*", help="ends of paths, as noise or state/ledger")
+    asked.add_argument("--survivors", action="store_true", help="try only earlier survivors again")
+    asked.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="mutants at once")
+    asked.add_argument("--suite", type=Path, default=ROOT / "tests" / "mutants.toml")
+    asked.add_argument("--build", type=Path, default=ROOT / "build" / "mutants")
+    asked.add_argument("--tool", type=Path, default=ROOT / "build" / "mutmut")
+    options = asked.parse_args()
     figures = []
     try:
         suite = Suite.load(options.suite)
-        workshop = Workshop(options.build, options.tool, options.jobs, suite.wording)
-        for module in suite.chosen(tuple(options.modules)):
-            told.print(f"{module.name} ...", highlight=False)
+        workshop = Workshop(
+            options.build, options.tool, options.bundle.absolute(), options.jobs, suite.wording
+        )
+        for module in track(suite.chosen(tuple(options.modules)), "mutants"):
+            STEPS.print(module.name, highlight=False)
             outcome = workshop.outcome(module, survivors_only=options.survivors)
             figures.append(judged(module, outcome, suite.excuses))
     except SottovoceError as error:
-        told.print(str(error), markup=False, highlight=False)
+        STEPS.print(str(error), markup=False, highlight=False)
         return 2
-    if options.json:
-        print(json.dumps(figures, indent=1))
-    else:
-        show(figures)
-    return 0 if share(figures, excusing=True) >= ENOUGH else 1
-
-
-def show(figures: list[dict[str, Any]]) -> None:
-    """The table, the survivors with their diffs, and the excuses to take away."""
-    console = Console()
-    for each in figures:
-        for found in each["survivors"]:
-            mutant = Mutant(**found)
-            console.print(f"{mutant.name}: {mutant.status}", style="bold", highlight=False)
-            console.print(mutant.diff, markup=False, highlight=False, soft_wrap=True)
-        for excuse in each["idle_excuses"]:
-            line = f"{each['module']}: nothing is excused by {excuse['line']!r}"
-            console.print(line, markup=False, highlight=False, soft_wrap=True)
-    console.print(table(figures))
+    publish(options, {"modules": figures}, *notes(figures), scores(figures))
+    return 0 if killed(figures, excusing=True) >= ENOUGH else 1
 
 
 if __name__ == "__main__":

@@ -34,7 +34,6 @@ _PARTS: Final = {
     "cloud": "cloud/sottovoce/cloud",
     "v1": "protos/sottovoce/v1",
 }
-_SHARED: Final = ("tests/conftest.py", "tests/cloud/conftest.py", "tests/support")
 _LINKED: Final = ("bench", "cloud", "docs", "edge", "examples", "models", "protos", "tests")
 
 
@@ -68,12 +67,14 @@ class Workshop:
     Args:
         build: a folder of its own for each module lies here, with its results.
         tool: the folder that mutmut is installed in, beside both environments.
+        bundle: what tests of the real bundle open.
         jobs: mutants tried at once.
         wording: regular expressions of lines that are not mutated.
     """
 
     build: Path
     tool: Path
+    bundle: Path
     jobs: int
     wording: tuple[str, ...]
 
@@ -126,11 +127,10 @@ class Workshop:
 
     def _state(self, module: Module) -> dict[str, str]:
         """Hashes of what decides over the mutants and over their fate."""
-        tests = [file for name in (*module.tests, *_SHARED) for file in _files(ROOT / name)]
-        pins = (ROOT / "constraints.txt").read_text("utf-8")
+        tests = [ROOT / name for name in module.tests]
         return {
-            "source": _digest([ROOT / module.source], pins, *self.wording),
-            "tests": _digest(tests, *module.tests, *module.without),
+            "source": _digest([ROOT / module.source], *self.wording),
+            "tests": _digest(tests, *module.without),
         }
 
     def _lay_out(self, folder: Path, module: Module) -> None:
@@ -178,11 +178,11 @@ class Workshop:
 
     def _mutmut(self, folder: Path, module: Module, *arguments: str) -> str:
         path = os.pathsep.join([str(folder / "mutants" / "src"), str(self.tool)])
-        bundle = {"SOTTO_TEST_BUNDLE": str(ROOT / "build" / "bundle")}
+        here = {"PYTHONPATH": path, "SOTTO_TEST_BUNDLE": str(self.bundle)}
         ran = subprocess.run(
             [ROOT / module.environment / "bin" / "python", "-m", "mutmut", *arguments],
             cwd=folder,
-            env=bundle | dict(os.environ) | {"PYTHONPATH": path},
+            env=os.environ | here,
             capture_output=True,
             check=False,
             encoding="utf-8",
@@ -215,10 +215,6 @@ def _read(saved: Mapping[str, Any]) -> Outcome:
 def _begun(folder: Path, state: Mapping[str, str]) -> bool:
     """Whether a run of the same state was broken off there; mutmut goes on where it stood."""
     return bool(_saved(folder / "state.json") == state)
-
-
-def _files(path: Path) -> list[Path]:
-    return sorted(path.rglob("*.py")) if path.is_dir() else [path]
 
 
 def _digest(files: Sequence[Path], *texts: str) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.mutation.__main__ import judged, share
+from bench.mutation.__main__ import judged, killed
 from bench.mutation.runs import ROOT, Mutant, Outcome, changed
 from bench.mutation.suite import Excuse, Module, Suite
 from sottovoce.core.errors import InvalidInput
@@ -50,8 +50,8 @@ def test_an_excuse_excuses_only_its_own_mutation() -> None:
     assert (found["mutants"], found["killed"], found["excused"]) == (5, 2, 1)
     assert [mutant["name"] for mutant in found["survivors"]] == ["d", "e"]
     assert [left["line"] for left in found["idle_excuses"]] == ["y > 0"]
-    assert share([found], excusing=True) == 2 / 4
-    assert share([found], excusing=False) == 2 / 5
+    assert killed([found], excusing=True) == 2 / 4
+    assert killed([found], excusing=False) == 2 / 5
 
 
 def test_a_module_is_chosen_by_the_end_of_its_path() -> None:

@@ -37,11 +37,11 @@ def written(document: str, outputs: list[tuple[str, int, bool]]) -> Release:
 
 def example() -> Release:
     outputs = [("café", 0, True), ("is", 1, False), ("n't", 2, False), (".", 4, False)]
-    return written("\tlake  isn't. ", outputs)
+    return written("\nlake  isn't. ", outputs)
 
 
 def test_gaps_are_copied_and_words_replaced() -> None:
-    assert example().text == "\tcafé  isn't. "
+    assert example().text == "\ncafé  isn't. "
     assert written("", []).text == ""
     assert written(" \n", []).text == " \n"
 
@@ -58,6 +58,16 @@ def test_each_word_is_found_in_both_texts() -> None:
         WordRelease(0, 4, 0, 1, IDENTIFIER, protected=True, replaced=True),
         WordRelease(5, 7, 2, 4, "VERB", protected=False, replaced=True),
     )
+
+
+def test_the_words_are_those_that_the_endings_were_cut_for() -> None:
+    outputs = [("the", 2, True), ("are", 1, True), ("n't", 2, False), ("here", 2, False)]
+    release = written("a  isn't here", outputs)
+    assert [release.text[w.released_start : w.released_end] for w in release.words] == [
+        text for text, _, _ in outputs
+    ]
+    spans = [(word.start, word.end) for word in release.words]
+    assert spans == [(0, 1), (3, 5), (5, 8), (9, 13)]
 
 
 def test_words_without_outputs_and_outputs_without_words_are_refused() -> None:

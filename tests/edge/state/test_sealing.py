@@ -44,8 +44,9 @@ def test_other_place_other_key_and_altered_bytes_are_refused() -> None:
         (seal, sealed[:5], b"here"),
     ]
     for opener, data, place in attempts:
-        with pytest.raises(DataLoss):
+        with pytest.raises(DataLoss) as caught:
             opener.unseal(data, place)
+        assert caught.value.subject == "state"
 
 
 def test_names_depend_on_key_and_on_where_parts_end() -> None:
@@ -74,17 +75,28 @@ def test_the_key_is_made_once_and_kept_private(tmp_path: Path) -> None:
 
 def test_a_lost_or_damaged_key_is_named(tmp_path: Path) -> None:
     path = tmp_path / "key"
-    with pytest.raises(DataLoss, match="is gone"):
+    with pytest.raises(DataLoss, match="is gone") as lost:
         Seal.open(path, create=False)
     path.write_bytes(b"short")
     path.chmod(0o600)
-    with pytest.raises(DataLoss, match="damaged"):
+    with pytest.raises(DataLoss, match="damaged") as damaged:
         Seal.open(path, create=True)
+    assert lost.value.subject == damaged.value.subject == str(path)
+
+
+@pytest.mark.parametrize("create", [False, True])
+def test_a_place_that_can_hold_no_key_is_named(tmp_path: Path, create: bool) -> None:
+    (tmp_path / "file").touch()
+    path = tmp_path / "file" / "key"
+    with pytest.raises(ConfigError) as caught:
+        Seal.open(path, create=create)
+    assert caught.value.subject == str(path)
 
 
 def test_a_key_that_others_can_read_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "key"
     Seal.open(path, create=True)
     path.chmod(0o640)
-    with pytest.raises(ConfigError, match="chmod 600"):
+    with pytest.raises(ConfigError, match="other users can read.*chmod 600") as caught:
         Seal.open(path, create=True)
+    assert caught.value.subject == str(path)

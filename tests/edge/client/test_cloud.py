@@ -13,6 +13,7 @@ import grpc
 import numpy as np
 import pytest
 
+from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import ConfigError, NotFound, NotReady, Unauthenticated, Unavailable
 from sottovoce.core.privacy.token_embedding import TokenEmbedding, pack
 from sottovoce.edge.client import cloud as calling
@@ -39,18 +40,21 @@ def test_an_enrolled_tenant_is_answered(tmp_path: Path) -> None:
 
 
 def test_a_job_goes_all_its_way(tmp_path: Path) -> None:
-    texts = (("a cold lake", "water"), ("a warm room", "house"), ("the river", "water"))
-    examples = [training.PrivatizedExample(released_text=t, label=label) for t, label in texts]
+    examples = [
+        training.PrivatizedExample(example_id=f"{label}{n}", released_text=text, label=label)
+        for text, label in (("a cold lake", "water"), ("a warm room", "house"))
+        for n in range(4)
+    ]
     with fake_cloud() as server, closing(Cloud(_config(tmp_path, server))) as cloud:
         job = cloud.create_job(training.CreateJobRequest(request_id="r", adapter="a"))
-        first = training.UploadExamplesRequest(job_id=job.id, examples=examples[:2])
+        first = training.UploadExamplesRequest(job_id=job.id, examples=examples[:5])
         last = training.UploadExamplesRequest(
-            job_id=job.id, first_sequence=2, examples=examples[2:]
+            job_id=job.id, first_sequence=5, examples=examples[5:]
         )
-        assert cloud.upload([first, last]) == 3
+        assert cloud.upload([first, last]) == 8
         with pytest.raises(NotReady):
-            cloud.start_job(job.id, 4)
-        assert cloud.start_job(job.id, 3).id == job.id
+            cloud.start_job(job.id, 9)
+        assert cloud.start_job(job.id, 8).id == job.id
         watched = list(cloud.watch_job(job.id))
         assert [held.id for held in watched] == [job.id] * len(watched)
         assert watched[-1].state == training.JOB_STATE_SUCCEEDED
@@ -66,18 +70,25 @@ def test_a_job_goes_all_its_way(tmp_path: Path) -> None:
         assert all(answer.response.scores == scores for answer in answers)
 
 
-def test_queries_are_embedded_one_by_one_and_in_a_stream(tmp_path: Path) -> None:
+def test_queries_are_embedded_one_by_one_and_in_a_stream(
+    tmp_path: Path, small_bundle: Bundle
+) -> None:
     mechanism = TokenEmbedding(10.0)
     queries = [
         inference.EncodeRequest(
             request_id=bytes([number] * 16),
+            bundle_id=small_bundle.id,
+            mechanism=mechanism.name,
             tokens=2,
-            eta=10.0,
+            eta=mechanism.eta,
             vectors=pack(np.full((2, 8), number + 1, np.float32), mechanism),
         )
         for number in range(3)
     ]
-    with fake_cloud() as server, closing(Cloud(_config(tmp_path, server))) as cloud:
+    with (
+        fake_cloud(small_bundle.folder) as server,
+        closing(Cloud(_config(tmp_path, server))) as cloud,
+    ):
         apart = [cloud.encode(query) for query in queries]
         together = list(cloud.encode_stream(iter(queries)))
         assert server.queries == [*queries, *queries]

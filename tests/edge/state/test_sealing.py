@@ -97,6 +97,6 @@ def test_a_key_that_others_can_read_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "key"
     Seal.open(path, create=True)
     path.chmod(0o640)
-    with pytest.raises(ConfigError, match="other users can read.*chmod 600") as caught:
+    with pytest.raises(ConfigError, match=r"other users can read.*chmod 600") as caught:
         Seal.open(path, create=True)
     assert caught.value.subject == str(path)

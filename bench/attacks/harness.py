@@ -18,22 +18,14 @@ import numpy as np
 
 from bench.attacks import tokens
 from bench.attacks.averaging import Averaging, afresh, remembered
-from bench.attacks.baselines import CusText, FullWidth, SanText, Scrubbed, eta_of_success
+from bench.attacks.baselines import CusText, FullWidth, SanText, eta_of_success
 from bench.attacks.bigram import Bigrams, numbered, public_sequences
 from bench.attacks.channels import CLEAR, Noised, Words
 from bench.attacks.costs import Embed, Meaning, Sentiment
-from bench.attacks.entities import EntityTagger
 from bench.attacks.frontier import Point
 from bench.attacks.interface import OPEN, Attack, Channel, Floats, Releases, TextChannel
 from bench.attacks.inversion import ContextMap, Map, Nearest, Rescaled
-from bench.attacks.measures import (
-    Judged,
-    Tally,
-    deniability,
-    hub_share,
-    information,
-    scores,
-)
+from bench.attacks.measures import Judged, Tally, deniability, hub_share, information, scores
 from bench.attacks.networks import Autoencoder, Mlp
 from bench.attacks.public import Public
 from bench.attacks.text import Text, read_treebank
@@ -42,15 +34,7 @@ from sottovoce.core.privacy.mechanisms.pct2t import PCT2T
 from sottovoce.core.privacy.mechanisms.t2t import T2T
 from sottovoce.core.privacy.setting import Setting
 
-__all__ = [
-    "FULL",
-    "MECHANISMS",
-    "QUICK",
-    "Budget",
-    "Found",
-    "Harness",
-    "Row",
-]
+__all__ = ["FULL", "MECHANISMS", "QUICK", "Budget", "Found", "Harness", "Row"]
 
 Row = dict[str, Any]
 
@@ -130,12 +114,6 @@ class Harness:
         """Of the private text."""
         return Meaning(self.public, self.private)
 
-    @cached_property
-    def levels(self) -> list[str]:
-        """Of the mechanisms on words, the strongest first."""
-        stated = self.public.bundle.manifest.calibration[PCT2T.name]
-        return sorted(stated, key=lambda level: stated[level].eta)
-
     def inversion(self, channel: Channel, bigrams: Bigrams, boundary: int) -> list[Attack]:
         """The attacks on single releases."""
         some: list[Attack] = [Nearest(channel)]
@@ -214,10 +192,6 @@ class Harness:
             return CusText(plain)
         tagged = Words(self.public, Setting(level, PCT2T.name))
         return FullWidth(tagged if name == "PCT2T" else plain)
-
-    def scrubber(self, recogniser: EntityTagger) -> Scrubbed:
-        """Plain PII scrubbing."""
-        return Scrubbed(self.public, recogniser)
 
     def averaging(self, level: str) -> list[Row]:
         """One text released many times, from the memo and without it."""

@@ -20,14 +20,7 @@ from bench.attacks.inversion import Map
 from bench.attacks.text import Ints, Text
 from bench.resampling import drawn, interval
 
-__all__ = [
-    "Judged",
-    "Tally",
-    "deniability",
-    "hub_share",
-    "information",
-    "scores",
-]
+__all__ = ["Judged", "Tally", "deniability", "hub_share", "information", "scores"]
 
 _HUBS: Final = 100
 

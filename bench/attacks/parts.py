@@ -6,11 +6,12 @@ by three words, which is all a process has to be sent; what it finds depends on 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
-from typing import Final, NamedTuple, Self
+from typing import Final, Literal, NamedTuple, Self, assert_never
 
 from bench.attacks import people
+from bench.attacks.baselines import Scrubbed
 from bench.attacks.channels import CLEAR, Words
 from bench.attacks.entities import read_entities
 from bench.attacks.frontier import Point
@@ -18,7 +19,7 @@ from bench.attacks.harness import MECHANISMS, Harness, Row
 from bench.attacks.interface import TextChannel
 from sottovoce.core.privacy.setting import Setting
 
-__all__ = ["ALL", "BASELINES", "Job", "Part", "Scope", "do", "plan"]
+__all__ = ["ALL", "BASELINES", "Job", "Kind", "Part", "Scope", "do", "plan"]
 
 BASELINES: Final = ("PCT2T", "T2T", "SanText", "CusText", "PII scrubbing")
 _SCRUBBING: Final = BASELINES[-1]
@@ -44,10 +45,16 @@ class Scope:
 ALL: Final = Scope()
 
 
+Clear = Literal["clear text", "attacks on clear words", "attacks on clear vectors"]
+Kind = Literal[
+    Clear, "words", "baseline", "scrubbing", "tokens", "averaging", "entities", "attributes"
+]
+
+
 class Job(NamedTuple):
     """What to do, to what, at which level."""
 
-    kind: str
+    kind: Kind
     name: str = ""
     level: str = ""
 
@@ -107,10 +114,43 @@ def plan(scope: Scope, levels: Iterable[str]) -> list[Job]:
 
 def do(harness: Harness, job: Job) -> Part:
     """What ``job`` finds, whatever ran before it."""
-    return _KINDS[job.kind](harness, job)
+    public, data, budget = harness.public, harness.data, harness.budget
+    match job.kind:
+        case "clear text":
+            return _clear_text(harness)
+        case "attacks on clear words":
+            return Part(clear=harness.clear_words())
+        case "attacks on clear vectors":
+            return Part(clear=harness.clear_vectors())
+        case "words":
+            channel = Words(public, Setting(job.level, job.name))
+            found = _attacked(harness, channel, networks=1)
+            found.rows.extend(harness.on_vectors(channel))
+            return found
+        case "baseline":
+            return _attacked(harness, harness.baseline(job.name, job.level), networks=0)
+        case "scrubbing":
+            train = read_entities(data / "wnut17" / "train.jsonl.gz", budget.messages)
+            scrubbed = Scrubbed(public, people.recogniser(public, train))
+            return _attacked(harness, scrubbed, networks=0)
+        case "tokens":
+            rows, point = harness.on_tokens(job.level, full_width=job.name == "full width")
+            return Part(rows=rows, points=[point])
+        case "averaging":
+            return Part(rows=harness.averaging(job.level))
+        case "entities" | "attributes":
+            clear = job.level == CLEAR.level
+            setting = CLEAR if clear else Setting(job.level)
+            if job.kind == "entities":
+                rows = people.entities(public, data, budget.messages, setting)
+            else:
+                rows = people.attributes(public, data, budget.posts, setting)
+            return Part(clear=rows) if clear else Part(rows=rows)
+        case kind:
+            assert_never(kind)
 
 
-def _clear_text(harness: Harness, job: Job) -> Part:
+def _clear_text(harness: Harness) -> Part:
     texts = {"sentences": len(harness.private.documents), "words": len(harness.private)}
     point = Point("none", CLEAR.level, {}, harness.clear_utility())
     every = harness.judged.tallies(harness.judged.all)
@@ -118,73 +158,7 @@ def _clear_text(harness: Harness, job: Job) -> Part:
     return Part(points=[point], texts=[{**texts, "judged": judged}])
 
 
-def _clear_words(harness: Harness, job: Job) -> Part:
-    return Part(clear=harness.clear_words())
-
-
-def _clear_vectors(harness: Harness, job: Job) -> Part:
-    return Part(clear=harness.clear_vectors())
-
-
-def _words(harness: Harness, job: Job) -> Part:
-    channel = Words(harness.public, Setting(job.level, job.name))
-    found = _attacked(harness, channel, networks=1)
-    found.rows.extend(harness.on_vectors(channel))
-    return found
-
-
-def _baseline(harness: Harness, job: Job) -> Part:
-    return _attacked(harness, harness.baseline(job.name, job.level), networks=0)
-
-
-def _scrubbing(harness: Harness, job: Job) -> Part:
-    train = read_entities(harness.data / "wnut17" / "train.jsonl.gz", harness.budget.messages)
-    recogniser = people.recogniser(harness.public, train)
-    return _attacked(harness, harness.scrubber(recogniser), networks=0)
-
-
 def _attacked(harness: Harness, channel: TextChannel, networks: int) -> Part:
     found = harness.on_words(channel, networks)
     row, point = harness.measures(channel, found)
     return Part(rows=found.rows, measured=[row], points=[point])
-
-
-def _tokens(harness: Harness, job: Job) -> Part:
-    rows, point = harness.on_tokens(job.level, full_width=job.name == "full width")
-    return Part(rows=rows, points=[point])
-
-
-def _averaging(harness: Harness, job: Job) -> Part:
-    return Part(rows=harness.averaging(job.level))
-
-
-def _entities(harness: Harness, job: Job) -> Part:
-    messages = harness.budget.messages
-    return _of_people(job, people.entities(harness.public, harness.data, messages, _setting(job)))
-
-
-def _attributes(harness: Harness, job: Job) -> Part:
-    posts = harness.budget.posts
-    return _of_people(job, people.attributes(harness.public, harness.data, posts, _setting(job)))
-
-
-def _setting(job: Job) -> Setting:
-    return CLEAR if job.level == CLEAR.level else Setting(job.level)
-
-
-def _of_people(job: Job, rows: list[Row]) -> Part:
-    return Part(clear=rows) if job.level == CLEAR.level else Part(rows=rows)
-
-
-_KINDS: Final[dict[str, Callable[[Harness, Job], Part]]] = {
-    "clear text": _clear_text,
-    "attacks on clear words": _clear_words,
-    "attacks on clear vectors": _clear_vectors,
-    "words": _words,
-    "baseline": _baseline,
-    "scrubbing": _scrubbing,
-    "tokens": _tokens,
-    "averaging": _averaging,
-    "entities": _entities,
-    "attributes": _attributes,
-}

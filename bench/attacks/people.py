@@ -27,10 +27,7 @@ _CLOSER = 3.0
 
 
 def attributes(
-    public: Public,
-    data: Path,
-    posts: tuple[int, int],
-    setting: Setting,
+    public: Public, data: Path, posts: tuple[int, int], setting: Setting
 ) -> list[dict[str, Any]]:
     """Gender and age group from released blogs, of authors the attacker has not met."""
     train, test = (
@@ -54,12 +51,7 @@ def attributes(
     ]
 
 
-def entities(
-    public: Public,
-    data: Path,
-    messages: int,
-    setting: Setting,
-) -> list[dict[str, Any]]:
+def entities(public: Public, data: Path, messages: int, setting: Setting) -> list[dict[str, Any]]:
     """F1 of entities in released messages, by a tagger trained on released messages."""
     train = read_entities(data / "wnut17" / "train.jsonl.gz", messages)
     test = read_entities(data / "wnut17" / "dev.jsonl.gz")

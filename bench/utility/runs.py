@@ -60,8 +60,10 @@ def answer(
     learnt, asked, shares = task.train.texts, task.dev.texts, dict[str, float]()
     origin, noise = dict[str, object](), None
     if setting is not None:
-        learnt, _ = device.released(learnt, setting, options.seed)
-        asked, shares = device.released(asked, setting, options.seed)
+        learnt = device.release(learnt, setting, options.seed).texts
+        found = device.release(asked, setting, options.seed)
+        asked = found.texts
+        shares = {name: x for name, x in vars(found).items() if name != "texts"}
         release = release_of(device, setting)
         origin = {"release": asdict(release), "training": asdict(options)}
         if options.noise_aware:

@@ -242,13 +242,6 @@ class Device:
         released = tuple(tuple(parts) for parts in stored["texts"])
         return Released(released, **stored["shares"])
 
-    def released(
-        self, texts: Sequence[Parts], setting: Setting, seed: int
-    ) -> tuple[tuple[Parts, ...], dict[str, float]]:
-        """The texts of `release`, and its shares by name."""
-        found = vars(self.release(texts, setting, seed))
-        return found["texts"], {name: x for name, x in found.items() if name != "texts"}
-
     def plain_tokens(
         self, n: int, count: int, setting: Setting, seed: int
     ) -> list[tuple[tuple[int, ...], tuple[str, ...]]]:

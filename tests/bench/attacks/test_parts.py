@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 
 from bench.attacks.__main__ import _asked
 from bench.attacks.harness import Budget
-from bench.attacks.parts import _KINDS, ALL, BASELINES, Job, Part, Scope, plan
+from bench.attacks.parts import ALL, BASELINES, Job, Kind, Part, Scope, plan
 from bench.attacks.public import Remembering
 from bench.attacks.run import DATA_SETS
 from bench.attacks.workers import Place, share_out
@@ -25,7 +26,7 @@ FEW = Budget(10, 5_000, 0, (0, 0), (60, 2, 40), (0, 0), 0)
 def test_everything_is_planned_once_at_every_level() -> None:
     jobs = plan(Scope(), ("strong", "light"))
     assert len(jobs) == len(set(jobs))
-    assert {job.kind for job in jobs} == set(_KINDS)
+    assert {job.kind for job in jobs} == {*get_args(Kind)}
     for name in BASELINES[:-1]:
         assert [job.level for job in jobs if job.name == name] == ["strong", "light"]
     # Attacks on people need the clear text to compare with.

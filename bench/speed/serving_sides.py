@@ -70,6 +70,7 @@ def make_adapters(root: Path, count: int) -> list[Path]:
             for parameter in model.trained().values():
                 parameter.copy_(0.05 * torch.randn_like(parameter))
         folder = root / f"job{number:03}" / "adapter"
+        folder.parent.mkdir(parents=True)
         adapters.save(folder, model, LABELS, loaded, {})
         folders.append(folder)
     return folders

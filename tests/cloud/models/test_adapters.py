@@ -15,9 +15,8 @@ from sottovoce.cloud.models import adapters, backbone
 from sottovoce.cloud.models.classifier import TextClassifier
 from sottovoce.cloud.models.methods import Lora, lora
 from sottovoce.cloud.models.methods.lora import targets
-from sottovoce.cloud.state.adapters import install, locate, uninstall
 from sottovoce.cloud.training.trainer import Result, train
-from sottovoce.core.errors import DataLoss, NotFound, SottovoceError
+from sottovoce.core.errors import DataLoss, SottovoceError
 from tests.support.examples import examples
 
 
@@ -31,7 +30,7 @@ def trained(bert: str, tmp_path: Path) -> Result:
         examples(24, plain=3),
         options,
         backbone.load(bert),
-        tmp_path / "jobs" / "j1" / "adapter",
+        tmp_path / "adapter",
         origin={"bundle_id": "b1"},
     )
 
@@ -126,36 +125,6 @@ def test_an_adapter_of_an_earlier_version_has_no_hashes(trained: Result) -> None
     del facts["sha256"]
     file.write_text(json.dumps(facts))
     assert adapters.load(trained.folder).labels == trained.labels
-
-
-def test_a_name_is_swapped_and_taken_away_only_from_its_own_job(tmp_path: Path) -> None:
-    first, second = (tmp_path / "jobs" / name / "adapter" for name in ("j1", "j2"))
-    for folder in (first, second):
-        folder.mkdir(parents=True)
-    with pytest.raises(NotFound, match="no such adapter"):
-        locate(tmp_path, "acme", "topics")
-
-    install(tmp_path, "acme", "topics", first)
-    assert locate(tmp_path, "acme", "topics") == first
-    with pytest.raises(NotFound):
-        locate(tmp_path, "other", "topics")
-    install(tmp_path, "acme", "topics", second)
-    assert locate(tmp_path, "acme", "topics") == second
-    assert [f.name for f in (tmp_path / "adapters" / "acme").iterdir()] == ["topics"]
-
-    uninstall(tmp_path, "acme", "topics", first)
-    assert locate(tmp_path, "acme", "topics") == second
-    uninstall(tmp_path, "acme", "topics", second)
-    with pytest.raises(NotFound):
-        locate(tmp_path, "acme", "topics")
-
-
-def test_the_state_folder_may_be_moved(tmp_path: Path) -> None:
-    folder = tmp_path / "a" / "jobs" / "j" / "adapter"
-    folder.mkdir(parents=True)
-    install(tmp_path / "a", "acme", "topics", folder)
-    (tmp_path / "a").rename(tmp_path / "b")
-    assert locate(tmp_path / "b", "acme", "topics").is_dir()
 
 
 def test_fingerprints_tell_runs_apart() -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from sottovoce.core.errors import InvalidInput, NotReady
+from sottovoce.core.system.files import sync_folder, sync_tree
 
 __all__ = ["replacing"]
 
@@ -51,7 +52,7 @@ def replacing(out: Path, marker: str) -> Iterator[Path]:
         partial.mkdir()
         try:
             yield partial
-            _sync(partial)
+            sync_tree(partial)
             _put_in_place(partial, out)
         finally:
             shutil.rmtree(partial, ignore_errors=True)
@@ -76,17 +77,6 @@ def _only_one(parent: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _sync(folder: Path) -> None:
-    """Makes all of ``folder`` durable, files before the folders that name them."""
-    for root, _, names in os.walk(folder, topdown=False):
-        for path in (*(os.path.join(root, name) for name in names), root):
-            descriptor = os.open(path, os.O_RDONLY)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
-
-
 def _put_in_place(new: Path, out: Path) -> None:
     """Renames ``new`` to ``out``; what was there ends up under the name of ``new``."""
     if not out.exists():
@@ -97,11 +87,7 @@ def _put_in_place(new: Path, out: Path) -> None:
         out.rename(old)
         new.rename(out)
         shutil.rmtree(old)
-    descriptor = os.open(out.parent, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    sync_folder(out.parent)
 
 
 def _exchange(one: Path, other: Path) -> bool:

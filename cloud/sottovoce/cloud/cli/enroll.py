@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import click
 
 from sottovoce.cloud.cli.options import state_option
-from sottovoce.cloud.state.database import Store
+from sottovoce.cloud.state.sqlite import SqliteDatabase
 from sottovoce.cloud.state.tenants import Tenants
 from sottovoce.core.errors import InvalidInput
 from sottovoce.core.system.console import Command, json_option, print_json
+from sottovoce.core.system.files import in_place_of
 
 
 @click.command("enroll", cls=Command)
@@ -30,12 +30,12 @@ def command(tenant: str, state: Path, token_file: Path | None, renew: bool, as_j
     On the device, set cloud.tenant to TENANT and cloud.token_file to a file that
     holds the token. A running server knows the tenant at once.
     """
-    store = Store(state, create=not renew)
+    database = SqliteDatabase(state, create=not renew)
     try:
-        tenants = Tenants(store)
+        tenants = Tenants(database)
         token = tenants.renew(tenant) if renew else tenants.enroll(tenant)
     finally:
-        store.close()
+        database.close()
     if token_file is not None:
         _write_private(token_file, token)
     if as_json:
@@ -46,13 +46,11 @@ def command(tenant: str, state: Path, token_file: Path | None, renew: bool, as_j
 
 
 def _write_private(file: Path, token: str) -> None:
-    temporary = file.with_name(f".{file.name}.{os.getpid()}")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        opened = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(opened, "w") as written:
-            written.write(token + "\n")
-        temporary.replace(file)
+        with in_place_of(file) as aside:
+            aside.touch(0o600, exist_ok=False)
+            aside.write_text(token + "\n")
     except OSError as error:
         raise InvalidInput(
             f"cannot write {file}: {error.strerror}",

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +25,7 @@ from sottovoce.cloud.models.posterior import PosteriorMean
 from sottovoce.core.privacy import noise
 from sottovoce.core.privacy.denoiser import space_sketch
 from sottovoce.core.privacy.noise import Floats2d
+from sottovoce.core.system.files import in_place_of
 
 __all__ = [
     "Answers",
@@ -190,12 +190,8 @@ def _shards(
         places = range(start, min(start + _SHARD, n))
         file = folder / f"{start:08}-{places.stop:08}.npy"
         if not file.is_file():
-            temporary = file.with_name(f".{file.name}.{os.getpid()}")
-            with temporary.open("wb") as opened:
+            with in_place_of(file) as aside, aside.open("wb") as opened:
                 np.save(opened, make(places).astype(np.float16))
-                opened.flush()
-                os.fsync(opened.fileno())
-            temporary.replace(file)
         yield np.load(file).astype(np.float32)
         if progress:
             progress(stage, places.stop, n)

@@ -10,7 +10,6 @@ for vectors of length 1 the squared error is 2 - 2 cosine).
 from __future__ import annotations
 
 import math
-import os
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -26,6 +25,7 @@ from torch import Tensor, nn
 
 from sottovoce.cloud.denoiser.data import Answers, Passages, Progress
 from sottovoce.cloud.denoiser.network import Network, Size
+from sottovoce.core.system.files import in_place_of
 
 __all__ = ["Model", "Recipe", "batches", "first_rows", "fit", "pace", "predict"]
 
@@ -240,11 +240,8 @@ def _keep(file: Path, model: Model, optimizer: torch.optim.Optimizer, step: int)
         for key in _MOMENTS:
             tensors[f"{key}.{name}"] = optimizer.state[parameter][key].detach().cpu().contiguous()
     file.parent.mkdir(parents=True, exist_ok=True)
-    temporary = file.with_name(f".{file.name}.{os.getpid()}")
-    save_file(tensors, temporary, metadata={"steps": str(step)})
-    with temporary.open("rb") as written:
-        os.fsync(written.fileno())
-    temporary.replace(file)
+    with in_place_of(file) as aside:
+        save_file(tensors, aside, metadata={"steps": str(step)})
 
 
 @torch.no_grad()

@@ -1,21 +1,17 @@
 """Adapters on disk: what a folder holds, how it gets there, how it is read back.
 
-    adapter_model.safetensors   the method's own parameters by PEFT's names; for full
-                                fine-tuning the backbone's weights by theirs
-    head.safetensors            weight (C, h) and bias (C,); not there where the words of
-                                the labels are scored with the backbone's own weights
-    adapter.json                method, labels, backbone, bundle, release settings, versions,
-                                hashes of the two others
-
-A tenant's adapter name is a symbolic link to the job that trained it, because a
-link can be swapped in one step and a folder cannot.
+adapter_model.safetensors   the method's own parameters by PEFT's names; for full
+                            fine-tuning the backbone's weights by theirs
+head.safetensors            weight (C, h) and bias (C,); not there where the words of
+                            the labels are scored with the backbone's own weights
+adapter.json                method, labels, backbone, bundle, release settings, versions,
+                            hashes of the two others
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -34,6 +30,7 @@ from sottovoce.cloud.models.label_words import LabelWords
 from sottovoce.cloud.models.methods import Method, from_dict, to_dict
 from sottovoce.core.bundle.manifest import sha256
 from sottovoce.core.errors import DataLoss, SottovoceError
+from sottovoce.core.system.files import in_place_of
 
 __all__ = [
     "FORMAT",
@@ -113,19 +110,14 @@ def save(
 def _place(
     folder: Path, model: TextClassifier, tensors: dict[str, Tensor], facts: dict[str, Any]
 ) -> None:
-    temporary = folder.with_name(f".{folder.name}.{os.getpid()}")
-    shutil.rmtree(temporary, ignore_errors=True)
-    temporary.mkdir(parents=True)
-    _write(temporary / _WEIGHTS, tensors)
-    if facts["label_words"] is None:
-        _write(temporary / _HEAD, {"weight": model.head.weight, "bias": model.head.bias})
-    facts["sha256"] = {file.name: sha256(file) for file in sorted(temporary.iterdir())}
-    (temporary / _FACTS).write_text(json.dumps(facts, indent=1, sort_keys=True) + "\n")
-    for file in temporary.iterdir():
-        with file.open("rb") as written:
-            os.fsync(written.fileno())
-    shutil.rmtree(folder, ignore_errors=True)
-    temporary.replace(folder)
+    with in_place_of(folder) as aside:
+        aside.mkdir()
+        _write(aside / _WEIGHTS, tensors)
+        if facts["label_words"] is None:
+            _write(aside / _HEAD, {"weight": model.head.weight, "bias": model.head.bias})
+        facts["sha256"] = {file.name: sha256(file) for file in sorted(aside.iterdir())}
+        (aside / _FACTS).write_text(json.dumps(facts, indent=1, sort_keys=True) + "\n")
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _write(file: Path, tensors: dict[str, Tensor]) -> None:

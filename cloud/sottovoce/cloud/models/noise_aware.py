@@ -20,8 +20,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -45,6 +43,7 @@ from sottovoce.core.errors import NotReady
 from sottovoce.core.privacy.mechanisms import registry
 from sottovoce.core.privacy.mechanisms.interface import Mechanism
 from sottovoce.core.privacy.vectors import Vectors
+from sottovoce.core.system.files import in_place_of
 from sottovoce.core.text.words import Kind, iter_words
 
 __all__ = ["CLASS_COUNTS", "SHARE", "NoiseTable", "WordPlaces", "class_counts", "table"]
@@ -305,9 +304,8 @@ def _read(file: Path, shape: tuple[int, int]) -> NoiseTable | None:
 def _write(file: Path, made: NoiseTable) -> None:
     with full_disk_is_unavailable():
         file.parent.mkdir(parents=True, exist_ok=True)
-        temporary = file.with_name(f".{file.name}.{os.getpid()}.{threading.get_ident()}")
-        save_file({"shifts": made.shifts}, temporary)
-        temporary.replace(file)
+        with in_place_of(file) as aside:
+            save_file({"shifts": made.shifts}, aside)
     # Tenants choose eta, so there is no end to the tables they can ask for.
     kept = sorted(file.parent.glob("*.safetensors"), key=_written)
     for old in kept[:-KEPT]:

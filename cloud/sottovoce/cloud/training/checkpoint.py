@@ -7,7 +7,6 @@ checkpoint cannot run code.
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from torch import Tensor
 
 from sottovoce.cloud.disk import full_disk_is_unavailable
 from sottovoce.cloud.models.classifier import TextClassifier
+from sottovoce.core.system.files import in_place_of
 
 __all__ = ["Checkpoint"]
 
@@ -90,7 +90,8 @@ class Checkpoint:
     def save(
         self, file: Path, identity: str, model: TextClassifier, optimizer: torch.optim.Optimizer
     ) -> None:
-        """Writes the whole state; a crash leaves the old file or the new one.
+        """Writes the whole state; a crash leaves the old file or the new one. What the
+        folder lies in must be there: a place that another worker took over is not made again.
 
         Raises:
             Unavailable: the disk is full.
@@ -109,9 +110,6 @@ class Checkpoint:
             "loss": repr(self.loss),
         }
         with full_disk_is_unavailable():
-            file.parent.mkdir(parents=True, exist_ok=True)
-            temporary = file.with_name(f".{file.name}.{os.getpid()}")
-            save_file({n: t.contiguous() for n, t in tensors.items()}, temporary, metadata=facts)
-            with temporary.open("rb") as written:
-                os.fsync(written.fileno())
-            temporary.replace(file)
+            file.parent.mkdir(exist_ok=True)
+            with in_place_of(file) as aside:
+                save_file({n: t.contiguous() for n, t in tensors.items()}, aside, metadata=facts)

@@ -8,16 +8,25 @@ from __future__ import annotations
 
 import errno
 import os
+import secrets
+import shutil
 import stat
-import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
 from sottovoce.core.errors import ConfigError, QuotaExceeded
 
-__all__ = ["atomic", "disk", "open_to_others", "private_folder", "sync_folder"]
+__all__ = [
+    "atomic",
+    "disk",
+    "in_place_of",
+    "open_to_others",
+    "private_folder",
+    "sync_folder",
+    "sync_tree",
+]
 
 
 @contextmanager
@@ -69,11 +78,37 @@ def open_to_others(path: Path) -> bool:
 
 def sync_folder(path: Path) -> None:
     """Makes renames and new names in a folder survive a power cut."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    _sync(path)
+
+
+@contextmanager
+def in_place_of(path: Path) -> Iterator[Path]:
+    """A free name beside `path` to write a file or a folder under, which takes the place of `path`
+    when the block ends without an exception.
+
+    A power cut leaves the old one or the new one, whole: what was written reaches the disk before
+    the new name does, and the name before this returns. A folder takes the place of none, or of
+    an empty one, only. After an exception `path` is as before and nothing is left.
+    """
+    aside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
-        os.fsync(descriptor)
+        yield aside
+        sync_tree(aside)
+        os.replace(aside, path)
+        sync_folder(path.parent)
     finally:
-        os.close(descriptor)
+        if aside.is_dir():
+            shutil.rmtree(aside, ignore_errors=True)
+        else:
+            aside.unlink(missing_ok=True)
+
+
+def sync_tree(path: Path) -> None:
+    """Makes a file, or all of a folder, survive a power cut; files before folders naming them."""
+    if path.is_dir():
+        for inner in path.iterdir():
+            sync_tree(inner)
+    _sync(path)
 
 
 @contextmanager
@@ -82,15 +117,15 @@ def atomic(path: Path) -> Iterator[BinaryIO]:
 
     Mode 0600, because what is written may be private; after an exception `path` is as before.
     """
-    with disk(path):
-        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent or Path())
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                yield file
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(name, path)
-            sync_folder(path.parent)
-        finally:
-            with suppress(FileNotFoundError):
-                os.unlink(name)
+    with disk(path), in_place_of(path) as aside:
+        descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            yield file
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -11,7 +11,7 @@ from sottovoce.cloud import building
 from sottovoce.cloud.corpus import frequencies
 from sottovoce.cloud.corpus.frequencies import FrequencyTable
 from sottovoce.cloud.jobs.jobs import Jobs
-from sottovoce.cloud.state.database import Store
+from sottovoce.cloud.state.sqlite import SqliteDatabase
 from sottovoce.cloud.state.tenants import Tenants
 from sottovoce.cloud.training.worker import Worker
 from sottovoce.core.bundle.folder import Bundle
@@ -85,10 +85,10 @@ def bert(families: dict[str, Path]) -> str:
 @pytest.fixture
 def jobs(tmp_path: Path) -> Iterator[Jobs]:
     """The jobs of one tenant."""
-    store = Store(tmp_path)
-    Tenants(store).enroll("acme")
-    yield Jobs(store)
-    store.close()
+    database = SqliteDatabase(tmp_path)
+    Tenants(database).enroll("acme")
+    yield Jobs(database)
+    database.close()
 
 
 @pytest.fixture
@@ -96,4 +96,4 @@ def worker(tmp_path: Path, bert: str, jobs: Jobs) -> Iterator[Worker]:
     """A worker in this process, with a connection of its own."""
     worker = Worker(tmp_path, bert)
     yield worker
-    worker.jobs.store.close()
+    worker.database.close()

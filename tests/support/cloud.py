@@ -39,7 +39,7 @@ class Cloud:
         worker = Worker(settings.state, settings.backbone, bundles=settings.bundles)
         while worker.run_next():
             pass
-        worker.jobs.store.close()
+        worker.database.close()
 
 
 @contextlib.contextmanager

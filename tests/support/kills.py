@@ -19,8 +19,8 @@ import safetensors.torch
 import torch
 
 from sottovoce.cloud.config import Settings
-from sottovoce.cloud.jobs import uploads
-from sottovoce.cloud.jobs.jobs import Jobs
+from sottovoce.cloud.jobs import queue, uploads
+from sottovoce.cloud.jobs.queue import Queue
 from sottovoce.cloud.server import training_service
 from sottovoce.cloud.server.server import Server
 from sottovoce.cloud.training import worker
@@ -34,8 +34,8 @@ MOMENTS: dict[str, tuple[str, int]] = {
     "between the last checkpoint and the adapter": ("adapter file", 1),
     "in the middle of the adapter's weights": ("adapter file half written", 1),
     "before the adapter's folder is in place": ("adapter put in place", 1),
-    "before the adapter has its name": ("name put in place", 1),
     "before the job is told to have ended": ("end of job", 1),
+    "before its end and the adapter's name are committed": ("adapter named", 1),
 }
 UPLOAD_MOMENTS: dict[str, tuple[str, int]] = {
     "in the middle of a message": ("example stored", 13),
@@ -96,7 +96,8 @@ def _work(state: Path, backbone: str, moment: tuple[str, int] | None, steps: Pat
                 self.stop()
             return found
 
-    UntilIdle(state, backbone).run()
+    # As the server starts one worker after the other.
+    UntilIdle(state, backbone, owner="worker").run()
     steps.write_text(str(done))
 
 
@@ -130,14 +131,16 @@ def _arm(what: str, number: int) -> None:
         case "step":
             _before(torch.optim.AdamW, "step", lambda *_: die())
         case "end of job":
-            _before(Jobs, "finish", lambda *_: die())
+            _before(Queue, "finish", lambda *_: die())
+        case "adapter named":
+            _after(queue, "install", die)
         case "example stored":
             _before(uploads, "_insert", lambda *_: die())
         case "message stored":
             _after(training_service, "append", die)
         case "checkpoint half written" | "adapter file half written" | "adapter file":
             _wrap_saves(what, happens)
-        case "checkpoint put in place" | "adapter put in place" | "name put in place":
+        case "checkpoint put in place" | "adapter put in place":
             kind = what.partition(" ")[0]
             _before(os, "replace", lambda _, to: die() if _kind(Path(to)) == kind else None)
         case _:
@@ -147,8 +150,6 @@ def _arm(what: str, number: int) -> None:
 def _kind(path: Path) -> str:
     if "checkpoints" in path.parts:
         return "checkpoint"
-    if "adapters" in path.parts:
-        return "name"
     return "adapter"
 
 

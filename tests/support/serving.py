@@ -25,6 +25,8 @@ from sottovoce.cloud.models.methods import Full, Method
 from sottovoce.cloud.models.noise_aware import WordPlaces
 from sottovoce.cloud.serving.model_thread import ModelThread
 from sottovoce.cloud.serving.predictor import Predictor, _Request
+from sottovoce.cloud.state.adapters import digest, install
+from sottovoce.cloud.state.database import Database
 from sottovoce.core.bundle.folder import Bundle
 
 LABELS = ("doctor", "letter", "market", "garden")  # words the tiny decoders know
@@ -79,6 +81,7 @@ def make(
     with torch.no_grad():
         for parameter in model.trained().values():
             parameter += size * torch.randn_like(parameter)
+    folder.parent.mkdir(parents=True, exist_ok=True)
     adapters.save(folder, model, labels, loaded, origin, words)
     places = WordPlaces(noise[0]) if noise else None
     return Made(folder, loaded, model, words.cue if words else (), places)
@@ -97,6 +100,19 @@ def predicting(
     loaded = backbone.load(str(bones))
     with closing(ModelThread(loaded, batch=batch, dtype=dtype, metrics=metrics)) as thread:
         yield Predictor(thread, **options)
+
+
+def install_adapter(database: Database, tenant: str, name: str, folder: Path) -> None:
+    """Gives a tenant the adapter in a folder of the state, as if it was trained here."""
+    with database.write() as transaction:
+        install(
+            transaction,
+            tenant,
+            name,
+            job=folder.parent.name,
+            folder=folder.relative_to(database.state).as_posix(),
+            sha256=digest(folder),
+        )
 
 
 def served(predictor: Predictor, asked: list[tuple[Path, str]]) -> list[Tensor]:

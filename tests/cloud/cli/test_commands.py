@@ -13,8 +13,9 @@ from sottovoce.cloud.cli import COMMANDS, main
 from sottovoce.cloud.config import Limits, Settings
 from sottovoce.cloud.job import Progress, TrainingOptions
 from sottovoce.cloud.jobs.jobs import Jobs
+from sottovoce.cloud.jobs.queue import Lease, Queue
 from sottovoce.cloud.server import server
-from sottovoce.cloud.state.database import Store
+from sottovoce.cloud.state.sqlite import SqliteDatabase
 from sottovoce.cloud.state.tenants import Tenants
 from tests.support.caller import credentials
 from tests.support.examples import RELEASE
@@ -28,10 +29,10 @@ def run(*arguments: object) -> tuple[int, str, str]:
 @pytest.fixture
 def job_id(tmp_path: Path) -> str:
     """A job in the state folder."""
-    store = Store(tmp_path)
-    Tenants(store).enroll("acme")
-    job = Jobs(store).create("acme", "r", "topics", TrainingOptions(), RELEASE)
-    store.close()
+    database = SqliteDatabase(tmp_path)
+    Tenants(database).enroll("acme")
+    job = Jobs(database).create("acme", "r", "topics", TrainingOptions(), RELEASE)
+    database.close()
     return job.id
 
 
@@ -59,9 +60,9 @@ def test_enroll_prints_a_token_that_works(tmp_path: Path) -> None:
     code, out, _ = run("enroll", "acme", "--state", tmp_path, "--json")
     assert code == 0
     told = json.loads(out)
-    store = Store(tmp_path)
-    assert Tenants(store).authenticate(credentials("acme", told["token"])) == "acme"
-    store.close()
+    database = SqliteDatabase(tmp_path)
+    assert Tenants(database).authenticate(credentials("acme", told["token"])) == "acme"
+    database.close()
 
 
 def test_enroll_writes_a_private_token_file(tmp_path: Path) -> None:
@@ -103,12 +104,12 @@ def test_jobs_are_listed_shown_cancelled_and_deleted(tmp_path: Path, job_id: str
 
 
 def test_jobs_show_how_training_goes(tmp_path: Path, job_id: str) -> None:
-    store = Store(tmp_path)
+    database = SqliteDatabase(tmp_path)
     progress = Progress(2, 8, 30, 120, 0.4321, 6.25, 0.875, 210.4, 12.6)
-    Jobs(store).report(job_id, progress, 33.3)
-    with store.write() as connection:
-        connection.execute("UPDATE jobs SET state = 'RUNNING'")
-    store.close()
+    with database.write() as transaction:
+        transaction.change("UPDATE jobs SET state = 'RUNNING'")
+    Queue(database).report(Lease(job_id, 0), progress, 33.3)
+    database.close()
     state = ("--state", tmp_path)
     shown = json.loads(run("jobs", "show", job_id, *state, "--json")[1])
     expected = {

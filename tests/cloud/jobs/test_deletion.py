@@ -90,7 +90,9 @@ def test_a_job_that_runs(worker: Worker, jobs: Jobs, tmp_path: Path) -> None:
     job = queue(jobs, epochs=200)
     thread = threading.Thread(target=worker.run_next)
     thread.start()
-    until(lambda: (job_folder(tmp_path, job.id) / "checkpoints" / "last.safetensors").exists())
+    until(
+        lambda: (job_folder(tmp_path, job.id) / "1" / "checkpoints" / "last.safetensors").exists()
+    )
     assert left(tmp_path) == set(CANARIES)
     delete(jobs, job)
     thread.join(60)

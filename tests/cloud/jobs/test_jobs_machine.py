@@ -1,4 +1,4 @@
-"""Whatever tenants, worker and crashes do, in any order, the store agrees with a plain model."""
+"""Whatever tenants, worker and crashes do, in any order, the database agrees with a plain model."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ import tempfile
 from pathlib import Path
 
 import hypothesis.strategies as st
+import pytest
 from hypothesis import event, settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from sottovoce.cloud.config import Limits
 from sottovoce.cloud.job import FINAL, State, TrainingOptions
 from sottovoce.cloud.jobs.jobs import Jobs
+from sottovoce.cloud.jobs.queue import Lease, LeaseLost, Queue
 from sottovoce.cloud.jobs.uploads import Upload, append
-from sottovoce.cloud.state.database import Store
+from sottovoce.cloud.state.sqlite import SqliteDatabase
 from sottovoce.cloud.state.tenants import Tenants
 from sottovoce.core.errors import NotFound, NotReady, QuotaExceeded
 from tests.support.examples import RELEASE, WORDS, examples
@@ -21,6 +23,7 @@ from tests.support.examples import RELEASE, WORDS, examples
 TENANTS = ("acme", "other")
 UPLOADS = [Upload(f"e{i}", row) for i, row in enumerate(examples(9))]
 WAITING = (State.UPLOADING, State.QUEUED)
+OWNERS = ("one", "two")
 picked = st.integers(0, 4)
 
 
@@ -32,18 +35,21 @@ class JobStore(RuleBasedStateMachine):
         self.folder = tempfile.TemporaryDirectory()
         self.open()
         for name in TENANTS:
-            Tenants(self.jobs.store).enroll(name)
+            Tenants(self.jobs.database).enroll(name)
         self.tenant: dict[str, str] = {}
         self.state: dict[str, State] = {}
         self.held: dict[str, int] = {}
         self.deleted: set[str] = set()
         self.purged: set[str] = set()
+        self.lease: dict[str, tuple[str, Lease]] = {}
+        self.stale: list[Lease] = []
 
     def open(self) -> None:
-        self.jobs = Jobs(Store(Path(self.folder.name)), Limits(unfinished_jobs=3))
+        self.jobs = Jobs(SqliteDatabase(Path(self.folder.name)), Limits(unfinished_jobs=3))
+        self.queue = Queue(self.jobs.database)
 
     def teardown(self) -> None:
-        self.jobs.store.close()
+        self.jobs.database.close()
         self.folder.cleanup()
 
     def job(self, place: int) -> str | None:
@@ -145,27 +151,40 @@ class JobStore(RuleBasedStateMachine):
             self.jobs.purge(job)
         self.purged |= left
 
-    @rule()
-    def claim(self) -> None:
-        job = self.jobs.claim()
-        running = [j for j, s in self.state.items() if s == State.RUNNING]
-        if job is None:
-            assert not running
+    @rule(owner=st.sampled_from(OWNERS))
+    def claim(self, owner: str) -> None:
+        """By a worker that may be new, or another process of one that died."""
+        claimed = self.queue.claim(owner)
+        mine = [
+            j for j, s in self.state.items() if s == State.RUNNING and self.lease[j][0] == owner
+        ]
+        if claimed is None:
+            assert not mine
             assert State.QUEUED not in self.state.values()
             return
-        assert running in ([], [job.id]), "the job left running comes first"
-        assert job.next_sequence == len(self.jobs.examples(job.id)) == 9
+        job, lease = claimed
+        assert not mine or job.id == mine[0], "the job left running comes first"
+        assert job.next_sequence == len(self.queue.examples(job.id)) == 9
+        before = self.lease.get(job.id)
+        assert before is None or lease.token > before[1].token
+        if before is not None:
+            self.stale.append(before[1])
+        self.lease[job.id] = (owner, lease)
         self.state[job.id] = State.RUNNING
         event("claimed")
 
     @rule(place=picked, end=st.sampled_from(State))
     def finish(self, place: int, end: State) -> None:
-        if (job := self.job(place)) is None:
+        job = self.job(place)
+        if job is None or job not in self.lease:
             return
         try:
-            deleted = self.jobs.finish(job, end)
+            deleted = self.queue.finish(self.lease[job][1], end)
+        except LeaseLost:
+            assert self.state[job] != State.RUNNING
+            return
         except NotReady:
-            assert self.state[job] != State.RUNNING or end not in FINAL
+            assert end not in FINAL
             return
         assert self.state[job] == State.RUNNING
         assert end in FINAL
@@ -173,10 +192,18 @@ class JobStore(RuleBasedStateMachine):
         event(f"ended {end}, deleted {deleted}")
         assert deleted == (job in self.deleted)
 
+    @rule()
+    def wake_late(self) -> None:
+        """Workers whose job was given to another try to end it."""
+        for lease in self.stale:
+            with pytest.raises(LeaseLost):
+                self.queue.finish(lease, State.FAILED)
+            event("refused")
+
     @rule(end=st.sampled_from(sorted(FINAL)))
     def work(self, end: State) -> None:
         """What a worker does that is not disturbed."""
-        self.claim()
+        self.claim(OWNERS[0])
         for place, state in enumerate(self.state.values()):
             if state == State.RUNNING:
                 self.finish(place, end)
@@ -185,7 +212,7 @@ class JobStore(RuleBasedStateMachine):
     @rule()
     def crash(self) -> None:
         """Every process forgets all it knew; what was committed stays."""
-        self.jobs.store.close()
+        self.jobs.database.close()
         self.open()
 
     @invariant()
@@ -195,9 +222,9 @@ class JobStore(RuleBasedStateMachine):
                 continue
             found = self.jobs.get(job, self.tenant[job])
             assert (found.state, found.next_sequence) == (state, self.held[job])
-        with self.jobs.store.read() as connection:
-            counted = connection.execute("SELECT job, count(*) FROM examples GROUP BY job")
-            rows = dict(map(tuple, counted))
+        with self.jobs.database.read() as transaction:
+            counted = transaction.rows("SELECT job, count(*) AS n FROM examples GROUP BY job")
+        rows = {row["job"]: row["n"] for row in counted}
         expected = {j: n for j, n in self.held.items() if n and self.state[j] not in FINAL}
         assert rows == expected, "examples are kept while they are needed, and no longer"
 

@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from sottovoce.cloud.config import Limits
 from sottovoce.cloud.job import Job, TrainingOptions
 from sottovoce.cloud.jobs.jobs import Jobs
+from sottovoce.cloud.jobs.queue import Queue
 from sottovoce.cloud.jobs.uploads import Upload, append
 from sottovoce.cloud.state import quotas
-from sottovoce.cloud.state.database import Store
+from sottovoce.cloud.state.sqlite import SqliteDatabase
 from sottovoce.cloud.state.tenants import Tenants
 from sottovoce.core.errors import InvalidInput, NotReady, OutOfRange, QuotaExceeded
 from tests.support.examples import RELEASE, WORDS, examples
@@ -27,10 +28,10 @@ ROWS = [Upload(f"e{i}", row) for i, row in enumerate(examples(12, plain=2))]
 @pytest.fixture
 def jobs(tmp_path: Path) -> Iterator[Jobs]:
     """Jobs of at most 40 examples."""
-    store = Store(tmp_path)
-    Tenants(store).enroll("acme")
-    yield Jobs(store, Limits(examples=40, unfinished_jobs=10_000))
-    store.close()
+    database = SqliteDatabase(tmp_path)
+    Tenants(database).enroll("acme")
+    yield Jobs(database, Limits(examples=40, unfinished_jobs=10_000))
+    database.close()
 
 
 def create(jobs: Jobs, request_id: str = "r") -> Job:
@@ -46,7 +47,7 @@ def test_what_was_sent_comes_back_in_order(jobs: Jobs) -> None:
     job = create(jobs)
     assert send(jobs, job, 0, ROWS[:5]) == 5
     assert send(jobs, job, 5, ROWS[5:]) == 12
-    assert jobs.examples(job.id) == [upload.example for upload in ROWS]
+    assert Queue(jobs.database).examples(job.id) == [upload.example for upload in ROWS]
     assert jobs.get(job.id).next_sequence == 12
 
 
@@ -76,7 +77,7 @@ def test_any_order_of_retries_ends_in_each_example_once(
             continue
         held = max(held, end if end > first else held)
         assert send(jobs, job, first, ROWS[first:end]) == held
-    assert jobs.examples(job.id) == [upload.example for upload in ROWS[:held]]
+    assert Queue(jobs.database).examples(job.id) == [upload.example for upload in ROWS[:held]]
 
 
 def test_a_repeat_with_another_example_is_refused(jobs: Jobs) -> None:
@@ -130,7 +131,7 @@ def test_a_job_takes_so_many_bytes_and_no_more(jobs: Jobs) -> None:
     example = ROWS[3].example
     one = len("".join((example.text, example.label, *example.plain_tokens)).encode())
     room = jobs.get(job.id).bytes + one
-    tight = Jobs(jobs.store, Limits(upload_bytes=room))
+    tight = Jobs(jobs.database, Limits(upload_bytes=room))
     with pytest.raises(QuotaExceeded) as caught:
         send(tight, job, 3, ROWS[3:5])
     assert caught.value.subject == "upload_bytes"
@@ -141,10 +142,10 @@ def test_a_job_takes_so_many_bytes_and_no_more(jobs: Jobs) -> None:
 
 def test_a_tenants_own_limit_counts(jobs: Jobs) -> None:
     job = create(jobs)
-    quotas.change(jobs.store, "acme", "examples", 5)
+    quotas.change(jobs.database, "acme", "examples", 5)
     with pytest.raises(QuotaExceeded, match="at most 5 examples"):
         send(jobs, job, 0, ROWS[:6])
-    quotas.change(jobs.store, "acme", "examples", None)
+    quotas.change(jobs.database, "acme", "examples", None)
     assert send(jobs, job, 0, ROWS[:6]) == 6
 
 

@@ -1,60 +1,76 @@
-"""A ring wakes who waits, whatever process it comes from, and harms nobody if no one does."""
+"""An idle worker hears of every commit, whoever makes it, and of nothing else."""
 
 from __future__ import annotations
 
 import multiprocessing
 import threading
-import time
+from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
+from sottovoce.cloud.jobs import wakeup as wakeup_module
 from sottovoce.cloud.jobs.wakeup import Wakeup
+from sottovoce.cloud.state.sqlite import SqliteDatabase
+from sottovoce.cloud.state.tenants import Tenants
 
-LONG = 60.0
-
-
-def test_a_ring_of_another_process_ends_the_wait(tmp_path: Path) -> None:
-    with Wakeup(tmp_path).heard() as wait:
-        ringing = multiprocessing.get_context("forkserver").Process(target=Wakeup(tmp_path).ring)
-        ringing.start()
-        began = time.monotonic()
-        wait(LONG)
-        assert time.monotonic() - began < LONG / 2
-        ringing.join()
+LONG = 3600.0
 
 
-def test_a_ring_before_the_wait_is_not_lost_and_counts_once(tmp_path: Path) -> None:
-    with Wakeup(tmp_path).heard() as wait:
-        Wakeup(tmp_path).ring()
-        Wakeup(tmp_path).ring()
-        wait(LONG)
-        began = time.monotonic()
-        wait(0.05)
-        assert time.monotonic() - began >= 0.04
+def enroll(state: Path, name: str) -> None:
+    database = SqliteDatabase(state)
+    Tenants(database).enroll(name)
+    database.close()
 
 
-def test_it_may_ring_where_nobody_listens_and_without_end(tmp_path: Path) -> None:
-    bell = Wakeup(tmp_path)
-    bell.ring()  # nobody ever listened
-    with bell.heard():
-        # More than a pipe holds: a ring never waits.
-        ringing = threading.Thread(target=lambda: [bell.ring() for _ in range(70_000)], daemon=True)
-        ringing.start()
-        ringing.join(60)
-        assert not ringing.is_alive()
-    bell.ring()  # nobody listens any more
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The sleeps between looks; none of them is slept."""
+    found: list[float] = []
+    monkeypatch.setattr(wakeup_module.time, "sleep", found.append)
+    return found
 
 
-def test_something_in_its_place_only_makes_waiting_longer(tmp_path: Path) -> None:
-    (tmp_path / "worker.bell").write_text("a file")
-    with Wakeup(tmp_path).heard() as wait:
-        began = time.monotonic()
-        wait(0.05)
-        assert time.monotonic() - began >= 0.04
-    with Wakeup(tmp_path / "no folder").heard() as wait:
-        wait(0.01)
+def after(looks: list[float], count: int) -> Callable[[], bool]:
+    """Ends a wait at a number of looks."""
+    return lambda: len(looks) >= count
 
 
-def test_it_leaves_nothing_behind(tmp_path: Path) -> None:
-    with Wakeup(tmp_path).heard():
-        assert [file.name for file in tmp_path.iterdir()] == ["worker.bell"]
-    assert list(tmp_path.iterdir()) == []
+def test_a_commit_of_another_process_ends_the_wait(tmp_path: Path) -> None:
+    database = SqliteDatabase(tmp_path)
+    wakeup = Wakeup(database)
+    waiting = threading.Thread(target=wakeup.wait, args=(LONG, lambda: False), daemon=True)
+    waiting.start()
+    other = multiprocessing.get_context("forkserver").Process(
+        target=enroll, args=(tmp_path, "acme")
+    )
+    other.start()
+    waiting.join(60)
+    assert not waiting.is_alive()
+    other.join()
+    database.close()
+
+
+def test_a_commit_before_the_wait_is_not_lost_and_counts_once(
+    tmp_path: Path, looks: list[float]
+) -> None:
+    database = SqliteDatabase(tmp_path)
+    wakeup = Wakeup(database)
+    Tenants(database).enroll("acme")  # through this very object
+    enroll(tmp_path, "other")
+    wakeup.wait(LONG, lambda: False)
+    assert looks == []
+    wakeup.wait(LONG, after(looks, 7))
+    assert len(looks) == 7, "nothing came"
+    database.close()
+
+
+def test_a_wait_ends_with_its_time_or_when_it_need_not_go_on(
+    tmp_path: Path, looks: list[float]
+) -> None:
+    database = SqliteDatabase(tmp_path)
+    wakeup = Wakeup(database)
+    wakeup.wait(0.0, lambda: False)
+    wakeup.wait(LONG, lambda: True)
+    assert looks == []
+    database.close()

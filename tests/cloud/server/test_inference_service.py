@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -17,7 +16,8 @@ from sottovoce.cloud.config import Limits, Settings
 from sottovoce.cloud.models.methods import Lora
 from sottovoce.cloud.server import inference_service
 from sottovoce.cloud.server.inference_service import CALLS_PER_TENANT, WINDOW, InferenceService
-from sottovoce.cloud.state.adapters import install
+from sottovoce.cloud.state.adapters import AdapterFiles, locate, uninstall
+from sottovoce.cloud.state.database import Database
 from sottovoce.core import errors
 from sottovoce.core.wire.status import from_rpc_error
 from sottovoce.v1 import inference_pb2 as wire
@@ -26,7 +26,7 @@ from tests.support.backbones import tiny_bert
 from tests.support.caller import Caller
 from tests.support.cloud import Cloud, cloud
 from tests.support.examples import examples
-from tests.support.serving import make
+from tests.support.serving import install_adapter, make
 from tests.support.tiny_bundle import tiny_bundle
 
 TEXTS = [row.text for row in examples(200, seed=5)]
@@ -130,7 +130,7 @@ def test_a_stream_reads_no_further_than_its_window(running: Cloud, acme: Caller)
 
     server = running.server
     service = InferenceService(
-        server.store,
+        server.database,
         server.tenants,
         server.bundles,
         server.predictor,
@@ -196,6 +196,7 @@ def test_two_tenants_with_one_adapter_name_never_meet(running: Cloud) -> None:
     names = ("first", "second")
     state = running.settings.state
     expected: list[list[float]] = []
+    tokens: list[str] = []
     for seed, tenant in enumerate(names):
         one = make(
             Path(running.settings.backbone),
@@ -204,7 +205,8 @@ def test_two_tenants_with_one_adapter_name_never_meet(running: Cloud) -> None:
             seed=seed,
             bundle_id=running.bundle_id,
         )
-        install(state, tenant, "topics", one.folder)
+        tokens.append(running.server.tenants.enroll(tenant))
+        install_adapter(running.server.database, tenant, "topics", one.folder)
         expected.append(one.logits(TEXTS[0]).softmax(-1).sort(descending=True).values.tolist())
     assert expected[0] != pytest.approx(expected[1], abs=1e-2)
     wrong: list[str] = []
@@ -216,7 +218,10 @@ def test_two_tenants_with_one_adapter_name_never_meet(running: Cloud) -> None:
             if found != pytest.approx(expected[number], abs=1e-4):
                 wrong.append(names[number])
 
-    with running.caller(names[0]) as first, running.caller(names[1]) as second:
+    with (
+        running.caller(names[0], tokens[0]) as first,
+        running.caller(names[1], tokens[1]) as second,
+    ):
         threads = [
             threading.Thread(target=ask, args=pair) for pair in ((0, first), (1, second)) * 2
         ]
@@ -298,9 +303,10 @@ def test_a_deleted_adapter_is_not_answered_from_memory(running: Cloud) -> None:
             Lora(),
             bundle_id=running.bundle_id,
         )
-        install(state, "leaving", "topics", one.folder)
+        install_adapter(running.server.database, "leaving", "topics", one.folder)
         assert predict(leaving, request(running))
-        shutil.rmtree(one.folder)  # with the name still there, as half-way through a deletion
+        with running.server.database.write() as transaction:
+            uninstall(transaction, one.folder.parent.name)  # the files may still be there
         assert isinstance(refused(leaving, request(running)), errors.NotFound)
 
 
@@ -308,18 +314,19 @@ def test_an_adapter_that_goes_between_finding_and_reading_it_is_not_found_not_da
     running: Cloud, acme: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with running.caller("between") as caller:
-        jobs = []
+        jobs, located = [], []
         for _ in range(2):
             jobs.append(caller.submit(running.bundle_id, examples(24), training={"epochs": 1}))
             running.work()
-        first, second = (running.settings.state / "jobs" / each / "adapter" for each in jobs)
+            located.append(locate(running.server.database, "between", "topics"))
+        first, second = located
         real = inference_service.locate
-        found: list[Path] = [first]  # as it was before the second job ended
+        found = [first]  # as it was before the second job ended
 
-        def locate(state: Path, tenant: str, name: str) -> Path:
-            return found.pop() if found else real(state, tenant, name)
+        def earlier(database: Database, tenant: str, name: str) -> AdapterFiles:
+            return found.pop() if found else real(database, tenant, name)
 
-        monkeypatch.setattr(inference_service, "locate", locate)
+        monkeypatch.setattr(inference_service, "locate", earlier)
         delete = training_pb2.DeleteJobRequest(job_id=jobs[0])
         caller.training.DeleteJob(delete, metadata=caller.metadata)
         assert len(predict(caller, request(running))) == 3

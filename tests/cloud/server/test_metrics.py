@@ -108,8 +108,8 @@ def test_a_call_the_client_ends_is_cancelled(running: Cloud) -> None:
 
 
 def test_training_speed_is_of_the_jobs_that_run(running: Cloud) -> None:
-    with running.server.store.write() as connection:
-        connection.execute(
+    with running.server.database.write() as transaction:
+        transaction.change(
             "UPDATE jobs SET state = 'RUNNING', progress = '{\"examples_per_second\": 12.5}' "
             "WHERE state = 'SUCCEEDED'"
         )

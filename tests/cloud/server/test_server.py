@@ -24,7 +24,7 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from sottovoce.cloud.config import Settings
 from sottovoce.cloud.server import server as server_module
 from sottovoce.cloud.server.server import Server
-from sottovoce.cloud.state.database import Store
+from sottovoce.cloud.state.sqlite import SqliteDatabase
 from sottovoce.cloud.state.tenants import Tenants
 from sottovoce.core.errors import BundleMismatch, ConfigError
 from sottovoce.v1 import bundles_pb2, inference_pb2
@@ -85,9 +85,9 @@ def workers(parent: int) -> list[int]:
 def test_a_job_survives_the_death_of_server_and_worker(
     folders: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    store = Store(tmp_path)
-    metadata = credentials("acme", Tenants(store).enroll("acme"))
-    store.close()
+    database = SqliteDatabase(tmp_path)
+    metadata = credentials("acme", Tenants(database).enroll("acme"))
+    database.close()
     rows = examples(90)
 
     with process(folders, tmp_path) as (server, address):
@@ -154,9 +154,9 @@ def test_health_and_reflection_answer_without_a_tenant(
 def test_bytes_that_are_no_message_leave_nothing_behind(
     folders: tuple[Path, Path], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    store = Store(tmp_path)
-    metadata = credentials("acme", Tenants(store).enroll("acme"))
-    store.close()
+    database = SqliteDatabase(tmp_path)
+    metadata = credentials("acme", Tenants(database).enroll("acme"))
+    database.close()
     with process(folders, tmp_path) as (server, address):
         services = tuple(f"sottovoce.v1.{name}" for name in ("Bundles", "Training", "Inference"))
         flood(address, services, 200, metadata)

@@ -17,9 +17,11 @@ from grpc_status import rpc_status
 
 from sottovoce.cloud.config import Limits, Settings
 from sottovoce.cloud.job import Example
+from sottovoce.cloud.jobs.queue import Queue
 from sottovoce.cloud.models import noise_aware
 from sottovoce.cloud.server.training_service import UPLOADS_PER_TENANT
 from sottovoce.cloud.state import quotas
+from sottovoce.cloud.state.adapters import locate
 from sottovoce.core import errors
 from sottovoce.core.wire.status import from_rpc_error
 from sottovoce.v1 import training_pb2 as wire
@@ -122,7 +124,7 @@ def test_an_upload_cut_off_goes_on_where_it_was(running: Cloud, acme: Caller) ->
     assert held == 8
     # The device overlaps by some, being unsure what arrived.
     assert acme.upload(job.id, rows[held - 3 :], first=held - 3) == 20
-    assert running.server.jobs.examples(job.id) == rows
+    assert Queue(running.server.database).examples(job.id) == rows
 
 
 def test_a_gap_says_where_to_go_on(running: Cloud, acme: Caller) -> None:
@@ -269,8 +271,8 @@ def test_a_method_this_cloud_cannot_run_is_refused_before_anything_is_sent(
 def test_a_limit_is_named_in_the_errors_details(
     running: Cloud, acme: Caller, limit: str, call: Callable[[Caller, str], object]
 ) -> None:
-    quotas.change(running.server.store, "acme", "examples", 40)
-    quotas.change(running.server.store, "acme", "upload_bytes", 100_000)
+    quotas.change(running.server.database, "acme", "examples", 40)
+    quotas.change(running.server.database, "acme", "upload_bytes", 100_000)
     with pytest.raises(grpc.RpcError) as caught:
         call(acme, running.bundle_id)
     assert caught.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
@@ -408,10 +410,11 @@ def test_cancel_ends_the_watch_and_delete_removes_the_job(running: Cloud, acme: 
 def test_deleting_a_job_takes_its_adapter_and_files(running: Cloud, acme: Caller) -> None:
     job_id = acme.submit(running.bundle_id, examples(16), training={"epochs": 1})
     running.work()
-    state = running.settings.state
-    assert (state / "adapters" / "acme" / "topics" / "adapter.json").is_file()
+    state, database = running.settings.state, running.server.database
+    assert (locate(database, "acme", "topics").folder / "adapter.json").is_file()
     acme.training.DeleteJob(wire.DeleteJobRequest(job_id=job_id), metadata=acme.metadata)
-    assert not list((state / "adapters").rglob("*topics*"))
+    with pytest.raises(errors.NotFound):
+        locate(database, "acme", "topics")
     assert not list((state / "jobs").iterdir())
     held = b"".join(file.read_bytes() for file in state.glob("sottovoce.db*"))
     assert b"garden" not in held

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sottovoce.cloud.state.database import Store
+from sottovoce.cloud.state.sqlite import SqliteDatabase
 from sottovoce.cloud.state.tenants import Tenants
 from sottovoce.core.errors import InvalidInput, Unauthenticated
 from tests.support.caller import credentials
@@ -15,10 +15,10 @@ from tests.support.caller import credentials
 
 @pytest.fixture
 def tenants(tmp_path: Path) -> Iterator[Tenants]:
-    """The tenants of an empty store."""
-    store = Store(tmp_path)
-    yield Tenants(store)
-    store.close()
+    """The tenants of an empty database."""
+    database = SqliteDatabase(tmp_path)
+    yield Tenants(database)
+    database.close()
 
 
 def test_the_token_opens_its_own_tenant_only(tenants: Tenants) -> None:

@@ -23,7 +23,7 @@ from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.uploads import Upload, append
 from sottovoce.cloud.models import adapters
 from sottovoce.cloud.state import quotas
-from sottovoce.cloud.state.adapters import locate
+from sottovoce.cloud.state.adapters import digest, locate
 from sottovoce.cloud.training import checkpoint
 from sottovoce.cloud.training import trainer as train_module
 from sottovoce.cloud.training import worker as worker_module
@@ -32,6 +32,7 @@ from sottovoce.cloud.training.worker import ATTEMPTS, Worker
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import NotFound
 from tests.support.examples import RELEASE, WORDS, examples
+from tests.support.jobs import claim
 from tests.support.processes import environment
 from tests.support.tiny_bundle import tiny_bundle
 from tests.support.waiting import until
@@ -58,10 +59,11 @@ def test_a_queued_job_becomes_an_adapter(worker: Worker, jobs: Jobs, tmp_path: P
     found = jobs.get(job.id)
     assert (found.state, found.labels) == (State.SUCCEEDED, ("garden", "kitchen", "office"))
     assert found.progress.step == found.progress.steps > 0
-    adapter = adapters.load(locate(tmp_path, "acme", "topics"))
+    adapter = adapters.load(locate(jobs.database, "acme", "topics").folder)
     assert adapter.origin["bundle_id"] == RELEASE.bundle_id
     assert adapter.origin["release"]["eta"] == RELEASE.eta
-    assert os.listdir(job_folder(tmp_path, job.id)) == ["adapter"]
+    assert os.listdir(job_folder(tmp_path, job.id)) == ["1"]
+    assert os.listdir(job_folder(tmp_path, job.id) / "1") == ["adapter"]
     assert not worker.run_next()
 
 
@@ -71,25 +73,28 @@ def test_a_new_job_replaces_the_adapter_only_when_it_succeeds(
     first = queue(jobs, "1")
     worker.run_next()
     second = queue(jobs, "2")
-    jobs.store._connection.execute("UPDATE examples SET label = 'one' WHERE job = ?", (second.id,))
+    jobs.database._connection.execute(
+        "UPDATE examples SET label = 'one' WHERE job = ?", (second.id,)
+    )
     worker.run_next()
     assert jobs.get(second.id).state == State.FAILED
     assert "at least 2 labels" in jobs.get(second.id).message
-    kept = locate(tmp_path, "acme", "topics")
-    assert kept == job_folder(tmp_path, first.id) / "adapter"
+    kept = locate(jobs.database, "acme", "topics")
+    assert kept.folder == job_folder(tmp_path, first.id) / "1" / "adapter"
+    assert kept.sha256 == digest(kept.folder)
     assert not job_folder(tmp_path, second.id).exists()
 
     third = queue(jobs, "3")
     worker.run_next()
-    assert locate(tmp_path, "acme", "topics") != kept
+    assert locate(jobs.database, "acme", "topics") != kept
     # Deleting the older job leaves the newer one's adapter.
     assert jobs.delete(first.id)
     discard(jobs, first)
-    assert locate(tmp_path, "acme", "topics").parent.name == third.id
+    assert locate(jobs.database, "acme", "topics").folder.parent.parent.name == third.id
     assert jobs.delete(third.id)
     discard(jobs, third)
     with pytest.raises(NotFound):
-        locate(tmp_path, "acme", "topics")
+        locate(jobs.database, "acme", "topics")
     assert os.listdir(tmp_path / "jobs") == []
 
 
@@ -118,8 +123,8 @@ def test_a_running_job_that_is_deleted_is_purged(
     thread.join(60)
     assert not thread.is_alive()
     assert not job_folder(tmp_path, job.id).exists()
-    assert jobs.examples(job.id) == []
-    assert jobs.claim() is None
+    assert worker.queue.examples(job.id) == []
+    assert worker.queue.claim("another") is None
 
 
 def test_a_stopped_worker_leaves_the_job_for_the_next(
@@ -133,11 +138,11 @@ def test_a_stopped_worker_leaves_the_job_for_the_next(
     thread.join(60)
     left = jobs.get(job.id)
     assert (left.state, left.attempts) == (State.RUNNING, 0)
-    assert (job_folder(tmp_path, job.id) / "checkpoints" / "last.safetensors").is_file()
+    assert (job_folder(tmp_path, job.id) / "1" / "checkpoints" / "last.safetensors").is_file()
 
     following = Worker(tmp_path, bert)
     following.run_next()
-    following.jobs.store.close()
+    following.database.close()
     assert jobs.get(job.id).state == State.SUCCEEDED
 
 
@@ -152,7 +157,7 @@ def test_a_noise_aware_job_reads_the_bundle_its_examples_were_released_with(
     worker = Worker(tmp_path, bert, bundles=[folder])
     while worker.run_next():
         pass
-    worker.jobs.store.close()
+    worker.database.close()
     first, second = (jobs.get(job.id) for job in submitted)
     assert (first.state, first.message) == (State.SUCCEEDED, "")
     assert list((tmp_path / "noise").iterdir())
@@ -165,10 +170,12 @@ def test_a_job_that_takes_too_long_fails_and_leaves_the_adapter_there_was(
 ) -> None:
     first = queue(jobs, "1")
     worker.run_next()
-    quotas.change(jobs.store, "acme", "training_seconds", 1_000)
+    quotas.change(jobs.database, "acme", "training_seconds", 1_000)
     second = queue(jobs, "2", epochs=200)
     # As if an earlier worker had trained it for long: time counts over restarts.
-    jobs.report(second.id, Progress(), 999.5)
+    _, lease = claim(jobs)
+    worker.queue.report(lease, Progress(), 999.5)
+    worker.queue.release(lease)
     worker.run_next()
     found = jobs.get(second.id)
     assert found.state == State.FAILED
@@ -177,9 +184,9 @@ def test_a_job_that_takes_too_long_fails_and_leaves_the_adapter_there_was(
     assert found.trained >= 999.5
     assert found.progress.step < 600, "it did not go on to its end"
     assert not job_folder(tmp_path, second.id).exists()
-    kept = locate(tmp_path, "acme", "topics")
-    assert kept == job_folder(tmp_path, first.id) / "adapter"
-    quotas.change(jobs.store, "acme", "training_seconds", None)
+    kept = locate(jobs.database, "acme", "topics")
+    assert kept.folder == job_folder(tmp_path, first.id) / "1" / "adapter"
+    quotas.change(jobs.database, "acme", "training_seconds", None)
     third = queue(jobs, "3")
     worker.run_next()
     assert jobs.get(third.id).state == State.SUCCEEDED
@@ -266,7 +273,7 @@ def test_an_idle_worker_is_woken_by_a_job_and_by_its_end(
     worker.stop()
     thread.join(30)
     assert not thread.is_alive()
-    worker.jobs.store.close()
+    worker.database.close()
 
 
 def test_deaths_count_only_as_long_as_a_job_gets_no_further(
@@ -274,7 +281,7 @@ def test_deaths_count_only_as_long_as_a_job_gets_no_further(
 ) -> None:
     job = queue(jobs, epochs=1)
     for _ in range(ATTEMPTS - 1):
-        jobs.claim()  # and the worker dies
+        claim(jobs, worker._owner)  # and the worker dies
     # A checkpoint within the epoch, as every 20 seconds of a long one, and death in the next step.
     monkeypatch.setattr(train_module, "Recipe", partial(Recipe, checkpoint_seconds=0.0))
     real, steps = train_module.step, iter((True, False))
@@ -293,7 +300,7 @@ def test_deaths_count_only_as_long_as_a_job_gets_no_further(
 def test_a_job_that_kills_its_worker_is_given_up(worker: Worker, jobs: Jobs) -> None:
     job = queue(jobs)
     for _ in range(ATTEMPTS):
-        jobs.claim()  # and the worker dies
+        claim(jobs, worker._owner)  # and the worker dies
     worker.run_next()
     found = jobs.get(job.id)
     assert found.state == State.FAILED
@@ -332,7 +339,7 @@ def test_the_second_worker_waits_for_the_first_to_leave(
         worker.stop()
         thread.join(60)
         assert not thread.is_alive()
-        worker.jobs.store.close()
+        worker.database.close()
 
 
 def test_an_orphan_puts_its_job_down_and_ends(tmp_path: Path, bert: str, jobs: Jobs) -> None:
@@ -367,4 +374,4 @@ def test_an_orphan_puts_its_job_down_and_ends(tmp_path: Path, bert: str, jobs: J
 
     until(gone)
     assert jobs.get(job.id).state == State.RUNNING
-    assert (job_folder(tmp_path, job.id) / "checkpoints" / "last.safetensors").is_file()
+    assert (job_folder(tmp_path, job.id) / "1" / "checkpoints" / "last.safetensors").is_file()

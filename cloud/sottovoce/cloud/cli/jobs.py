@@ -15,17 +15,17 @@ from rich.table import Table
 from sottovoce.cloud.cli.options import state_option
 from sottovoce.cloud.job import Job, State
 from sottovoce.cloud.jobs.jobs import Jobs
-from sottovoce.cloud.state.database import Store
+from sottovoce.cloud.state.sqlite import SqliteDatabase
 from sottovoce.core.system.console import Command, json_option, print_json
 
 
 @contextmanager
 def _jobs(state: Path) -> Iterator[Jobs]:
-    store = Store(state, create=False)
+    database = SqliteDatabase(state, create=False)
     try:
-        yield Jobs(store)
+        yield Jobs(database)
     finally:
-        store.close()
+        database.close()
 
 
 def _view(job: Job) -> dict[str, Any]:

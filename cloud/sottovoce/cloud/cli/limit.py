@@ -8,7 +8,7 @@ import click
 
 from sottovoce.cloud.cli.options import state_option
 from sottovoce.cloud.state import quotas
-from sottovoce.cloud.state.database import Store
+from sottovoce.cloud.state.sqlite import SqliteDatabase
 from sottovoce.core.errors import InvalidInput
 from sottovoce.core.system.console import Command, json_option, print_json
 
@@ -26,13 +26,13 @@ def command(tenant: str, changes: tuple[str, ...], state: Path, as_json: bool) -
     follows at once; a job in training keeps the time it was given.
     """
     wanted = [_parsed(change) for change in changes]
-    store = Store(state, create=False)
+    database = SqliteDatabase(state, create=False)
     try:
         for name, value in wanted:
-            quotas.change(store, tenant, name, value)
-        own = quotas.own(store, tenant)
+            quotas.change(database, tenant, name, value)
+        own = quotas.own(database, tenant)
     finally:
-        store.close()
+        database.close()
     if as_json:
         print_json({"tenant": tenant, "limits": own})
         return

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from sottovoce.cloud.job import Job
 from sottovoce.cloud.jobs.jobs import Jobs
-from sottovoce.cloud.state.adapters import uninstall
 
 __all__ = ["discard", "job_folder"]
 
@@ -25,8 +24,7 @@ def discard(jobs: Jobs, job: Job) -> None:
 
     A job whose files cannot be removed stays `Jobs.unpurged`, and the worker tries again.
     """
-    folder = job_folder(jobs.store.state, job.id)
-    uninstall(jobs.store.state, job.tenant, job.adapter, folder / "adapter")
+    folder = job_folder(jobs.database.state, job.id)
     shutil.rmtree(folder, ignore_errors=True)
     if folder.exists():
         _log.error("job %s: its files cannot be removed", job.id)

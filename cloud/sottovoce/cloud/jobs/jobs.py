@@ -1,7 +1,7 @@
-"""The jobs in the store: who may change them, and how.
+"""The jobs as tenants and the provider see them: who may change them, and how.
 
 A job moves only along ``TRANSITIONS``, inside one transaction that checks the
-state it comes from, so server and worker cannot disagree about a job.
+state it comes from, so server and workers cannot disagree about a job.
 """
 
 from __future__ import annotations
@@ -9,75 +9,24 @@ from __future__ import annotations
 import json
 import re
 import secrets
-import sqlite3
-import time
 from collections import Counter
-from dataclasses import asdict
-from typing import Any
+from dataclasses import asdict, replace
 
 from sottovoce.cloud.config import Limits, check_name
-from sottovoce.cloud.job import (
-    FINAL,
-    TRANSITIONS,
-    Example,
-    Job,
-    Progress,
-    Release,
-    State,
-    TrainingOptions,
-    check_labels,
-)
-from sottovoce.cloud.jobs.wakeup import Wakeup
+from sottovoce.cloud.job import FINAL, Job, Release, State, TrainingOptions, check_labels
+from sottovoce.cloud.jobs.records import find, job_of, move
 from sottovoce.cloud.state import quotas
-from sottovoce.cloud.state.database import Store
-from sottovoce.core.errors import InvalidInput, NotFound, NotReady, QuotaExceeded
+from sottovoce.cloud.state.adapters import uninstall
+from sottovoce.cloud.state.database import Database, Row, Transaction
+from sottovoce.core.errors import InvalidInput, NotReady, QuotaExceeded
 
 __all__ = ["Jobs"]
 
-RECENT_SECONDS = 24 * 3600.0
 ABANDONED_SECONDS = 30 * 24 * 3600.0
 LONGEST_NAME = 128
 PAGE_BYTES = 1 << 20
 """Of labels, after which a page ends: a job may have a thousand, and a message holds 4 MiB."""
-_TOKEN = re.compile(r"[0-9]{1,18}")  # what SQLite's integers hold
-
-
-def _job(row: sqlite3.Row) -> Job:
-    return Job(
-        id=row["id"],
-        tenant=row["tenant"],
-        adapter=row["adapter"],
-        state=State(row["state"]),
-        training=TrainingOptions(**json.loads(row["training"])),
-        release=Release(**json.loads(row["release"])),
-        next_sequence=row["next_sequence"],
-        attempts=row["attempts"],
-        cancel_requested=bool(row["cancel_requested"]),
-        created=row["created"],
-        updated=row["updated"],
-        message=row["message"],
-        labels=tuple(json.loads(row["labels"])),
-        progress=Progress(**json.loads(row["progress"])),
-        bytes=row["bytes"],
-        trained=row["trained"],
-    )
-
-
-def _missing(job_id: str, tenant: str | None) -> NotFound:
-    """The one answer for a job that is not there and one that is another's."""
-    if tenant is None:
-        return NotFound("no such job", fix="see `sotto-cloud jobs list`", subject=job_id)
-    return NotFound(
-        "no such job for this tenant", fix="list yours with `sotto status`", subject=job_id
-    )
-
-
-def _impossible(before: State, after: State) -> NotReady:
-    return NotReady(
-        f"a job that is {before} cannot become {after}",
-        fix="look at its state with `sotto-cloud jobs show`",
-        subject="state",
-    )
+_TOKEN = re.compile(r"[0-9]{1,18}")  # what a database's integers hold
 
 
 def _check(release: Release) -> None:
@@ -95,13 +44,11 @@ def _check(release: Release) -> None:
 
 
 class Jobs:
-    """The jobs in a store. ``tenant`` None means the provider, who sees all."""
+    """The jobs in a database. ``tenant`` None means the provider, who sees all."""
 
-    def __init__(self, store: Store, limits: Limits | None = None) -> None:
-        self.store = store
+    def __init__(self, database: Database, limits: Limits | None = None) -> None:
+        self.database = database
         self.limits = limits or Limits()
-
-    # What tenants do -------------------------------------------------------
 
     def create(
         self,
@@ -124,33 +71,30 @@ class Jobs:
                 fix="send 1 to 128 characters, the same on every retry",
                 subject="request_id",
             )
-        limits = quotas.of(self.store, tenant, self.limits)
+        limits = quotas.of(self.database, tenant, self.limits)
         _check(release)
-        wanted = (adapter, json.dumps(asdict(training)), json.dumps(asdict(release)))
-        now = time.time()
-        with self.store.write() as connection:
-            row = connection.execute(
-                "SELECT * FROM jobs WHERE tenant = ? AND request_id = ?", (tenant, request_id)
-            ).fetchone()
+        with self.database.write() as transaction:
+            row = transaction.row(
+                "SELECT * FROM jobs WHERE tenant = :tenant AND request_id = :request_id",
+                tenant=tenant,
+                request_id=request_id,
+            )
             if row is None:
-                (unfinished,) = connection.execute(
-                    "SELECT count(*) FROM jobs WHERE tenant = ? AND NOT deleted AND state IN "
-                    "('UPLOADING', 'QUEUED', 'RUNNING')",
-                    (tenant,),
-                ).fetchone()
-                if unfinished >= limits.unfinished_jobs:
-                    raise QuotaExceeded(
-                        f"{unfinished} jobs are unfinished, which is the limit",
-                        fix="wait for one to finish, or cancel or delete one",
-                        subject="unfinished_jobs",
-                    )
-                row = connection.execute(
+                _check_unfinished(transaction, tenant, limits)
+                (row,) = transaction.rows(
                     "INSERT INTO jobs (id, tenant, request_id, adapter, state, training, release, "
-                    "created, updated) VALUES (?, ?, ?, ?, 'UPLOADING', ?, ?, ?, ?) RETURNING *",
-                    (secrets.token_hex(12), tenant, request_id, *wanted, now, now),
-                ).fetchone()
+                    "created, updated) VALUES (:id, :tenant, :request_id, :adapter, 'UPLOADING', "
+                    ":training, :release, :now, :now) RETURNING *",
+                    id=secrets.token_hex(12),
+                    tenant=tenant,
+                    request_id=request_id,
+                    adapter=adapter,
+                    training=json.dumps(asdict(training)),
+                    release=json.dumps(asdict(release)),
+                    now=transaction.now(),
+                )
         if not row["deleted"]:
-            job = _job(row)
+            job = job_of(row)
             if (job.adapter, job.training, job.release) == (adapter, training, release):
                 return job
         raise InvalidInput(
@@ -165,17 +109,8 @@ class Jobs:
         Raises:
             NotFound: no such job, or not this tenant's.
         """
-        with self.store.read() as connection:
-            return _job(self._row(connection, job_id, tenant))
-
-    @staticmethod
-    def _row(connection: sqlite3.Connection, job_id: str, tenant: str | None) -> sqlite3.Row:
-        row: sqlite3.Row | None = connection.execute(
-            "SELECT * FROM jobs WHERE id = ? AND NOT deleted", (job_id,)
-        ).fetchone()
-        if row is None or (tenant is not None and row["tenant"] != tenant):
-            raise _missing(job_id, tenant)
-        return row
+        with self.database.read() as transaction:
+            return job_of(find(transaction, job_id, tenant))
 
     def page(
         self, tenant: str | None = None, *, page_size: int = 50, page_token: str = ""
@@ -192,19 +127,28 @@ class Jobs:
                 subject="page_token",
             )
         size = min(page_size or 50, 200)
-        found: list[sqlite3.Row] = []
-        taken = 0
-        with self.store.read() as connection:
-            for row in connection.execute(
-                "SELECT * FROM jobs WHERE NOT deleted AND (?1 IS NULL OR tenant = ?1) "
-                "AND number < ?2 ORDER BY number DESC LIMIT ?3",
-                (tenant, int(page_token or 2**62), size + 1),
-            ):
-                taken += len(row["labels"])
-                if len(found) == size or (found and taken > PAGE_BYTES):
-                    return [_job(each) for each in found], str(found[-1]["number"])
-                found.append(row)
-        return [_job(row) for row in found], ""
+        mine = "" if tenant is None else "AND tenant = :tenant"
+        before = int(page_token or 2**62)
+        with self.database.read() as transaction:
+            sizes = transaction.rows(
+                "SELECT number, length(labels) AS taken FROM jobs WHERE deleted = 0 "
+                f"AND number < :before {mine} ORDER BY number DESC LIMIT :most",
+                tenant=tenant,
+                before=before,
+                most=size + 1,
+            )
+            shown = _fitting(sizes[:size])
+            if not shown:
+                return [], ""
+            rows = transaction.rows(
+                "SELECT * FROM jobs WHERE deleted = 0 AND number < :before AND number >= :last "
+                f"{mine} ORDER BY number DESC",
+                tenant=tenant,
+                before=before,
+                last=shown[-1],
+            )
+        token = str(shown[-1]) if len(shown) < len(sizes) else ""
+        return [job_of(row) for row in rows], token
 
     def start(self, job_id: str, tenant: str, total: int) -> Job:
         """Queues an uploaded job; a job that was started already stays as it is.
@@ -213,8 +157,9 @@ class Jobs:
             NotReady: another number of examples is held, they cannot train (see
                 ``data.check_labels``), or the job was cancelled.
         """
-        with self.store.write() as connection:
-            job = _job(self._row(connection, job_id, tenant))
+        limits = quotas.of(self.database, tenant, self.limits)
+        with self.database.write() as transaction:
+            job = job_of(find(transaction, job_id, tenant))
             if job.state == State.CANCELLED:
                 raise NotReady("the job was cancelled", fix="create a new job", subject="state")
             if job.state != State.UPLOADING:
@@ -225,174 +170,115 @@ class Jobs:
                     fix="upload from next_sequence on, then start",
                     subject="examples",
                 )
-            counts = connection.execute(
-                "SELECT label, count(*) FROM examples WHERE job = ? GROUP BY label", (job_id,)
-            ).fetchall()
-            limits = quotas.of(self.store, tenant, self.limits)
-            check_labels(Counter(dict(map(tuple, counts))), limits.labels)
-            queued = self._move(connection, job, State.QUEUED)
-        Wakeup(self.store.state).ring()
-        return queued
+            counts = transaction.rows(
+                "SELECT label, count(*) AS n FROM examples WHERE job = :job GROUP BY label",
+                job=job_id,
+            )
+            check_labels(Counter({row["label"]: row["n"] for row in counts}), limits.labels)
+            return move(transaction, job, State.QUEUED)
 
     def cancel(self, job_id: str, tenant: str | None = None) -> Job:
         """Cancels; a running job is only asked to, and ends within a step.
 
         Idempotent; a job that has ended stays as it is.
         """
-        with self.store.write() as connection:
-            job = _job(self._row(connection, job_id, tenant))
+        with self.database.write() as transaction:
+            job = job_of(find(transaction, job_id, tenant))
             if job.state in FINAL:
                 return job
             if job.state == State.RUNNING:
-                connection.execute("UPDATE jobs SET cancel_requested = 1 WHERE id = ?", (job_id,))
-                return _job(self._row(connection, job_id, tenant))
-            cancelled = self._move(connection, job, State.CANCELLED)
-        self.store.scrub()
+                transaction.change(
+                    "UPDATE jobs SET cancel_requested = 1 WHERE id = :job", job=job.id
+                )
+                return replace(job, cancel_requested=True)
+            cancelled = move(transaction, job, State.CANCELLED)
+        self.database.scrub()
         return cancelled
 
     def delete(self, job_id: str, tenant: str | None = None) -> bool:
-        """Hides the job at once; True if its traces may be purged right away,
+        """Hides the job and its adapter at once; True if its traces may be purged right away,
         False if it is running and the worker will do so when it has stopped."""
-        with self.store.write() as connection:
-            job = _job(self._row(connection, job_id, tenant))
-            connection.execute(
-                "UPDATE jobs SET deleted = 1, cancel_requested = 1 WHERE id = ?", (job_id,)
+        with self.database.write() as transaction:
+            job = job_of(find(transaction, job_id, tenant))
+            transaction.change(
+                "UPDATE jobs SET deleted = 1, cancel_requested = 1 WHERE id = :job", job=job.id
             )
+            uninstall(transaction, job.id)
             if job.state in FINAL or job.state == State.RUNNING:
                 return job.state in FINAL
-            self._move(connection, job, State.CANCELLED)
+            move(transaction, job, State.CANCELLED)
             return True
 
     def purge(self, job_id: str) -> None:
         """Forgets a deleted job; its request id stays taken, without content."""
-        with self.store.write() as connection:
-            connection.execute("DELETE FROM examples WHERE job = ?", (job_id,))
-            connection.execute(
+        with self.database.write() as transaction:
+            transaction.change("DELETE FROM examples WHERE job = :job", job=job_id)
+            transaction.change(
                 "UPDATE jobs SET adapter = '', labels = '[]', message = '', progress = '{}', "
-                "purged = 1 WHERE id = ? AND deleted",
-                (job_id,),
+                "purged = 1 WHERE id = :job AND deleted = 1",
+                job=job_id,
             )
-        self.store.scrub()
+        self.database.scrub()
 
     def unpurged(self) -> list[Job]:
         """Jobs that were deleted and have ended, whose traces are still to be removed: whoever
         was to do so died first."""
-        with self.store.read() as connection:
-            rows = connection.execute("SELECT * FROM jobs WHERE deleted AND NOT purged").fetchall()
-        return [job for job in map(_job, rows) if job.state in FINAL]
-
-    # What the worker does --------------------------------------------------
-
-    def claim(self) -> Job | None:
-        """The next job to train: one left running first, then that of the tenant who had least
-        of the trainer's time in the last day (a job counts as a second at least), then the oldest.
-        """
-        now = time.time()
-        waiting = "SELECT 1 FROM jobs WHERE state IN ('RUNNING', 'QUEUED') LIMIT 1"
-        with self.store.read() as connection:
-            if connection.execute(waiting).fetchone() is None:
-                return None  # without a writer's lock: this is asked for as long as nothing comes
-        with self.store.write() as connection:
-            row = connection.execute(
-                "SELECT * FROM jobs WHERE state IN ('RUNNING', 'QUEUED') "
-                "ORDER BY state = 'QUEUED', "
-                "(SELECT coalesce(sum(max(trained, 1.0)), 0) FROM jobs AS past "
-                "WHERE past.tenant = jobs.tenant AND past.started > ?), number LIMIT 1",
-                (now - RECENT_SECONDS,),
-            ).fetchone()
-            if row is None:
-                return None
-            job = _job(row)
-            if job.state == State.QUEUED:
-                job = self._move(connection, job, State.RUNNING)
-                connection.execute("UPDATE jobs SET started = ? WHERE id = ?", (now, job.id))
-            connection.execute("UPDATE jobs SET attempts = attempts + 1 WHERE id = ?", (job.id,))
-            return job
+        with self.database.read() as transaction:
+            rows = transaction.rows("SELECT * FROM jobs WHERE deleted = 1 AND purged = 0")
+        return [job for job in map(job_of, rows) if job.state in FINAL]
 
     def give_up_abandoned(self) -> None:
         """Cancels jobs nothing was uploaded to for a month: what they hold is no longer needed."""
-        with self.store.read() as connection:
-            rows = connection.execute(
-                "SELECT id FROM jobs WHERE state = 'UPLOADING' AND NOT deleted AND updated < ?",
-                (time.time() - ABANDONED_SECONDS,),
-            ).fetchall()
-        for row in rows:
-            # Started or deleted since then, it stays as it is.
-            with self.store.write() as connection:
-                found = connection.execute(
-                    "SELECT * FROM jobs WHERE id = ? AND state = 'UPLOADING'", (row["id"],)
-                ).fetchone()
-                if found is not None:
-                    message = "nothing was uploaded for 30 days; customise again"
-                    self._move(connection, _job(found), State.CANCELLED, message)
-        if rows:
-            self.store.scrub()
+        with self.database.read() as transaction:
+            if not _abandoned(transaction):
+                return
+        with self.database.write() as transaction:
+            # Those started or deleted since then stay as they are.
+            for job in _abandoned(transaction):
+                message = "nothing was uploaded for 30 days; customise again"
+                move(transaction, job, State.CANCELLED, message)
+        self.database.scrub()
 
-    def begin(self, job_id: str, labels: tuple[str, ...]) -> None:
-        """Records the labels in the order of the outputs."""
-        self._set(job_id, labels=json.dumps(labels))
-
-    def report(self, job_id: str, progress: Progress, trained: float = 0.0) -> None:
-        """Records progress, and the seconds of training it took so far."""
-        self._set(job_id, progress=json.dumps(asdict(progress)), trained=trained)
-
-    def forgive(self, job_id: str) -> None:
-        """Forgets failed attempts: the job got further, or was put down in order."""
-        self._set(job_id, attempts=0)
-
-    def stop_requested(self, job_id: str) -> bool:
-        """Whether the running job is to be cancelled."""
-        with self.store.read() as connection:
-            row = connection.execute(
-                "SELECT cancel_requested FROM jobs WHERE id = ?", (job_id,)
-            ).fetchone()
-        return bool(row["cancel_requested"])
-
-    def finish(self, job_id: str, state: State, message: str = "") -> bool:
-        """Ends a running job and drops its examples; True if it was deleted
-        meanwhile and is now to be purged."""
-        with self.store.write() as connection:
-            row = connection.execute("SELECT * FROM jobs WHERE id = ?", (job_id,)).fetchone()
-            job = _job(row)
-            if job.state != State.RUNNING or state not in FINAL:
-                raise _impossible(job.state, state)
-            self._move(connection, job, state, message)
-        self.store.scrub()
-        return bool(row["deleted"])
-
-    def examples(self, job_id: str) -> list[Example]:
-        """The job's examples in upload order."""
-        with self.store.read() as connection:
-            rows = connection.execute(
-                "SELECT * FROM examples WHERE job = ? ORDER BY sequence", (job_id,)
-            ).fetchall()
-        return [
-            Example(
-                row["text"],
-                row["label"],
-                tuple(json.loads(row["plain_tokens"])),
-                tuple(json.loads(row["plain_token_ids"])),
+    def overview(self) -> tuple[Counter[State], float]:
+        """How many jobs are in each state, and the examples a second of those that run."""
+        with self.database.read() as transaction:
+            counts = transaction.rows(
+                "SELECT state, count(*) AS n FROM jobs WHERE deleted = 0 GROUP BY state"
             )
-            for row in rows
-        ]
+            running = transaction.rows("SELECT * FROM jobs WHERE deleted = 0 AND state = 'RUNNING'")
+        speed = sum(job_of(row).progress.examples_per_second for row in running)
+        return Counter({State(row["state"]): row["n"] for row in counts}), speed
 
-    def _set(self, job_id: str, **values: Any) -> None:
-        names = ", ".join(f"{name} = ?" for name in values)
-        with self.store.write() as connection:
-            connection.execute(
-                f"UPDATE jobs SET {names}, updated = ? WHERE id = ?",
-                (*values.values(), time.time(), job_id),
-            )
 
-    @staticmethod
-    def _move(connection: sqlite3.Connection, job: Job, state: State, message: str = "") -> Job:
-        if state not in TRANSITIONS[job.state]:
-            raise _impossible(job.state, state)
-        if state in FINAL:
-            # The cloud keeps released texts no longer than it needs them.
-            connection.execute("DELETE FROM examples WHERE job = ?", (job.id,))
-        row = connection.execute(
-            "UPDATE jobs SET state = ?, message = ?, updated = ? WHERE id = ? RETURNING *",
-            (state, message, time.time(), job.id),
-        ).fetchone()
-        return _job(row)
+def _check_unfinished(transaction: Transaction, tenant: str, limits: Limits) -> None:
+    (found,) = transaction.rows(
+        "SELECT count(*) AS n FROM jobs WHERE tenant = :tenant AND deleted = 0 AND state IN "
+        "('UPLOADING', 'QUEUED', 'RUNNING')",
+        tenant=tenant,
+    )
+    if found["n"] >= limits.unfinished_jobs:
+        raise QuotaExceeded(
+            f"{found['n']} jobs are unfinished, which is the limit",
+            fix="wait for one to finish, or cancel or delete one",
+            subject="unfinished_jobs",
+        )
+
+
+def _fitting(sizes: list[Row]) -> list[int]:
+    """Numbers of the jobs that go on a page: one in any case, then as many as have room."""
+    taken = 0
+    numbers: list[int] = []
+    for row in sizes:
+        taken += row["taken"]
+        if numbers and taken > PAGE_BYTES:
+            break
+        numbers.append(row["number"])
+    return numbers
+
+
+def _abandoned(transaction: Transaction) -> list[Job]:
+    rows = transaction.rows(
+        "SELECT * FROM jobs WHERE state = 'UPLOADING' AND deleted = 0 AND updated < :before",
+        before=transaction.now() - ABANDONED_SECONDS,
+    )
+    return [job_of(row) for row in rows]

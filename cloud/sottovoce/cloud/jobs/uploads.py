@@ -8,15 +8,15 @@ passed over, and a gap is refused with the number to go on from.
 from __future__ import annotations
 
 import json
-import sqlite3
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sottovoce.cloud.config import Limits
 from sottovoce.cloud.job import Example, State
 from sottovoce.cloud.jobs.jobs import Jobs
+from sottovoce.cloud.jobs.records import find, job_of
 from sottovoce.cloud.state import quotas
+from sottovoce.cloud.state.database import Transaction
 from sottovoce.core.errors import InvalidInput, NotReady, OutOfRange, QuotaExceeded
 
 __all__ = ["Upload", "append"]
@@ -47,8 +47,9 @@ def append(
         NotReady: the job is no longer uploading.
         QuotaExceeded: more examples, or bytes of them, than a job may hold.
     """
-    with jobs.store.write() as connection:
-        job = jobs.get(job_id, tenant)
+    limits = quotas.of(jobs.database, tenant, jobs.limits)
+    with jobs.database.write() as transaction:
+        job = job_of(find(transaction, job_id, tenant))
         held = job.next_sequence
         fresh = uploads[max(0, held - first) :]
         if job.state != State.UPLOADING and (fresh or job.state == State.CANCELLED):
@@ -64,20 +65,22 @@ def append(
                 subject="first_sequence",
                 metadata={"next_sequence": str(held)},
             )
-        limits = quotas.of(jobs.store, tenant, jobs.limits)
         if held + len(fresh) > limits.examples:
             raise _too_large(f"{limits.examples} examples", "examples")
         size = job.bytes + sum(map(_size, fresh))
         if size > limits.upload_bytes:
             raise _too_large(f"{limits.upload_bytes} bytes of examples", "upload_bytes")
         if job.state == State.UPLOADING:
-            _compare(connection, job_id, first, uploads[: len(uploads) - len(fresh)])
+            _compare(transaction, job_id, first, uploads[: len(uploads) - len(fresh)])
         for sequence, upload in enumerate(fresh, start=held):
             _check(upload, limits, sequence, job.training.plain_tokens, words)
-            _insert(connection, job_id, sequence, upload)
-        connection.execute(
-            "UPDATE jobs SET next_sequence = ?, bytes = ?, updated = ? WHERE id = ?",
-            (held + len(fresh), size, time.time(), job_id),
+            _insert(transaction, job_id, sequence, upload)
+        transaction.change(
+            "UPDATE jobs SET next_sequence = :next, bytes = :bytes, updated = :now WHERE id = :job",
+            next=held + len(fresh),
+            bytes=size,
+            now=transaction.now(),
+            job=job_id,
         )
         return held + len(fresh)
 
@@ -95,13 +98,13 @@ def _too_large(most: str, limit: str) -> QuotaExceeded:
     )
 
 
-def _compare(
-    connection: sqlite3.Connection, job_id: str, first: int, repeats: Sequence[Upload]
-) -> None:
+def _compare(transaction: Transaction, job_id: str, first: int, repeats: Sequence[Upload]) -> None:
     for sequence, upload in enumerate(repeats, start=first):
-        row = connection.execute(
-            "SELECT example_id FROM examples WHERE job = ? AND sequence = ?", (job_id, sequence)
-        ).fetchone()
+        (row,) = transaction.rows(
+            "SELECT example_id FROM examples WHERE job = :job AND sequence = :sequence",
+            job=job_id,
+            sequence=sequence,
+        )
         if row["example_id"] != upload.example_id:
             raise InvalidInput(
                 f"sequence {sequence} was sent before with another example",
@@ -110,27 +113,26 @@ def _compare(
             )
 
 
-def _insert(connection: sqlite3.Connection, job_id: str, sequence: int, upload: Upload) -> None:
+def _insert(transaction: Transaction, job_id: str, sequence: int, upload: Upload) -> None:
     example = upload.example
-    try:
-        connection.execute(
-            "INSERT INTO examples VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (
-                job_id,
-                sequence,
-                upload.example_id,
-                example.text,
-                example.label,
-                json.dumps(example.plain_tokens),
-                json.dumps(example.plain_token_ids),
-            ),
-        )
-    except sqlite3.IntegrityError as error:
+    stored = transaction.change(
+        "INSERT INTO examples (job, sequence, example_id, text, label, plain_tokens, "
+        "plain_token_ids) VALUES (:job, :sequence, :example_id, :text, :label, :plain_tokens, "
+        ":plain_token_ids) ON CONFLICT (job, example_id) DO NOTHING",
+        job=job_id,
+        sequence=sequence,
+        example_id=upload.example_id,
+        text=example.text,
+        label=example.label,
+        plain_tokens=json.dumps(example.plain_tokens),
+        plain_token_ids=json.dumps(example.plain_token_ids),
+    )
+    if not stored:
         raise InvalidInput(
             f"the example at sequence {sequence} is held already at another",
             fix="give every example its own id",
             subject="example_id",
-        ) from error
+        )
 
 
 def _check(upload: Upload, limits: Limits, sequence: int, plain_tokens: int, words: int) -> None:

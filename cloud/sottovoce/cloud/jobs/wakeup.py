@@ -1,66 +1,37 @@
-"""Wakes the worker when there is something to train.
+"""Wakes the worker when there may be something to train.
 
-Why it is here: server, worker and command line share files, not memory, and SQLite tells nobody of
-a change. A FIFO in the state folder does: whoever queues a job puts a byte in, and an idle worker
-sleeps until there is one. It only saves waiting: whoever misses it looks again after a while.
+Why it is here: server, worker and command line share a database, not memory. Whoever queues a job
+commits it; an idle worker asks a few times a second whether anybody has committed, which costs
+microseconds, and looks for work only then. It only saves waiting: what time alone brings, such as
+the end of a dead worker's lease, is seen because a wait is never long.
 """
 
 from __future__ import annotations
 
-import os
-import select
-import stat
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from collections.abc import Callable
+from typing import Final
+
+from sottovoce.cloud.state.database import Database
 
 __all__ = ["Wakeup"]
 
+POLL_SECONDS: Final = 0.2
+
 
 class Wakeup:
-    """Wakes the worker of one state folder."""
+    """Tells of commits since it was made or last waited for: none is lost between two waits."""
 
-    def __init__(self, state: Path) -> None:
-        self._file = state / "worker.bell"
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._seen = database.commits()
 
-    def ring(self) -> None:
-        """Wakes who waits; nothing happens if nobody does. Safe in a signal handler."""
-        with suppress(OSError):  # nobody listens, or it has rung so often that the pipe is full
-            pipe = os.open(self._file, os.O_WRONLY | os.O_NONBLOCK)
-            try:
-                os.write(pipe, b"!")
-            finally:
-                os.close(pipe)
-
-    @contextmanager
-    def heard(self) -> Iterator[Callable[[float], None]]:
-        """Within the block no ring is lost; what it gives waits for one, seconds at most."""
-        pipe = self._opened()
-        if pipe is None:
-            yield time.sleep
-            return
-
-        def wait(seconds: float) -> None:
-            if select.select([pipe], [], [], seconds)[0]:
-                os.read(pipe, 4096)
-
-        try:
-            yield wait
-        finally:
-            os.close(pipe)
-            self._file.unlink(missing_ok=True)
-
-    def _opened(self) -> int | None:
-        """The pipe; None where the folder's file system has none, or something is in its place."""
-        try:
-            with suppress(FileExistsError):
-                os.mkfifo(self._file, 0o600)
-            # Open for writing too, or the pipe would be at its end whenever nobody rings.
-            pipe = os.open(self._file, os.O_RDWR | os.O_NONBLOCK)
-        except OSError:
-            return None
-        if stat.S_ISFIFO(os.fstat(pipe).st_mode):
-            return pipe
-        os.close(pipe)
-        return None
+    def wait(self, seconds: float, unless: Callable[[], bool]) -> None:
+        """Returns after a commit of anybody, ``seconds`` at most, or as soon as ``unless``."""
+        end = time.monotonic() + seconds
+        while not unless() and time.monotonic() < end:
+            seen = self._database.commits()
+            if seen != self._seen:
+                self._seen = seen
+                return
+            time.sleep(POLL_SECONDS)

@@ -16,7 +16,7 @@ from sottovoce.cloud.server.admission import Admission
 from sottovoce.cloud.serving.embedder import Embedder, Query
 from sottovoce.cloud.serving.predictor import Predictor, Scores
 from sottovoce.cloud.state.adapters import locate
-from sottovoce.cloud.state.database import Store
+from sottovoce.cloud.state.database import Database
 from sottovoce.cloud.state.tenants import Tenants
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import BundleMismatch, DataLoss, InvalidInput
@@ -39,14 +39,14 @@ class InferenceService(inference_pb2_grpc.InferenceServicer):
 
     def __init__(
         self,
-        store: Store,
+        database: Database,
         tenants: Tenants,
         bundles: Mapping[str, Bundle],
         predictor: Predictor,
         embedder: Embedder,
         limits: Limits,
     ) -> None:
-        self._state = store.state
+        self._database = database
         self._tenants = tenants
         self._bundles = bundles
         self._predictor = predictor
@@ -63,18 +63,18 @@ class InferenceService(inference_pb2_grpc.InferenceServicer):
                 fix=f"give 1 to {self._limits.text} bytes",
                 subject="released_text",
             )
-        folder = locate(self._state, tenant, request.adapter)
+        located = locate(self._database, tenant, request.adapter)
         submit = partial(
             self._predictor.submit, text=text, tenant=tenant, bundle_id=request.bundle_id
         )
         try:
-            return submit(folder)
+            return submit(located.folder)
         except DataLoss:
             # Damaged, or deleted or trained anew since it was located?
-            now = locate(self._state, tenant, request.adapter)
-            if now == folder:
+            now = locate(self._database, tenant, request.adapter)
+            if now == located:
                 raise
-            return submit(now)
+            return submit(now.folder)
 
     def Predict(  # noqa: N802 - the wire's names
         self, request: wire.InferencePredictRequest, context: grpc.ServicerContext

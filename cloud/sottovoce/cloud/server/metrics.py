@@ -14,8 +14,8 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from sottovoce.cloud.job import State
+from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.metrics import Metrics
-from sottovoce.cloud.state.database import Store
 from sottovoce.core.errors import ConfigError
 from sottovoce.core.wire.status import wrapped
 
@@ -23,29 +23,20 @@ __all__ = ["CallCounter", "JobsCollector", "expose"]
 
 
 class JobsCollector(Collector):
-    """Jobs by state, and how fast training goes, read from the store when asked."""
+    """Jobs by state, and how fast training goes, read from the database when asked."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    def __init__(self, jobs: Jobs) -> None:
+        self._jobs = jobs
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """The two figures as they are now."""
-        with self._store.read() as connection:
-            rows = connection.execute(
-                "SELECT state, COUNT(*) AS jobs, "
-                "SUM(COALESCE(json_extract(progress, '$.examples_per_second'), 0)) AS speed "
-                "FROM jobs WHERE NOT deleted GROUP BY state"
-            ).fetchall()
-        found = {row["state"]: row for row in rows}
+        counts, speed = self._jobs.overview()
         jobs = GaugeMetricFamily("sottovoce_jobs", "Training jobs, by state.", labels=["state"])
         for state in State:
-            jobs.add_metric([state.lower()], found[state]["jobs"] if state in found else 0)
+            jobs.add_metric([state.lower()], counts[state])
         yield jobs
-        running = found.get(State.RUNNING)
         yield GaugeMetricFamily(
-            "sottovoce_training_examples_per_second",
-            "Of the jobs that run now.",
-            value=running["speed"] if running else 0,
+            "sottovoce_training_examples_per_second", "Of the jobs that run now.", value=speed
         )
 
 

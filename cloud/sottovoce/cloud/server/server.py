@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import secrets
 import subprocess
 import sys
 import threading
@@ -28,7 +29,7 @@ from sottovoce.cloud.server.training_service import UPLOADS, WATCHES, TrainingSe
 from sottovoce.cloud.serving.embedder import Embedder
 from sottovoce.cloud.serving.model_thread import ModelThread
 from sottovoce.cloud.serving.predictor import Predictor
-from sottovoce.cloud.state.database import Store
+from sottovoce.cloud.state.sqlite import SqliteDatabase
 from sottovoce.cloud.state.tenants import Tenants
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import BundleMismatch, ConfigError
@@ -83,6 +84,8 @@ class WorkerProcess:
             "--threads", str(settings.training_threads),
             "--training-seconds", str(settings.limits.training_seconds),
             "--parent", str(parent),
+            # One at a time: who comes after a worker that died goes on with its job at once.
+            "--owner", secrets.token_hex(8),
             *(part for folder in settings.bundles for part in ("--bundle", str(folder))),
         ]  # fmt: skip
         self._grace = settings.grace_seconds
@@ -136,12 +139,12 @@ class Server:
         torch.set_num_threads(settings.threads)
         loaded = backbone.load(settings.backbone)
         self.bundles = _open_bundles(settings, loaded.sha256)
-        self.store = Store(settings.state)
-        self.jobs = Jobs(self.store, settings.limits)
-        self.tenants = Tenants(self.store)
+        self.database = SqliteDatabase(settings.state)
+        self.jobs = Jobs(self.database, settings.limits)
+        self.tenants = Tenants(self.database)
         self._grace = settings.grace_seconds
         self.metrics = Metrics()
-        self.metrics.registry.register(JobsCollector(self.store))
+        self.metrics.registry.register(JobsCollector(self.jobs))
         self._health = health.HealthServicer()
         self._server = grpc.server(
             ThreadPoolExecutor(THREADS, thread_name_prefix="rpc"),
@@ -175,7 +178,7 @@ class Server:
         )
         inference_pb2_grpc.add_InferenceServicer_to_server(  # type: ignore[no-untyped-call]
             InferenceService(
-                self.store,
+                self.database,
                 self.tenants,
                 self.bundles,
                 self.predictor,
@@ -198,7 +201,7 @@ class Server:
             else:
                 port = self._server.add_insecure_port(settings.listen)
         except (OSError, RuntimeError) as error:
-            self.store.close()
+            self.database.close()
             raise ConfigError(
                 f"cannot listen on {settings.listen}",
                 fix="choose a free address with --listen, and check the TLS files if there are any",
@@ -214,7 +217,7 @@ class Server:
             return expose(self.metrics, settings.metrics)
         except ConfigError:
             self._server.stop(None)
-            self.store.close()
+            self.database.close()
             raise
 
     def start(self) -> None:
@@ -229,7 +232,7 @@ class Server:
         self._server.stop(self._grace).wait()
         self.thread.close()
         self._stop_metrics()
-        self.store.close()
+        self.database.close()
 
 
 def _open_bundles(settings: Settings, sha256: str) -> dict[str, Bundle]:

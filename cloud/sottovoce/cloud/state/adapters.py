@@ -1,57 +1,83 @@
-"""A tenant's adapter names: each a symbolic link to the job that trained it.
+"""The registry of adapters: which files a tenant's name stands for.
 
-A link can be swapped in one step and a folder cannot.
+A name changes hands in the transaction that ends the job which trained its adapter, so that no
+power cut parts the two.
 """
 
 from __future__ import annotations
 
-import os
+import hashlib
+from dataclasses import dataclass
 from pathlib import Path
 
-from sottovoce.cloud.disk import full_disk_is_unavailable
+from sottovoce.cloud.state.database import Database, Transaction
+from sottovoce.core.bundle.manifest import sha256 as hash_of
 from sottovoce.core.errors import NotFound
 
-__all__ = ["install", "locate", "uninstall"]
+__all__ = ["AdapterFiles", "digest", "install", "locate", "uninstall"]
 
 
-def _link(state: Path, tenant: str, name: str) -> Path:
-    return state / "adapters" / tenant / name
+@dataclass(frozen=True, slots=True)
+class AdapterFiles:
+    """An adapter's folder and the `digest` of what it holds; one that is trained anew under the
+    same name is another object, so whoever keeps adapters can know them by this."""
+
+    folder: Path
+    sha256: str
 
 
-def locate(state: Path, tenant: str, name: str) -> Path:
-    """The folder behind a tenant's adapter name.
+def digest(folder: Path) -> str:
+    """SHA-256 in hex over names and contents of the files in ``folder``."""
+    held = hashlib.sha256()
+    for file in sorted(folder.iterdir()):
+        held.update(f"{hash_of(file)} {file.name}\n".encode())
+    return held.hexdigest()
+
+
+def locate(database: Database, tenant: str, name: str) -> AdapterFiles:
+    """The files behind a tenant's adapter name.
 
     Raises:
         NotFound: the tenant has no such adapter.
     """
-    link = _link(state, tenant, name)
-    try:
-        return link.resolve(strict=True)
-    except OSError as error:
+    with database.read() as transaction:
+        found = transaction.row(
+            "SELECT folder, sha256 FROM adapters WHERE tenant = :tenant AND name = :name",
+            tenant=tenant,
+            name=name,
+        )
+    if found is None:
         raise NotFound(
             "no such adapter for this tenant",
             fix="train one with `sotto customize NAME`, or see `sotto status` for those there are",
             subject="adapter",
-        ) from error
+        )
+    return AdapterFiles(database.state / found["folder"], found["sha256"])
 
 
-def install(state: Path, tenant: str, name: str, folder: Path) -> None:
-    """Makes ``folder`` the tenant's adapter ``name`` in one step.
+def install(
+    transaction: Transaction, tenant: str, name: str, *, job: str, folder: str, sha256: str
+) -> None:
+    """Makes what ``job`` trained the tenant's adapter ``name``, in place of another.
 
-    Raises:
-        Unavailable: the disk is full.
+    Args:
+        folder: within the state's folder, so that that can be moved.
+        sha256: its `digest`.
     """
-    link = _link(state, tenant, name)
-    with full_disk_is_unavailable():
-        link.parent.mkdir(parents=True, exist_ok=True)
-        temporary = link.with_name(f".{name}.{os.getpid()}")
-        temporary.unlink(missing_ok=True)
-        temporary.symlink_to(os.path.relpath(folder, link.parent))
-        temporary.replace(link)
+    transaction.change(
+        "INSERT INTO adapters (tenant, name, job, folder, sha256, created) "
+        "VALUES (:tenant, :name, :job, :folder, :sha256, :now) "
+        "ON CONFLICT (tenant, name) DO UPDATE SET job = excluded.job, folder = excluded.folder, "
+        "sha256 = excluded.sha256, created = excluded.created",
+        tenant=tenant,
+        name=name,
+        job=job,
+        folder=folder,
+        sha256=sha256,
+        now=transaction.now(),
+    )
 
 
-def uninstall(state: Path, tenant: str, name: str, folder: Path) -> None:
-    """Takes the name away if it still stands for ``folder``."""
-    link = _link(state, tenant, name)
-    if link.is_symlink() and link.resolve() == folder.resolve():
-        link.unlink(missing_ok=True)  # worker and server may both be at it
+def uninstall(transaction: Transaction, job: str) -> None:
+    """Takes the name away if it still stands for what ``job`` trained."""
+    transaction.change("DELETE FROM adapters WHERE job = :job", job=job)

@@ -9,12 +9,10 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
-import sqlite3
-import time
 from collections.abc import Iterable
 
 from sottovoce.cloud.config import check_name
-from sottovoce.cloud.state.database import Store
+from sottovoce.cloud.state.database import Database
 from sottovoce.core.errors import InvalidInput, Unauthenticated
 
 __all__ = ["Tenants"]
@@ -29,10 +27,10 @@ def _hash(token: str) -> bytes:
 
 
 class Tenants:
-    """The tenants in a store."""
+    """The tenants in a database."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
     def enroll(self, name: str) -> str:
         """Adds a tenant and gives its token, which is shown this once.
@@ -42,17 +40,20 @@ class Tenants:
         """
         check_name(name, "tenant")
         token = secrets.token_urlsafe(32)
-        try:
-            with self._store.write() as connection:
-                connection.execute(
-                    "INSERT INTO tenants VALUES (?, ?, ?)", (name, _hash(token), time.time())
-                )
-        except sqlite3.IntegrityError as error:
+        with self._database.write() as transaction:
+            added = transaction.change(
+                "INSERT INTO tenants (name, token_sha256, created) VALUES (:name, :hash, :now) "
+                "ON CONFLICT (name) DO NOTHING",
+                name=name,
+                hash=_hash(token),
+                now=transaction.now(),
+            )
+        if not added:
             raise InvalidInput(
                 f"tenant {name!r} exists",
                 fix="choose another name, or renew its token with `sotto-cloud enroll --renew`",
                 subject="tenant",
-            ) from error
+            )
         return token
 
     def renew(self, name: str) -> str:
@@ -62,10 +63,12 @@ class Tenants:
             InvalidInput: no such tenant.
         """
         token = secrets.token_urlsafe(32)
-        with self._store.write() as connection:
-            changed = connection.execute(
-                "UPDATE tenants SET token_sha256 = ? WHERE name = ?", (_hash(token), name)
-            ).rowcount
+        with self._database.write() as transaction:
+            changed = transaction.change(
+                "UPDATE tenants SET token_sha256 = :hash WHERE name = :name",
+                hash=_hash(token),
+                name=name,
+            )
         if not changed:
             raise InvalidInput(
                 f"no tenant {name!r}", fix="enroll it without --renew", subject="tenant"
@@ -87,10 +90,8 @@ class Tenants:
                 fix=f"send the metadata {TENANT_KEY!r} and {TOKEN_KEY!r} ('Bearer TOKEN'); on the "
                 "device set cloud.tenant and cloud.token_file",
             )
-        with self._store.read() as connection:
-            row = connection.execute(
-                "SELECT token_sha256 FROM tenants WHERE name = ?", (name,)
-            ).fetchone()
+        with self._database.read() as transaction:
+            row = transaction.row("SELECT token_sha256 FROM tenants WHERE name = :name", name=name)
         given = _hash(bearer.removeprefix(_BEARER).strip())
         if row is None or not hmac.compare_digest(given, row["token_sha256"]):
             raise Unauthenticated(

@@ -1,8 +1,12 @@
 """The process that trains: one job at a time, resumed where it was left.
 
 It is a process of its own so that training never slows an answer's interpreter
-and a crash in it takes no request along. A lock file keeps two workers apart,
-and a worker whose parent has died puts its job down by itself.
+and a crash in it takes no request along. Leases keep workers apart, and a worker
+whose parent has died puts its job down by itself.
+
+What a lease's holder writes lies in a folder named after its token,
+``jobs/<job>/<token>``. Who comes next renames it: the files are taken over, and
+the paths of a holder that was only asleep lead nowhere.
 
     python -m sottovoce.cloud.training.worker --state DIR
 """
@@ -10,30 +14,33 @@ and a worker whose parent has died puts its job down by itself.
 from __future__ import annotations
 
 import argparse
-import fcntl
+import contextlib
 import logging
 import os
+import secrets
 import shutil
 import signal
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import IO
 
 import torch
 
 from sottovoce.cloud.config import Limits
+from sottovoce.cloud.disk import full_disk_is_unavailable
 from sottovoce.cloud.job import Example, Job, Progress, State
 from sottovoce.cloud.jobs.disposal import discard, job_folder
 from sottovoce.cloud.jobs.jobs import Jobs
+from sottovoce.cloud.jobs.queue import LEASE_SECONDS, Lease, LeaseLost, Queue
 from sottovoce.cloud.jobs.wakeup import Wakeup
 from sottovoce.cloud.models import backbone, methods, noise_aware
 from sottovoce.cloud.models.backbone import LoadedBackbone
 from sottovoce.cloud.models.noise_aware import NoiseTable, WordPlaces
 from sottovoce.cloud.state import quotas
-from sottovoce.cloud.state.adapters import install
-from sottovoce.cloud.state.database import Store
+from sottovoce.cloud.state.adapters import AdapterFiles, digest
+from sottovoce.cloud.state.sqlite import SqliteDatabase
 from sottovoce.cloud.training.trainer import Stopped, train
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import BundleMismatch, QuotaExceeded, SottovoceError, Unavailable
@@ -44,7 +51,7 @@ __all__ = ["Worker", "main"]
 ATTEMPTS = 3
 POLL_SECONDS = 0.2
 IDLE_SECONDS = 5.0
-"""An idle worker looks again, should it have missed a wake-up; also before a full disk is tried."""
+"""An idle worker looks again, should a lease have ended; also before a full disk is tried."""
 REPORT_SECONDS = 0.5
 
 _log = logging.getLogger(__name__)
@@ -61,6 +68,9 @@ class Worker:
         limits: ``training_seconds`` ends a job that takes longer as FAILED. Its weights so far
             are thrown away: a half-trained adapter must not take the place of a good one.
         bundles: folders of those served, which the noise-aware input needs.
+        owner: goes on at once with the jobs of an earlier worker of that name, which must be dead;
+            by default a name of its own.
+        lease_seconds: after which others take the job of a worker that died or stands still.
     """
 
     def __init__(
@@ -70,19 +80,22 @@ class Worker:
         parent: int | None = None,
         limits: Limits | None = None,
         bundles: Sequence[Path] = (),
+        owner: str = "",
+        lease_seconds: float = LEASE_SECONDS,
     ) -> None:
         self.state = state
         self._bundles = bundles
-        self.jobs = Jobs(Store(state), limits)
+        self.database = SqliteDatabase(state)
+        self.jobs = Jobs(self.database, limits)
+        self.queue = Queue(self.database, lease_seconds)
+        self._owner = owner or secrets.token_hex(8)
         self._backbone = backbone_name
         self._parent = parent
         self._stop = False
-        self._wakeup = Wakeup(state)
 
     def stop(self) -> None:
         """Asks the worker to put its job down and end."""
         self._stop = True
-        self._wakeup.ring()
 
     @property
     def stopping(self) -> bool:
@@ -91,31 +104,15 @@ class Worker:
 
     def run(self) -> None:
         """Works until told to stop."""
-        with (self.state / "worker.lock").open("w") as lock:
-            if not self._own(lock):
-                return
-            # A worker that was killed may have left a name it had not yet put in place.
-            for left in (self.state / "adapters").glob("*/.*"):
-                left.unlink(missing_ok=True)
-            with self._wakeup.heard() as wait:
-                while not self.stopping:
-                    try:
-                        idle = not self.run_next()
-                    except Unavailable as error:
-                        _log.error("waiting: %s", error)
-                        idle = True
-                    if idle:
-                        wait(IDLE_SECONDS)
-
-    def _own(self, lock: IO[str]) -> bool:
+        wakeup = Wakeup(self.database)
         while not self.stopping:
             try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:  # an orphan is still writing its last checkpoint
-                time.sleep(POLL_SECONDS)
-            else:
-                return True
-        return False
+                idle = not self.run_next()
+            except Unavailable as error:
+                _log.error("waiting: %s", error)
+                idle = True
+            if idle:
+                wakeup.wait(IDLE_SECONDS, lambda: self.stopping)
 
     def run_next(self) -> bool:
         """Trains the next job, if there is one; False if there is none.
@@ -126,23 +123,34 @@ class Worker:
         for deleted in self.jobs.unpurged():
             discard(self.jobs, deleted)
         self.jobs.give_up_abandoned()
-        job = self.jobs.claim()
-        if job is None:
+        claimed = self.queue.claim(self._owner)
+        if claimed is None:
             return False
+        job, lease = claimed
         _log.info("job %s: %d examples", job.id, job.next_sequence)
-        state, message = State.SUCCEEDED, ""
+        try:
+            with _kept_alive(self.queue, lease):
+                self._bring_to_an_end(job, lease)
+        except LeaseLost:
+            _log.warning("job %s: another worker has it now", job.id)
+        return True
+
+    def _bring_to_an_end(self, job: Job, lease: Lease) -> None:
+        state, message, adapter = State.SUCCEEDED, "", None
         try:
             if job.attempts >= ATTEMPTS:
                 raise SottovoceError(
                     f"the worker died {job.attempts} times while training this job",
                     fix="try a smaller batch size; the provider finds more in the server's log",
                 )
-            self._patiently(job)
+            adapter = self._patiently(job, lease)
         except Stopped:
-            if not self.jobs.stop_requested(job.id):
-                self.jobs.forgive(job.id)
-                return True  # stays RUNNING, for the next worker to take up
+            if not self.queue.stop_requested(lease):
+                self.queue.release(lease)
+                return  # stays RUNNING, for the next worker to take up
             state = State.CANCELLED
+        except LeaseLost:
+            raise
         except SottovoceError as error:
             state, message = State.FAILED, str(error)
         except Exception as error:
@@ -154,46 +162,60 @@ class Worker:
             )
         _log.info("job %s: %s", job.id, state)
         if state != State.SUCCEEDED:
-            # Before the job ends: nothing looks at the folder of one that has ended.
+            # Before the job ends: nothing looks at the folder of one that has ended. And only if
+            # it is this worker's still: another's must not lose what it goes on from.
+            self.queue.renew(lease)
             shutil.rmtree(job_folder(self.state, job.id), ignore_errors=True)
-        if self.jobs.finish(job.id, state, message):
+        if self.queue.finish(lease, state, message, adapter):
             discard(self.jobs, job)
-        return True
 
-    def _patiently(self, job: Job) -> None:
+    def _patiently(self, job: Job, lease: Lease) -> AdapterFiles:
         """Trains, and waits for as long as the disk is full: that is not the job's failure."""
         while True:
             began = time.monotonic()
             try:
-                return self._train(job)
+                return self._train(job, lease)
             except Unavailable as error:
                 _log.error("job %s waits: %s", job.id, error)
             job = replace(job, trained=job.trained + time.monotonic() - began)
             again = time.monotonic() + IDLE_SECONDS
             while time.monotonic() < again:
-                if self.stopping or self.jobs.stop_requested(job.id):
+                if self.stopping or self.queue.stop_requested(lease):
                     raise Stopped
                 time.sleep(POLL_SECONDS)
 
-    def _train(self, job: Job) -> None:
-        folder = job_folder(self.state, job.id)
-        for left in folder.glob(".*"):  # half written by a worker that was killed
-            shutil.rmtree(left, ignore_errors=True)
-        # The adapter's folder appears whole or not at all: if it is there, the worker died between
+    def _train(self, job: Job, lease: Lease) -> AdapterFiles:
+        folder = self._taken_over(lease)
+        adapter = folder / "adapter"
+        # The adapter's folder appears whole or not at all: if it is there, a worker died between
         # that and the end of the job, and nothing is left to train.
-        if not (folder / "adapter").is_dir():
-            self._fit(job, folder)
-        install(self.state, job.tenant, job.adapter, folder / "adapter")
+        if not adapter.is_dir():
+            self._fit(job, lease, folder)
         shutil.rmtree(folder / "checkpoints", ignore_errors=True)
+        return AdapterFiles(adapter, digest(adapter))
 
-    def _fit(self, job: Job, folder: Path) -> None:
+    def _taken_over(self, lease: Lease) -> Path:
+        """The lease's folder, with what the holder before left in its own."""
+        home = job_folder(self.state, lease.job)
+        mine = home / str(lease.token)
+        with full_disk_is_unavailable():
+            home.mkdir(parents=True, exist_ok=True)
+            before = [int(f.name) for f in home.glob("[0-9]*") if int(f.name) < lease.token]
+            if before and not mine.exists():
+                (home / str(max(before))).rename(mine)
+            mine.mkdir(exist_ok=True)
+        for left in mine.rglob(".*"):  # half written by a worker that was killed
+            shutil.rmtree(left) if left.is_dir() else left.unlink()
+        return mine
+
+    def _fit(self, job: Job, lease: Lease, folder: Path) -> None:
         began = time.monotonic()
-        most = quotas.of(self.jobs.store, job.tenant, self.jobs.limits).training_seconds
+        most = quotas.of(self.database, job.tenant, self.jobs.limits).training_seconds
         quantized = methods.from_options(job.training).quantized
         loaded = backbone.load(self._backbone, quantized=quantized)
         noise, places = self._noise(job, loaded)
-        examples: list[Example] = self.jobs.examples(job.id)
-        self.jobs.begin(job.id, tuple(sorted({e.label for e in examples})))
+        examples: list[Example] = self.queue.examples(job.id)
+        self.queue.begin(lease, tuple(sorted({e.label for e in examples})))
         reported = 0.0
         further = False
 
@@ -203,13 +225,13 @@ class Worker:
         def report(progress: Progress) -> None:
             nonlocal reported
             if time.monotonic() - reported > REPORT_SECONDS or progress.step == progress.steps:
-                self.jobs.report(job.id, progress, taken())
+                self.queue.report(lease, progress, taken())
                 reported = time.monotonic()
 
         def kept() -> None:
             nonlocal further
             if not further:
-                self.jobs.forgive(job.id)
+                self.queue.forgive(lease)
             further = True
 
         checked = 0.0
@@ -221,7 +243,7 @@ class Worker:
             if time.monotonic() - checked < POLL_SECONDS:
                 return False
             checked = time.monotonic()
-            if self.jobs.stop_requested(job.id):
+            if self.queue.stop_requested(lease):
                 return True
             if taken() > most:
                 raise QuotaExceeded(
@@ -268,6 +290,29 @@ class Worker:
         )
 
 
+@contextlib.contextmanager
+def _kept_alive(queue: Queue, lease: Lease) -> Iterator[None]:
+    """Renews the lease from a thread: to load a model alone may take longer than it lasts."""
+    ended = threading.Event()
+
+    def beat() -> None:
+        while not ended.wait(queue.seconds / 3):
+            try:
+                queue.renew(lease)
+            except LeaseLost:
+                return  # who trains meets it too, at the latest when the job is to end
+            except Unavailable as error:
+                _log.error("job %s: %s", lease.job, error)
+
+    thread = threading.Thread(target=beat, name="lease", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
 def main() -> None:
     """Entry point of the worker process."""
     parser = argparse.ArgumentParser(prog="python -m sottovoce.cloud.training.worker")
@@ -276,12 +321,15 @@ def main() -> None:
     parser.add_argument("--parent", type=int)
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--training-seconds", type=int, default=Limits().training_seconds)
+    parser.add_argument("--owner", default="")
     parser.add_argument("--bundle", type=Path, action="append", default=[])
     options = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="worker: %(message)s")
     torch.set_num_threads(options.threads)
     limits = Limits(training_seconds=options.training_seconds)
-    worker = Worker(options.state, options.backbone, options.parent, limits, options.bundle)
+    worker = Worker(
+        options.state, options.backbone, options.parent, limits, options.bundle, options.owner
+    )
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: worker.stop())
     worker.run()

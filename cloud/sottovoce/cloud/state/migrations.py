@@ -1,0 +1,156 @@
+"""The schema, version by version, and what an earlier version left in files.
+
+Each entry of `VERSIONS` makes a state of version n + 1 out of one of version n, in the transaction
+that also counts the version up: a state is never left in between. An entry is never changed once
+it was released; a new one is added.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from sottovoce.cloud.state.adapters import digest, install
+from sottovoce.cloud.state.database import Transaction
+
+__all__ = ["VERSIONS", "Version", "remove_leftovers"]
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """Statements, and what is to be read from the state's files after them."""
+
+    statements: str
+    read_files: Callable[[Transaction, Path], None] | None = None
+
+
+_FIRST: Final = """
+CREATE TABLE tenants (
+  name TEXT PRIMARY KEY,
+  token_sha256 BLOB NOT NULL,
+  created REAL NOT NULL
+) STRICT;
+CREATE TABLE jobs (
+  number INTEGER PRIMARY KEY AUTOINCREMENT,
+  id TEXT NOT NULL UNIQUE,
+  tenant TEXT NOT NULL REFERENCES tenants (name),
+  request_id TEXT NOT NULL,
+  adapter TEXT NOT NULL,
+  state TEXT NOT NULL,
+  training TEXT NOT NULL,
+  release TEXT NOT NULL,
+  progress TEXT NOT NULL DEFAULT '{}',
+  labels TEXT NOT NULL DEFAULT '[]',
+  message TEXT NOT NULL DEFAULT '',
+  next_sequence INTEGER NOT NULL DEFAULT 0,
+  attempts INTEGER NOT NULL DEFAULT 0,
+  cancel_requested INTEGER NOT NULL DEFAULT 0,
+  deleted INTEGER NOT NULL DEFAULT 0,
+  created REAL NOT NULL,
+  updated REAL NOT NULL,
+  UNIQUE (tenant, request_id)
+) STRICT;
+CREATE INDEX jobs_by_state ON jobs (state, number);
+CREATE TABLE examples (
+  job TEXT NOT NULL REFERENCES jobs (id) ON DELETE CASCADE,
+  sequence INTEGER NOT NULL,
+  example_id TEXT NOT NULL,
+  text TEXT NOT NULL,
+  label TEXT NOT NULL,
+  plain_tokens TEXT NOT NULL,
+  plain_token_ids TEXT NOT NULL,
+  PRIMARY KEY (job, sequence),
+  UNIQUE (job, example_id)
+) STRICT, WITHOUT ROWID;
+"""
+_LIMITS: Final = """
+ALTER TABLE jobs ADD COLUMN bytes INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE jobs ADD COLUMN started REAL NOT NULL DEFAULT 0;
+ALTER TABLE jobs ADD COLUMN trained REAL NOT NULL DEFAULT 0;
+ALTER TABLE jobs ADD COLUMN purged INTEGER NOT NULL DEFAULT 0;
+CREATE INDEX jobs_by_start ON jobs (tenant, started);
+CREATE INDEX jobs_unpurged ON jobs (id) WHERE deleted AND NOT purged;
+CREATE TABLE limits (
+  tenant TEXT NOT NULL REFERENCES tenants (name) ON DELETE CASCADE,
+  name TEXT NOT NULL,
+  value INTEGER NOT NULL,
+  PRIMARY KEY (tenant, name)
+) STRICT, WITHOUT ROWID;
+"""
+_ADAPTERS: Final = """
+CREATE TABLE adapters (
+  tenant TEXT NOT NULL REFERENCES tenants (name) ON DELETE CASCADE,
+  name TEXT NOT NULL,
+  job TEXT NOT NULL UNIQUE,
+  folder TEXT NOT NULL,
+  sha256 TEXT NOT NULL,
+  created REAL NOT NULL,
+  PRIMARY KEY (tenant, name)
+) STRICT, WITHOUT ROWID;
+"""
+_LEASES: Final = """
+ALTER TABLE jobs ADD COLUMN fence INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE jobs ADD COLUMN lease_owner TEXT NOT NULL DEFAULT '';
+ALTER TABLE jobs ADD COLUMN lease_ends REAL NOT NULL DEFAULT 0;
+CREATE TABLE usage (
+  tenant TEXT NOT NULL REFERENCES tenants (name) ON DELETE CASCADE,
+  hour INTEGER NOT NULL,
+  seconds REAL NOT NULL,
+  PRIMARY KEY (tenant, hour)
+) STRICT, WITHOUT ROWID;
+INSERT INTO usage
+  SELECT tenant, CAST(started / 3600 AS INTEGER), sum(max(trained, 1.0)) FROM jobs
+  WHERE started > CAST(strftime('%s', 'now') AS REAL) - 90000 GROUP BY 1, 2;
+DROP INDEX jobs_by_start;
+ALTER TABLE jobs DROP COLUMN started;
+DROP INDEX jobs_by_state;
+CREATE INDEX jobs_by_state ON jobs (state, tenant, number);
+CREATE INDEX jobs_by_tenant ON jobs (tenant, number);
+DROP INDEX jobs_unpurged;
+CREATE INDEX jobs_unpurged ON jobs (id) WHERE deleted = 1 AND purged = 0;
+"""
+
+
+def _read_links(transaction: Transaction, state: Path) -> None:
+    """An adapter's name was a symbolic link to the folder of the job that trained it."""
+    for link in sorted((state / "adapters").glob("*/[!.]*")):
+        folder = link.resolve()
+        job = folder.parent.name
+        ours = transaction.row("SELECT 1 FROM jobs WHERE id = :job AND deleted = 0", job=job)
+        if ours and folder.is_dir() and folder.is_relative_to(state.resolve()):
+            install(
+                transaction,
+                link.parent.name,
+                link.name,
+                job=job,
+                folder=folder.relative_to(state.resolve()).as_posix(),
+                sha256=digest(folder),
+            )
+
+
+def _number_folders(transaction: Transaction, state: Path) -> None:
+    """A running job's files lay in its folder itself; now in one named after the lease."""
+    for row in transaction.rows("SELECT id FROM jobs WHERE state = 'RUNNING'"):
+        home = state / "jobs" / row["id"]
+        for old in (home / "checkpoints", home / "adapter"):
+            if old.is_dir():
+                (home / "0").mkdir(exist_ok=True)
+                old.rename(home / "0" / old.name)
+
+
+VERSIONS: Final = (
+    Version(_FIRST),
+    Version(_LIMITS),
+    Version(_ADAPTERS, _read_links),
+    Version(_LEASES, _number_folders),
+)
+
+
+def remove_leftovers(state: Path) -> None:
+    """Removes files whose place a table has taken; only once that is committed."""
+    shutil.rmtree(state / "adapters", ignore_errors=True)
+    for name in ("worker.bell", "worker.lock"):
+        (state / name).unlink(missing_ok=True)

@@ -1,0 +1,180 @@
+"""The database of one machine: a SQLite file in the state's folder.
+
+Server, worker and command line are separate processes on one file, so it is in
+WAL mode, and every write is one short IMMEDIATE transaction: there is never a
+half-applied change to recover from after a crash. Reading has a connection of
+its own, which waits for no writer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from sottovoce.cloud.state.database import Row, Transaction
+from sottovoce.cloud.state.migrations import VERSIONS, remove_leftovers
+from sottovoce.core.errors import DataLoss, NotFound, NotReady, Unavailable
+
+__all__ = ["SqliteDatabase"]
+
+_log = logging.getLogger(__name__)
+
+
+class SqliteDatabase:
+    """One process's connections to ``<state>/sottovoce.db``, shared by its threads.
+
+    Args:
+        state: the folder.
+        create: make it if it is not there; else a mistyped name would look like an empty state.
+        clock: SQLite runs within its users' processes, so this machine's clock is the database's.
+
+    Raises:
+        NotFound: no state is there, and ``create`` is False.
+        NotReady: the folder cannot be written.
+        Unavailable: the disk is full.
+        DataLoss: the file is not ours, or of a newer version.
+    """
+
+    def __init__(
+        self, state: Path, *, create: bool = True, clock: Callable[[], float] = time.time
+    ) -> None:
+        self.state = state
+        self._clock = clock
+        self._writing, self._reading = threading.RLock(), threading.RLock()
+        file = state / "sottovoce.db"
+        if not create and not file.is_file():
+            raise NotFound(
+                f"{state} holds no state of a server",
+                fix="give the --state that `sotto-cloud serve` has",
+                subject="state",
+            )
+        try:
+            state.mkdir(parents=True, exist_ok=True, mode=0o700)
+            # The file holds tenants' released texts: nobody else's to read.
+            os.close(os.open(file, os.O_CREAT | os.O_RDWR, 0o600))
+        except OSError as error:
+            raise NotReady(
+                f"cannot write the state folder {state}: {error.strerror}",
+                fix="choose a folder this user may write with --state",
+                subject="state",
+            ) from error
+        self._connection, self._reader = _connected(file), _connected(file)
+        try:
+            self._connection.execute("PRAGMA journal_mode = WAL")
+            self._connection.execute("PRAGMA synchronous = FULL")
+            self._connection.execute("PRAGMA foreign_keys = ON")
+            # What a tenant deletes must not linger in free pages.
+            self._connection.execute("PRAGMA secure_delete = ON")
+            self._upgrade()
+            self._reader.execute("PRAGMA query_only = ON")
+        except Unavailable:
+            self.close()
+            raise
+        except sqlite3.OperationalError as error:
+            self.close()
+            raise Unavailable(
+                f"the state file cannot be used now: {error}",
+                fix="make room on its disk, or end what keeps it",
+                subject="state",
+            ) from error
+        except sqlite3.DatabaseError as error:
+            self.close()
+            raise DataLoss(
+                f"the state file is damaged: {error}",
+                fix="restore sottovoce.db from a backup, or start with a new --state",
+                subject="state",
+            ) from error
+
+    def _upgrade(self) -> None:
+        with self.write() as transaction:
+            (version,) = self._connection.execute("PRAGMA user_version").fetchone()
+            if version > len(VERSIONS):
+                raise sqlite3.DatabaseError(
+                    f"schema version {version}, this program knows {len(VERSIONS)}"
+                )
+            for following in VERSIONS[version:]:
+                for statement in following.statements.split(";"):
+                    transaction.change(statement)
+                if following.read_files:
+                    following.read_files(transaction, self.state)
+            self._connection.execute(f"PRAGMA user_version = {len(VERSIONS)}")
+        remove_leftovers(self.state)
+
+    @contextlib.contextmanager
+    def read(self) -> Iterator[Transaction]:
+        """See `Database.read`."""
+        with self._reading:
+            yield _Transaction(self._reader, self._clock)
+
+    @contextlib.contextmanager
+    def write(self) -> Iterator[Transaction]:
+        """See `Database.write`.
+
+        Raises:
+            Unavailable: the disk is full, or another process kept the file for half a minute.
+        """
+        with self._writing:
+            try:
+                self._connection.execute("BEGIN IMMEDIATE")
+                try:
+                    yield _Transaction(self._connection, self._clock)
+                    self._connection.execute("COMMIT")
+                except BaseException:
+                    if self._connection.in_transaction:  # else SQLite took it back by itself
+                        self._connection.execute("ROLLBACK")
+                    raise
+            except sqlite3.OperationalError as error:
+                _log.error("the state file was not written: %s", error)
+                raise Unavailable(
+                    "the cloud cannot write its state", fix="send the same message again later"
+                ) from error
+
+    def commits(self) -> int:
+        """See `Database.commits`. The reading connection itself commits nothing."""
+        with self._reading:
+            (version,) = self._reader.execute("PRAGMA data_version").fetchone()
+        return int(version)
+
+    def scrub(self) -> None:
+        """See `Database.scrub`. Empties the write-ahead log, where deleted rows would live on.
+
+        Best effort: while another process reads, its next call does it.
+        """
+        with self._writing, contextlib.suppress(sqlite3.OperationalError):
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+    def close(self) -> None:
+        """See `Database.close`."""
+        with self._writing, self._reading:
+            self._reader.close()
+            self._connection.close()
+
+
+class _Transaction:
+    """Statements on one connection."""
+
+    def __init__(self, connection: sqlite3.Connection, clock: Callable[[], float]) -> None:
+        self._connection = connection
+        self.now = clock
+
+    def rows(self, statement: str, **values: object) -> list[Row]:
+        return [dict(row) for row in self._connection.execute(statement, values)]
+
+    def row(self, statement: str, **values: object) -> Row | None:
+        rows = self.rows(statement, **values)
+        return rows[0] if rows else None
+
+    def change(self, statement: str, **values: object) -> int:
+        return self._connection.execute(statement, values).rowcount
+
+
+def _connected(file: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(file, timeout=30.0, isolation_level=None, check_same_thread=False)
+    connection.row_factory = sqlite3.Row
+    return connection

@@ -1,0 +1,316 @@
+"""One worker at a time has a job, tenants take turns, and who comes too late changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from sottovoce.cloud.job import FINAL, Progress, State
+from sottovoce.cloud.jobs import queue as queue_module
+from sottovoce.cloud.jobs.jobs import Jobs
+from sottovoce.cloud.jobs.queue import LEASE_SECONDS, Lease, LeaseLost, Queue
+from sottovoce.cloud.state.adapters import AdapterFiles, locate
+from sottovoce.cloud.state.sqlite import SqliteDatabase
+from sottovoce.core.errors import NotFound, NotReady
+from tests.support.jobs import Clock, claim, create, finish, opened, queued, rows_held
+
+HOUR = 3600.0
+
+
+@pytest.fixture
+def clock() -> Clock:
+    """The database's."""
+    return Clock()
+
+
+@pytest.fixture
+def jobs(tmp_path: Path, clock: Clock) -> Iterator[Jobs]:
+    """The jobs of two tenants."""
+    with opened(tmp_path, clock) as jobs:
+        yield jobs
+
+
+@pytest.fixture
+def queue(jobs: Jobs) -> Queue:
+    """The same as workers see them."""
+    return Queue(jobs.database)
+
+
+def claimed(jobs: Jobs, queue: Queue, trained: float = 0.0) -> list[str]:
+    """Jobs in the order they are trained, each for ``trained`` seconds."""
+    order = []
+    while (next_ := queue.claim("w")) is not None:
+        job, lease = next_
+        order.append(job.id)
+        queue.report(lease, Progress(), trained)
+        queue.finish(lease, State.SUCCEEDED)
+    return order
+
+
+def test_tenants_take_turns(jobs: Jobs, queue: Queue) -> None:
+    first = [queued(jobs, f"r{i}", "acme").id for i in range(3)]
+    second = [queued(jobs, f"r{i}", "other").id for i in range(2)]
+    assert claimed(jobs, queue) == [first[0], second[0], first[1], second[1], first[2]]
+
+
+def test_whose_jobs_take_long_waits_for_the_others(jobs: Jobs, queue: Queue) -> None:
+    long = [queued(jobs, f"r{i}", "acme").id for i in range(2)]
+    _, lease = claim(jobs)
+    for trained in (200.0, 200.0, 600.0):  # so far, each time
+        queue.report(lease, Progress(), trained)
+    queue.finish(lease, State.SUCCEEDED)
+    assert jobs.delete(long[0])  # a deleted job took its time all the same
+    jobs.purge(long[0])
+    short = [queued(jobs, f"r{i}", "other").id for i in range(3)]
+    assert claimed(jobs, queue, 199.0) == [*short, long[1]]
+    # 600 and not 1,000 were counted: of one of 601 seconds less is heard again.
+    with jobs.database.read() as transaction:
+        rows = transaction.rows("SELECT tenant, sum(seconds) AS s FROM usage GROUP BY tenant")
+    assert {row["tenant"]: row["s"] for row in rows} == {"acme": 600.0 + 199.0, "other": 3 * 199.0}
+
+
+@pytest.mark.parametrize(("hours", "counts"), [(23.0, True), (26.0, False)])
+def test_what_was_a_day_ago_no_longer_counts(
+    jobs: Jobs, queue: Queue, clock: Clock, hours: float, *, counts: bool
+) -> None:
+    queued(jobs, "1")
+    _, lease = claim(jobs)
+    queue.report(lease, Progress(), 600.0)
+    queue.finish(lease, State.SUCCEEDED)
+    clock.later = hours * HOUR
+    first, second = queued(jobs, "2"), queued(jobs, "2", "other")
+    order = [first.id, second.id]
+    assert claimed(jobs, queue) == (order[::-1] if counts else order)
+    with jobs.database.read() as transaction:
+        rows = transaction.rows("SELECT * FROM usage WHERE tenant = 'acme'")
+    assert len(rows) == 1 + counts, "what no longer counts is not kept"
+
+
+def test_a_claim_costs_the_same_whatever_was_before(jobs: Jobs) -> None:
+    """In instructions of SQLite's machine: it visits no row of a job that has ended."""
+    instructions = []
+    for past in (1, 2_000):
+        with jobs.database.write() as transaction:
+            transaction.change(
+                "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < :past) "
+                "INSERT INTO jobs (id, tenant, request_id, adapter, state, training, release, "
+                "trained, created, updated) SELECT :past || '-' || i, 'acme', :past || '-' || i, "
+                "'a', 'SUCCEEDED', '{}', '{}', 5.0, 0, 0 FROM n",
+                past=past,
+            )
+        queued(jobs, f"a{past}")
+        queued(jobs, f"b{past}", "other")
+        steps = 0
+
+        def step() -> None:
+            nonlocal steps
+            steps += 1
+
+        connections = (jobs.database._connection, jobs.database._reader)  # type: ignore[attr-defined]
+        for connection in connections:
+            connection.set_progress_handler(step, 1)
+        claim(jobs)
+        for connection in connections:
+            connection.set_progress_handler(None, 1)
+        instructions.append(steps)
+        finish(jobs)
+        finish(jobs)
+    assert instructions[1] < 2 * instructions[0]
+
+
+def test_the_lowest_number_of_those_left_running_comes_first(
+    jobs: Jobs, queue: Queue, clock: Clock
+) -> None:
+    first, second = queued(jobs, "1"), queued(jobs, "2", tenant="other")
+    job, lease = claim(jobs, "one")
+    assert (job.id, job.state, job.attempts, lease.token) == (first.id, State.RUNNING, 0, 1)
+    assert claim(jobs, "two")[0].id == second.id
+    assert queue.claim("three") is None
+    clock.later = LEASE_SECONDS + 1
+    waiting = queued(jobs, "3", "other")
+    taken = [claim(jobs, owner) for owner in ("three", "four", "five")]
+    assert [job.id for job, _ in taken] == [first.id, second.id, waiting.id]
+    assert [job.attempts for job, _ in taken] == [1, 1, 0]
+
+
+def test_a_lease_keeps_others_away_until_it_ends(jobs: Jobs, queue: Queue, clock: Clock) -> None:
+    job = queued(jobs)
+    _, lease = claim(jobs, "one")
+    clock.later = LEASE_SECONDS - 1
+    assert queue.claim("two") is None
+    queue.renew(lease)
+    clock.later += LEASE_SECONDS - 1
+    assert queue.claim("two") is None, "it was renewed"
+    clock.later += 2
+    queue.renew(lease)  # it had ended, but nobody has taken the job
+    assert queue.claim("two") is None
+    clock.later += LEASE_SECONDS + 1
+    again, taken = claim(jobs, "two")
+    assert (again.id, taken.token) == (job.id, lease.token + 1)
+
+
+def test_all_that_a_worker_writes_renews_its_lease(jobs: Jobs, queue: Queue, clock: Clock) -> None:
+    queued(jobs)
+    _, lease = claim(jobs, "one")
+    for write in (
+        lambda: queue.begin(lease, ("a", "b")),
+        lambda: queue.report(lease, Progress(), 1.0),
+        lambda: queue.forgive(lease),
+    ):
+        clock.later += LEASE_SECONDS - 1
+        write()
+    assert queue.claim("two") is None
+
+
+def test_a_worker_of_the_same_name_goes_on_at_once(jobs: Jobs, queue: Queue) -> None:
+    job = queued(jobs)
+    _, lease = claim(jobs, "one")
+    again, taken = claim(jobs, "one")
+    assert (again.id, again.attempts, taken.token) == (job.id, 1, lease.token + 1)
+
+
+def test_a_job_put_down_in_order_is_anybodys_at_once(jobs: Jobs, queue: Queue) -> None:
+    job = queued(jobs)
+    claim(jobs, "one")
+    _, lease = claim(jobs, "one")
+    queue.release(lease)
+    assert jobs.get(job.id).attempts == 0
+    again, _ = claim(jobs, "two")
+    assert (again.id, again.attempts) == (job.id, 0)
+    assert queue.claim("three") is None
+
+
+STALE: dict[str, Callable[[Queue, Lease], object]] = {
+    "renew": lambda queue, lease: queue.renew(lease),
+    "release": lambda queue, lease: queue.release(lease),
+    "begin": lambda queue, lease: queue.begin(lease, ("x", "y")),
+    "report": lambda queue, lease: queue.report(lease, Progress(9), 900.0),
+    "forgive": lambda queue, lease: queue.forgive(lease),
+    "stop requested": lambda queue, lease: queue.stop_requested(lease),
+    "finish": lambda queue, lease: queue.finish(lease, State.FAILED, "stale"),
+    "finish with an adapter": lambda queue, lease: queue.finish(
+        lease, State.SUCCEEDED, adapter=AdapterFiles(queue.database.state / "stale", "0")
+    ),
+}
+
+
+def everything(jobs: Jobs) -> list[object]:
+    with jobs.database.read() as transaction:
+        tables = ("jobs", "examples", "usage", "adapters")
+        return [transaction.rows(f"SELECT * FROM {table}") for table in tables]
+
+
+@pytest.mark.parametrize("call", STALE)
+@pytest.mark.parametrize("now", ["another has it", "another has ended it", "it was put down"])
+def test_a_worker_whose_job_was_taken_is_refused_and_changes_nothing(
+    jobs: Jobs, queue: Queue, clock: Clock, call: str, now: str
+) -> None:
+    queued(jobs)
+    _, stale = claim(jobs, "one")
+    queue.report(stale, Progress(1), 5.0)
+    clock.later = LEASE_SECONDS + 1
+    _, taken = claim(jobs, "two")
+    if now == "another has ended it":
+        queue.finish(taken, State.SUCCEEDED)
+    if now == "it was put down":
+        queue.release(taken)
+    before = everything(jobs)
+    with pytest.raises(LeaseLost):
+        STALE[call](queue, stale)
+    assert everything(jobs) == before
+
+
+@pytest.mark.parametrize("end", sorted(FINAL))
+def test_examples_are_dropped_and_the_lease_is_over_when_a_job_ends(
+    jobs: Jobs, queue: Queue, end: State
+) -> None:
+    job = queued(jobs)
+    assert len(queue.examples(job.id)) == 12
+    _, lease = claim(jobs)
+    assert rows_held(jobs) == 12
+    queue.finish(lease, end, "why")
+    assert rows_held(jobs) == 0
+    found = jobs.get(job.id)
+    assert (found.state, found.next_sequence, found.message) == (end, 12, "why")
+    with pytest.raises(LeaseLost):
+        queue.finish(lease, State.SUCCEEDED)
+    assert queue.claim("w") is None
+
+
+@pytest.mark.parametrize("state", sorted(set(State) - FINAL))
+def test_a_job_ends_in_a_final_state_only(jobs: Jobs, queue: Queue, state: State) -> None:
+    job = queued(jobs)
+    _, lease = claim(jobs)
+    with pytest.raises(NotReady, match="cannot become"):
+        queue.finish(lease, state)
+    assert jobs.get(job.id).state == State.RUNNING
+
+
+def test_an_adapter_gets_its_name_with_the_end_of_its_job_or_neither(
+    jobs: Jobs, queue: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = queued(jobs)
+    _, lease = claim(jobs)
+    made = AdapterFiles(jobs.database.state / "jobs" / job.id / "1" / "adapter", "ab")
+    real = queue_module.install
+
+    def cut(*arguments: object, **options: object) -> None:
+        real(*arguments, **options)  # type: ignore[arg-type]
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(queue_module, "install", cut)
+    with pytest.raises(KeyboardInterrupt):
+        queue.finish(lease, State.SUCCEEDED, adapter=made)
+    monkeypatch.undo()
+    assert jobs.get(job.id).state == State.RUNNING
+    assert rows_held(jobs) == 12
+    with pytest.raises(NotFound):
+        locate(jobs.database, "acme", "topics")
+    assert not queue.finish(lease, State.SUCCEEDED, adapter=made)
+    assert jobs.get(job.id).state == State.SUCCEEDED
+    assert locate(jobs.database, "acme", "topics") == made
+
+
+def test_the_adapter_of_a_job_deleted_meanwhile_gets_no_name(jobs: Jobs, queue: Queue) -> None:
+    job = queued(jobs)
+    _, lease = claim(jobs)
+    assert not jobs.delete(job.id)
+    made = AdapterFiles(jobs.database.state / "adapter", "ab")
+    assert queue.finish(lease, State.SUCCEEDED, adapter=made)
+    with pytest.raises(NotFound):
+        locate(jobs.database, "acme", "topics")
+
+
+def test_progress_and_labels_come_back_as_they_were(jobs: Jobs, queue: Queue, clock: Clock) -> None:
+    job = queued(jobs)
+    progress = Progress(1, 4, 2, 9, 0.5, 3.25, 0.75, 120.0, 7.5)
+    _, lease = claim(jobs)
+    clock.later = 5.0
+    queue.begin(lease, ("a", "b"))
+    queue.report(lease, progress, 3.5)
+    found = jobs.get(job.id)
+    assert (found.labels, found.progress, found.trained) == (("a", "b"), progress, 3.5)
+    assert found.updated >= job.updated + 5.0
+    clock.later = 9.0
+    queue.renew(lease)
+    assert jobs.get(job.id) == found, "a heartbeat is no news to those who watch"
+
+
+def test_deaths_are_counted_until_they_are_forgiven(jobs: Jobs, queue: Queue) -> None:
+    job = queued(jobs)
+    assert [claim(jobs)[0].attempts for _ in range(3)] == [0, 1, 2]
+    _, lease = claim(jobs)
+    queue.forgive(lease)
+    assert jobs.get(job.id).attempts == 0
+
+
+def test_asking_for_a_job_where_there_is_none_locks_nobody_out(jobs: Jobs, queue: Queue) -> None:
+    create(jobs)
+    queued(jobs)
+    claim(jobs, "one")  # nor is what another is training anything to do
+    other = SqliteDatabase(jobs.database.state)
+    with other.write():
+        assert queue.claim("two") is None
+    other.close()

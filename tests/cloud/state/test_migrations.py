@@ -1,0 +1,146 @@
+"""A state of any earlier version becomes one of today, with all it held."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from sottovoce.cloud.job import State
+from sottovoce.cloud.jobs.jobs import Jobs
+from sottovoce.cloud.jobs.queue import Queue
+from sottovoce.cloud.state import migrations, quotas
+from sottovoce.cloud.state.adapters import digest, locate
+from sottovoce.cloud.state.migrations import VERSIONS
+from sottovoce.cloud.state.sqlite import SqliteDatabase
+from sottovoce.core.errors import NotFound
+from tests.support.examples import RELEASE
+
+
+def stored(state: Path, version: int) -> None:
+    """A state as version ``version`` left it: four jobs, the last of them in training."""
+    with sqlite3.connect(state / "sottovoce.db") as connection:
+        for each in VERSIONS[:version]:
+            connection.executescript(each.statements)
+        connection.execute(f"PRAGMA user_version = {version}")
+        connection.execute("INSERT INTO tenants VALUES ('acme', x'00', 0)")
+        rows = [("j", "QUEUED", 0), ("done", "SUCCEEDED", 0), ("gone", "SUCCEEDED", 1)]
+        for job, job_state, deleted in (*rows, ("run", "RUNNING", 0)):
+            connection.execute(
+                "INSERT INTO jobs (id, tenant, request_id, adapter, state, training, release, "
+                "deleted, created, updated) VALUES (?, 'acme', ?, 'topics', ?, '{\"seed\": 4}', ?, "
+                "?, 0, 0)",
+                (job, job, job_state, json.dumps(asdict(RELEASE)), deleted),
+            )
+        if version > 1:
+            connection.execute("INSERT INTO limits VALUES ('acme', 'examples', 7)")
+            connection.execute(
+                "UPDATE jobs SET trained = 50 WHERE id = 'done'"
+                if version > 3
+                else "UPDATE jobs SET trained = 50, started = unixepoch() WHERE id = 'done'"
+            )
+    connection.close()
+
+
+def adapter(state: Path, job: str, name: str) -> Path:
+    """An adapter under its name, as a link to the job's folder."""
+    folder = state / "jobs" / job / "adapter"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "adapter.json").write_text(job)
+    link = state / "adapters" / "acme" / name
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.symlink_to(f"../../jobs/{job}/adapter")
+    return folder
+
+
+@pytest.mark.parametrize("version", range(len(VERSIONS) + 1))
+def test_every_earlier_version_is_brought_up_to_date(tmp_path: Path, version: int) -> None:
+    if version:
+        stored(tmp_path, version)
+    for _ in range(2):  # the second time there is nothing left to do
+        database = SqliteDatabase(tmp_path)
+        if version:
+            job = Jobs(database).get("j", "acme")
+            assert (job.training.seed, job.training.method, job.trained) == (4, "lora", 0.0)
+            changed = {"examples": 7} if version > 1 else {}
+            assert quotas.own(database, "acme") == changed
+        with database.read() as transaction:
+            found = transaction.rows("SELECT type, name, sql FROM sqlite_schema ORDER BY name")
+        database.close()
+    fresh = SqliteDatabase(tmp_path / "fresh")
+    with fresh.read() as transaction:
+        assert found == transaction.rows("SELECT type, name, sql FROM sqlite_schema ORDER BY name")
+    fresh.close()
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_links_become_rows_and_are_removed(tmp_path: Path, version: int) -> None:
+    stored(tmp_path, version)
+    folder = adapter(tmp_path, "done", "topics")
+    adapter(tmp_path, "gone", "deleted")
+    (tmp_path / "adapters" / "acme" / "broken").symlink_to("../../jobs/none/adapter")
+    (tmp_path / "adapters" / "acme" / "outside").symlink_to("/")
+    (tmp_path / "adapters" / "acme" / ".topics.123").symlink_to("../../jobs/done/adapter")
+    for name in ("worker.bell", "worker.lock"):
+        (tmp_path / name).write_text("")
+    for _ in range(2):
+        database = SqliteDatabase(tmp_path)
+        found = locate(database, "acme", "topics")
+        assert (found.folder, found.sha256) == (folder, digest(folder))
+        with database.read() as transaction:
+            assert len(transaction.rows("SELECT * FROM adapters")) == 1
+        database.close()
+    assert sorted(f.name for f in tmp_path.iterdir() if f.name[:9] != "sottovoce") == ["jobs"]
+    assert (folder / "adapter.json").read_text() == "done", "what the link led to stays"
+
+
+def test_a_link_is_there_until_its_row_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stored(tmp_path, 2)
+    folder = adapter(tmp_path, "done", "topics")
+    real: Callable[..., None] = migrations.install
+
+    def cut(*arguments: object, **options: object) -> None:
+        real(*arguments, **options)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(migrations, "install", cut)
+    with pytest.raises(KeyboardInterrupt):
+        SqliteDatabase(tmp_path)
+    assert (tmp_path / "adapters" / "acme" / "topics").resolve() == folder
+    monkeypatch.undo()
+    database = SqliteDatabase(tmp_path)
+    assert locate(database, "acme", "topics").folder == folder
+    with pytest.raises(NotFound):
+        locate(database, "acme", "other")
+    database.close()
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_a_job_left_running_is_claimed_with_what_it_had_reached(
+    tmp_path: Path, version: int
+) -> None:
+    stored(tmp_path, version)
+    kept = tmp_path / "jobs" / "run" / "checkpoints" / "last.safetensors"
+    kept.parent.mkdir(parents=True)
+    kept.write_text("half way")
+    database = SqliteDatabase(tmp_path)
+    claimed = Queue(database).claim("w")
+    assert claimed is not None
+    job, lease = claimed
+    assert (job.id, job.state, lease.token) == ("run", State.RUNNING, 1)
+    moved = tmp_path / "jobs" / "run" / "0" / "checkpoints" / "last.safetensors"
+    assert moved.read_text() == "half way"
+    database.close()
+
+
+def test_time_in_the_trainer_counts_on(tmp_path: Path) -> None:
+    stored(tmp_path, 3)
+    database = SqliteDatabase(tmp_path)
+    with database.read() as transaction:
+        (row,) = transaction.rows("SELECT tenant, seconds FROM usage")
+    assert (row["tenant"], row["seconds"]) == ("acme", 50.0)
+    database.close()

@@ -1,0 +1,180 @@
+"""The database file keeps whole transactions, for one user, in one version."""
+
+from __future__ import annotations
+
+import sqlite3
+import stat
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from sottovoce.cloud.state import sqlite as sqlite_module
+from sottovoce.cloud.state.sqlite import SqliteDatabase
+from sottovoce.core.errors import DataLoss, NotReady, Unavailable
+
+
+def enroll(database: SqliteDatabase, name: str) -> None:
+    with database.write() as transaction:
+        transaction.change("INSERT INTO tenants VALUES (:name, x'00', 0)", name=name)
+
+
+def tenants(database: SqliteDatabase) -> int:
+    with database.read() as transaction:
+        (row,) = transaction.rows("SELECT count(*) AS n FROM tenants")
+    return int(row["n"])
+
+
+def test_a_failed_transaction_leaves_nothing(tmp_path: Path) -> None:
+    database = SqliteDatabase(tmp_path)
+
+    def fail() -> None:
+        with database.write() as transaction:
+            transaction.change("INSERT INTO tenants VALUES ('a', x'00', 0)")
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail()
+    assert tenants(database) == 0
+    enroll(database, "b")  # the connection is fit for use afterwards
+    assert tenants(database) == 1
+    database.close()
+
+
+def test_two_connections_and_many_threads_lose_no_write(tmp_path: Path) -> None:
+    databases = [SqliteDatabase(tmp_path), SqliteDatabase(tmp_path)]
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(lambda i: enroll(databases[i % 2], f"t{i}"), range(60)))
+    assert [tenants(database) for database in databases] == [60, 60]
+    for database in databases:
+        database.close()
+
+
+def test_rows_cannot_outlive_what_they_belong_to(tmp_path: Path) -> None:
+    database = SqliteDatabase(tmp_path)
+    with pytest.raises(sqlite3.IntegrityError), database.write() as transaction:
+        transaction.change("INSERT INTO examples VALUES ('none', 0, 'e', 't', 'l', '', '')")
+    database.close()
+
+
+def test_only_the_owner_may_read_the_file(tmp_path: Path) -> None:
+    database = SqliteDatabase(tmp_path / "state")
+    assert stat.S_IMODE((tmp_path / "state" / "sottovoce.db").stat().st_mode) == 0o600
+    assert stat.S_IMODE((tmp_path / "state").stat().st_mode) == 0o700
+    database.close()
+
+
+def test_a_damaged_or_foreign_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / "sottovoce.db").write_bytes(b"not a database, " * 100)
+    with pytest.raises(DataLoss, match="damaged") as caught:
+        SqliteDatabase(tmp_path)
+    assert "--state" in caught.value.fix
+
+
+def test_a_newer_schema_is_refused(tmp_path: Path) -> None:
+    SqliteDatabase(tmp_path).close()
+    connection = sqlite3.connect(tmp_path / "sottovoce.db")
+    connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    with pytest.raises(DataLoss, match="version 99"):
+        SqliteDatabase(tmp_path)
+
+
+@pytest.mark.parametrize("pragma", [("synchronous", 2), ("secure_delete", 1), ("foreign_keys", 1)])
+def test_what_writes_waits_for_the_disk_and_overwrites_what_it_deletes(
+    tmp_path: Path, pragma: tuple[str, int]
+) -> None:
+    name, value = pragma
+    for _ in range(2):  # as it is made, and as it is opened again
+        database = SqliteDatabase(tmp_path)
+        with database.write() as transaction:
+            (row,) = transaction.rows(f"PRAGMA {name}")
+        assert list(row.values()) == [value]
+        with database.read() as transaction:
+            (row,) = transaction.rows("PRAGMA query_only")
+        assert list(row.values()) == [1], "and the other connection does not write"
+        database.close()
+
+
+def test_commits_are_told_from_their_absence(tmp_path: Path) -> None:
+    database, other = SqliteDatabase(tmp_path), SqliteDatabase(tmp_path)
+    before = database.commits()
+    assert tenants(other) == 0
+    assert database.commits() == before
+    enroll(other, "a")
+    after = database.commits()
+    assert after != before
+    enroll(database, "b")
+    assert database.commits() != after
+    for each in (database, other):
+        each.close()
+
+
+def test_the_clock_is_the_databases(tmp_path: Path) -> None:
+    database = SqliteDatabase(tmp_path, clock=lambda: 12.5)
+    with database.write() as transaction:
+        assert transaction.now() == 12.5
+    with database.read() as transaction:
+        assert transaction.now() == 12.5
+    database.close()
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(NotReady, match="cannot write"):
+        SqliteDatabase(tmp_path / "file")
+
+
+def test_a_full_disk_is_said_and_passes(tmp_path: Path) -> None:
+    database = SqliteDatabase(tmp_path)
+    (pages,) = database._connection.execute("PRAGMA page_count").fetchone()
+    database._connection.execute(f"PRAGMA max_page_count = {pages}")
+    with pytest.raises(Unavailable, match="cannot write"), database.write() as transaction:
+        transaction.change("INSERT INTO tenants VALUES ('a', zeroblob(1000000), 0)")
+    assert tenants(database) == 0
+    database._connection.execute(f"PRAGMA max_page_count = {pages + 1000}")
+    enroll(database, "b")
+    assert tenants(database) == 1
+    database.close()
+
+
+def test_a_disk_that_is_full_at_the_start_is_not_called_damage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(file: Path) -> sqlite3.Connection:
+        connection = sqlite3.connect(file, isolation_level=None)
+        connection.execute("PRAGMA max_page_count = 1")
+        return connection
+
+    monkeypatch.setattr(sqlite_module, "_connected", full)
+    with pytest.raises(Unavailable) as caught:
+        SqliteDatabase(tmp_path)
+    assert "backup" not in caught.value.fix
+
+
+def test_a_commit_that_fails_leaves_no_transaction_open(tmp_path: Path) -> None:
+    database = SqliteDatabase(tmp_path)
+
+    def fail() -> None:
+        with database.write() as transaction:
+            # Checked at the commit, like the flush of a disk that fails.
+            transaction.change("PRAGMA defer_foreign_keys = ON")
+            transaction.change("INSERT INTO examples VALUES ('none', 0, 'e', 't', 'l', '', '')")
+
+    with pytest.raises(sqlite3.IntegrityError):
+        fail()
+    enroll(database, "b")
+    assert tenants(database) == 1
+    database.close()
+
+
+def test_reading_waits_for_no_writer(tmp_path: Path) -> None:
+    database = SqliteDatabase(tmp_path)
+    enroll(database, "a")
+    with database.write() as transaction, ThreadPoolExecutor(1) as threads:
+        transaction.change("INSERT INTO tenants VALUES ('b', x'00', 0)")
+        assert threads.submit(tenants, database).result(10) == 1  # what is committed
+    assert tenants(database) == 2
+    with database.read() as transaction, pytest.raises(sqlite3.OperationalError, match="readonly"):
+        transaction.change("DELETE FROM tenants")
+    database.close()

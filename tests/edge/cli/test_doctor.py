@@ -66,6 +66,16 @@ def test_a_damaged_bundle_is_found(linked: Device, cloud: FakeCloud, path: str) 
     assert _checks(linked, 3)["bundle"][0] == "OK"
 
 
+def test_half_a_state_is_found(linked: Device) -> None:
+    assert _checks(linked, 3)["state"][0] == "OK"  # the daemon does not run
+    (linked.config.agent.state / "agent.db").unlink()
+    result, told = _checks(linked, 3)["state"]
+    assert result == "FAIL"
+    assert "agent.db is gone or empty" in told
+    assert "together with its key" in told
+    assert linked.sotto("privatize", stdin="Anna was here", code=8).stdout == ""
+
+
 def test_an_empty_device_is_told_to_pull(new_device: Callable[..., Device]) -> None:
     checks = _checks(new_device(), 3)
     assert "sotto pull" in checks["bundle"][1]

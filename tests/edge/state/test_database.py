@@ -7,6 +7,8 @@ import sqlite3
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -82,12 +84,122 @@ def test_a_corrupt_database_is_said(tmp_path: Path) -> None:
         Store.open(tmp_path)
 
 
-def test_a_database_without_its_key_is_refused(tmp_path: Path) -> None:
-    Store.open(tmp_path).close()
-    (tmp_path / KEY).unlink()
-    with pytest.raises(DataLoss, match="the key"):
+def _flip(file: Path) -> None:
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 1
+    file.write_bytes(data)
+
+
+@pytest.mark.parametrize(
+    ("name", "damage", "said"),
+    [
+        (DATABASE, Path.unlink, "gone or empty"),
+        (DATABASE, lambda file: os.truncate(file, 0), "gone or empty"),
+        (DATABASE, lambda file: file.write_bytes(bytes(4096)), "agent.db"),
+        (KEY, Path.unlink, "the key .* is gone"),
+        (KEY, lambda file: os.truncate(file, 0), "the key .* is damaged"),
+        (KEY, _flip, "is not the one"),
+    ],
+)
+def test_half_a_state_is_never_taken_for_a_new_one(
+    tmp_path: Path, name: str, damage: Callable[[Path], None], said: str
+) -> None:
+    store = Store.open(tmp_path)
+    with store.transaction() as transaction:
+        transaction.execute("UPDATE ledger SET spent = 7")
+    store.close()
+    sound = (tmp_path / name).read_bytes()
+    damage(tmp_path / name)
+    for _ in range(2):  # and to be refused makes it no better
+        with pytest.raises(DataLoss, match=said) as caught:
+            Store.open(tmp_path)
+        assert "move" in caught.value.fix
+        assert "ledger starts at 0" in caught.value.fix
+    (tmp_path / name).unlink(missing_ok=True)
+    (tmp_path / name).touch(mode=0o600)
+    (tmp_path / name).write_bytes(sound)
+    store = Store.open(tmp_path)
+    assert store.rows("SELECT spent FROM ledger") == [(7.0,)]
+    store.close()
+
+
+def test_a_ledger_without_its_row_is_said(tmp_path: Path) -> None:
+    store = Store.open(tmp_path)
+    with store.transaction() as transaction:
+        transaction.execute("DELETE FROM ledger")
+    store.close()
+    with pytest.raises(DataLoss, match="damaged"):
         Store.open(tmp_path)
+
+
+@pytest.mark.parametrize("where", ["_SCHEMA", "rename"])
+def test_a_first_start_that_was_killed_is_taken_up(tmp_path: Path, where: str) -> None:
+    program = f"""
+import os, pathlib
+from sottovoce.edge.state import database
+
+class Dying(str):
+    def split(self, *_):
+        os.kill(os.getpid(), 9)
+
+if {where!r} == "rename":
+    pathlib.Path.rename = lambda *_: os.kill(os.getpid(), 9)
+else:
+    database._SCHEMA = Dying()
+database.Store.open(pathlib.Path({str(tmp_path)!r}))
+"""
+    killed = subprocess.run([sys.executable, "-c", program], check=False)
+    assert killed.returncode == -9
+    assert (tmp_path / ".agent.key.new").exists()
     assert not (tmp_path / KEY).exists()
+    stores = [Store.open(tmp_path) for _ in range(2)]
+    assert stores[0].seal.mark == stores[1].seal.mark
+    assert stores[0].rows("SELECT spent FROM ledger") == [(0.0,)]
+    assert not (tmp_path / ".agent.key.new").exists()
+    for store in stores:
+        store.close()
+
+
+def test_many_may_be_the_first(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        stores = [*pool.map(Store.open, [tmp_path] * 8)]
+    assert len({store.seal.mark for store in stores}) == 1
+    for store in stores:
+        store.close()
+    assert {path.name for path in tmp_path.iterdir()} == {DATABASE, KEY}
+
+
+@pytest.mark.parametrize("table", ["releases", "customizations", None])
+def test_a_state_of_the_first_version_is_held_to_its_key(tmp_path: Path, table: str | None) -> None:
+    def first_version() -> None:
+        with sqlite3.connect(tmp_path / DATABASE) as connection:
+            connection.execute("DROP TABLE seal")
+            connection.execute("PRAGMA user_version = 1")
+        connection.close()
+
+    store = Store.open(tmp_path)
+    with store.transaction() as transaction:
+        transaction.execute("UPDATE ledger SET spent = 7")
+        if table == "releases":
+            transaction.execute(INSERT, (b"k", store.seal.seal(b"v", b"releasek")))
+        elif table == "customizations":
+            sealed = store.seal.seal(b"v", b"customizationk")
+            row = (1, "k", b"r", 0, sealed, b"")
+            transaction.execute("INSERT INTO customizations VALUES (?, ?, ?, ?, ?, ?)", row)
+    store.close()
+    first_version()
+    key = (tmp_path / KEY).read_bytes()
+    if table is not None:
+        _flip(tmp_path / KEY)
+        with pytest.raises(DataLoss, match="another key"):
+            Store.open(tmp_path)
+        (tmp_path / KEY).write_bytes(key)
+    store = Store.open(tmp_path)
+    assert store.rows("SELECT spent FROM ledger") == [(7.0,)]
+    store.close()
+    _flip(tmp_path / KEY)
+    with pytest.raises(DataLoss, match="is not the one"):
+        Store.open(tmp_path)
 
 
 def test_a_newer_database_is_refused(tmp_path: Path) -> None:

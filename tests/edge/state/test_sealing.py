@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import threading
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -56,47 +57,55 @@ def test_names_depend_on_key_and_on_where_parts_end() -> None:
     assert seal.name(b"ab", b"c") != Seal(b"\1" * 32).name(b"ab", b"c")
 
 
-def test_the_key_is_made_once_and_kept_private(tmp_path: Path) -> None:
+def test_a_new_key_is_private_and_unlike_any_other(tmp_path: Path) -> None:
     path = tmp_path / "key"
-    seals: list[Seal] = []
-    threads = [
-        threading.Thread(target=lambda: seals.append(Seal.open(path, create=True)))
-        for _ in range(8)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len({seal.name(b"") for seal in seals}) == 1
-    assert len(seals) == 8
+    before = os.umask(0)
+    try:
+        made = Seal.make(path)
+    finally:
+        os.umask(before)
     assert path.stat().st_mode & 0o777 == 0o600
     assert list(tmp_path.iterdir()) == [path]
+    assert Seal.read(path).mark == made.mark
+    assert Seal.make(path).mark == Seal.read(path).mark != made.mark
+
+
+def test_every_bit_of_a_key_shows_in_its_mark(tmp_path: Path) -> None:
+    path = tmp_path / "key"
+    marks = {Seal.make(path).mark}
+    sound = path.read_bytes()
+    for bit in range(8 * len(sound)):
+        flipped = bytearray(sound)
+        flipped[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(flipped)
+        marks.add(Seal.read(path).mark)
+    assert len(marks) == 1 + 8 * len(sound)
 
 
 def test_a_lost_or_damaged_key_is_named(tmp_path: Path) -> None:
     path = tmp_path / "key"
     with pytest.raises(DataLoss, match="is gone") as lost:
-        Seal.open(path, create=False)
+        Seal.read(path)
     path.write_bytes(b"short")
     path.chmod(0o600)
     with pytest.raises(DataLoss, match="damaged") as damaged:
-        Seal.open(path, create=True)
+        Seal.read(path)
     assert lost.value.subject == damaged.value.subject == str(path)
 
 
-@pytest.mark.parametrize("create", [False, True])
-def test_a_place_that_can_hold_no_key_is_named(tmp_path: Path, create: bool) -> None:
+@pytest.mark.parametrize("use", [Seal.read, Seal.make])
+def test_a_place_that_can_hold_no_key_is_named(tmp_path: Path, use: Callable[[Path], Seal]) -> None:
     (tmp_path / "file").touch()
     path = tmp_path / "file" / "key"
     with pytest.raises(ConfigError) as caught:
-        Seal.open(path, create=create)
+        use(path)
     assert caught.value.subject == str(path)
 
 
 def test_a_key_that_others_can_read_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "key"
-    Seal.open(path, create=True)
+    Seal.make(path)
     path.chmod(0o640)
     with pytest.raises(ConfigError, match=r"other users can read.*chmod 600") as caught:
-        Seal.open(path, create=True)
+        Seal.read(path)
     assert caught.value.subject == str(path)

@@ -3,6 +3,9 @@
 Why it is here: a release must be charged and remembered before it is given out, in one step that a
 power cut cannot split; SQLite gives that, shared by the daemon and by commands run without it. No
 text of the user is stored: documents are known by a keyed hash, released texts are encrypted.
+
+The database and its key are two halves of one state. Either without the other, or with another's,
+is an error and never a fresh start: that would forget what was spent and draw noise a second time.
 """
 
 from __future__ import annotations
@@ -16,15 +19,23 @@ from pathlib import Path
 from typing import Any
 
 from sottovoce.core.errors import ConfigError, DataLoss, QuotaExceeded, SottovoceError, Unavailable
-from sottovoce.core.system.files import disk, private_folder
-from sottovoce.edge.state.sealing import Seal
+from sottovoce.core.system.files import disk, private_folder, sync_folder
+from sottovoce.edge.state.sealing import AFRESH, Seal
 
 __all__ = ["DATABASE", "KEY", "Store"]
 
 DATABASE = "agent.db"
 KEY = "agent.key"
-_VERSION = 1
+_NEW_KEY = ".agent.key.new"
+_VERSION = 2
 _WAIT_SECONDS = 15
+_LOST = "is gone or empty, and its key is still there"
+_MARK = "CREATE TABLE seal (mark BLOB NOT NULL)"
+_SEALED = (
+    ("SELECT key, sealed FROM releases LIMIT 1", b"release"),
+    ("SELECT CAST(id AS BLOB), sealed FROM customizations LIMIT 1", b"customization"),
+)
+"""Where version 1, which had no mark, shows which key it belongs to."""
 _SCHEMA = """
 CREATE TABLE releases (
     key BLOB PRIMARY KEY,              -- keyed hash of settings, bundle and document
@@ -86,8 +97,9 @@ class Store:
             QuotaExceeded: the disk is full.
         """
         private_folder(folder)
-        path = folder / DATABASE
-        seal = Seal.open(folder / KEY, create=not path.exists())
+        path, key = folder / DATABASE, folder / KEY
+        if key.exists() and not (path.exists() and path.stat().st_size):
+            raise _damaged(path, _LOST)  # before SQLite makes it anew
         with disk(path):  # SQLite would take the mode from the umask
             os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
         with _explained(path):
@@ -95,7 +107,7 @@ class Store:
                 path, timeout=_WAIT_SECONDS, isolation_level=None, check_same_thread=False
             )
             try:
-                _prepare(connection, path)
+                seal = _prepare(connection, folder)
             except BaseException:
                 connection.close()
                 raise
@@ -130,7 +142,8 @@ class Store:
             self._connection.close()
 
 
-def _prepare(connection: sqlite3.Connection, path: Path) -> None:
+def _prepare(connection: sqlite3.Connection, folder: Path) -> Seal:
+    path, key, new = folder / DATABASE, folder / KEY, folder / _NEW_KEY
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("PRAGMA secure_delete = ON")
@@ -144,10 +157,52 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
             subject=str(path),
         )
     if version == 0:
-        for statement in _SCHEMA.split(";\n"):
+        if key.exists():
+            raise _damaged(path, _LOST)
+        # The key gets its name, below, only once there is a database that knows it: whenever this
+        # process is killed, what it leaves is no state yet, or all of one.
+        mark = Seal.make(new).mark
+        for statement in (*_SCHEMA.split(";\n"), _MARK):
             connection.execute(statement)
+        connection.execute("INSERT INTO seal VALUES (?)", (mark,))
+    elif version == 1:
+        seal = Seal.read(key)
+        for query, place in _SEALED:
+            for name, sealed in connection.execute(query):
+                seal.unseal(sealed, place + name)
+        connection.execute(_MARK)
+        connection.execute("INSERT INTO seal VALUES (?)", (seal.mark,))
+    if version < _VERSION:
         connection.execute(f"PRAGMA user_version = {_VERSION}")
+        connection.execute("COMMIT")
+        connection.execute("BEGIN IMMEDIATE")
+    marks = connection.execute("SELECT mark FROM seal").fetchall()
+    (accounts,) = connection.execute("SELECT COUNT(*) FROM ledger").fetchone()
+    if len(marks) != 1 or accounts != 1:
+        raise _damaged(path)
+    ((mark,),) = marks
+    if not key.exists() and new.exists() and Seal.read(new).mark == mark:
+        new.rename(key)
+        sync_folder(folder)
     connection.execute("COMMIT")
+    seal = Seal.read(key)
+    if seal.mark != mark:
+        raise DataLoss(
+            f"the key {key} is not the one that {path} was written with",
+            fix="bring back both from the same backup, or move the folder away to start afresh; "
+            + AFRESH,
+            subject=str(key),
+        )
+    return seal
+
+
+def _damaged(path: Path, how: str = "is damaged") -> DataLoss:
+    return DataLoss(
+        f"the agent's database {path} {how}",
+        fix="bring it back from a backup together with its key, or move the folder away to "
+        f"start afresh; {AFRESH}",
+        subject=str(path),
+    )
 
 
 @contextmanager
@@ -175,10 +230,5 @@ def _translate(path: Path, name: str) -> SottovoceError:
             f"{path} cannot be written", fix="mend its owner and mode", subject=str(path)
         )
     if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_IOERR")):
-        return DataLoss(
-            f"the agent's database {path} is damaged",
-            fix="bring it back from a backup together with its key, or move the folder away to "
-            "start afresh; a fresh ledger starts at 0, so note what was spent",
-            subject=str(path),
-        )
+        return _damaged(path)
     return SottovoceError(f"the agent's database {path} refused ({name or 'no reason given'})")

@@ -11,7 +11,6 @@ import hashlib
 import hmac
 import os
 import secrets
-from contextlib import suppress
 from pathlib import Path
 
 from cryptography.exceptions import InvalidTag
@@ -20,7 +19,9 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from sottovoce.core.errors import ConfigError, DataLoss
 from sottovoce.core.system.files import disk, open_to_others, sync_folder
 
-__all__ = ["Seal"]
+__all__ = ["AFRESH", "Seal"]
+
+AFRESH = "a fresh ledger starts at 0, so note what was spent"
 
 _BYTES = 32
 _NONCE = 12
@@ -32,30 +33,44 @@ class Seal:
     def __init__(self, secret: bytes) -> None:
         self._cipher = AESGCM(hmac.digest(secret, b"sottovoce seal v1", hashlib.sha256))
         self._names = hmac.digest(secret, b"sottovoce names v1", hashlib.sha256)
+        self.mark = self.name(b"mark")
+        """32 bytes that tell this key from any other; kept beside what it seals."""
 
     @classmethod
-    def open(cls, path: Path, *, create: bool) -> Seal:
-        """Reads the key file; with `create`, makes it first if there is none.
+    def make(cls, path: Path) -> Seal:
+        """A new key in a file of mode 0600, which is on disk when this returns."""
+        secret = secrets.token_bytes(_BYTES)
+        with disk(path):
+            path.unlink(missing_ok=True)
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(secret)
+                file.flush()
+                os.fsync(file.fileno())
+            sync_folder(path.parent)
+        return cls(secret)
+
+    @classmethod
+    def read(cls, path: Path) -> Seal:
+        """The key in the file.
 
         Raises:
             DataLoss: no key, or one of the wrong length.
-            ConfigError: others can read it, or it cannot be made.
+            ConfigError: others can read it.
         """
-        if create and not path.exists():
-            _make(path)
         try:
             with disk(path):
                 secret = path.read_bytes()
         except FileNotFoundError as error:
             raise DataLoss(
                 f"the key {path} is gone, and what it sealed cannot be read",
-                fix=f"bring the file back, or move {path.parent} away to start afresh",
+                fix=f"bring the file back, or move {path.parent} away to start afresh; {AFRESH}",
                 subject=str(path),
             ) from error
         if len(secret) != _BYTES:
             raise DataLoss(
                 f"the key {path} is damaged",
-                fix=f"bring the file back, or move {path.parent} away to start afresh",
+                fix=f"bring the file back, or move {path.parent} away to start afresh; {AFRESH}",
                 subject=str(path),
             )
         if open_to_others(path):
@@ -91,19 +106,3 @@ class Seal:
             mac.update(len(part).to_bytes(8, "big"))
             mac.update(part)
         return mac.digest()
-
-
-def _make(path: Path) -> None:
-    aside = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    with disk(path):
-        descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(secrets.token_bytes(_BYTES))
-                file.flush()
-                os.fsync(file.fileno())
-            with suppress(FileExistsError):  # another process was first: its key holds
-                os.link(aside, path)
-            sync_folder(path.parent)
-        finally:
-            aside.unlink()

@@ -38,7 +38,7 @@ demo: install  ## Watch a device daemon learn a task through a cloud, privately
 
 test: install .venv-edge/.done lint bundle  ## Lint, then every test; the edge's without torch
 	$(EDGE_BIN)/pytest tests/core tests/edge tests/protos
-	$(BIN)/pytest tests/architecture tests/protos tests/cloud tests/bench tests/e2e
+	$(BIN)/pytest tests/architecture tests/mutation tests/protos tests/cloud tests/bench tests/e2e
 
 # A Raspberry Pi 4's processor, emulated: the edge gives there what it gives here, within tolerances.
 check-arm64: $(BUNDLE) .venv-edge/.done  ## Run the edge on an emulated ARM device and compare
@@ -63,7 +63,7 @@ build/mutmut/.done: requirements-mutants.txt constraints.txt .venv/.done
 	@touch $@
 
 mutants: build/mutmut/.done .venv-edge/.done bundle  ## Break the code in small places: what do the tests miss? (MODULES="noise ledger")
-	$(BIN)/python -m bench.mutation $(MODULES)
+	$(BIN)/python -m tests.mutation $(MODULES)
 
 report: bundle  ## Write the privacy lab's page on attacks and costs (about 15 minutes on 2 idle cores)
 	$(BIN)/python -m bench.report

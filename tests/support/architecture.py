@@ -53,7 +53,7 @@ PLAN: Plan = {
     ],
     "bench": [
         ["data", "live", "processes", "resampling"],
-        ["console", "mutation"],
+        ["console"],
         ["attacks"],
         ["embedding", "space", "utility"],
         ["report", "speed"],

@@ -5,7 +5,7 @@ comparison turned, a number changed, an argument left out. A fault that no test 
 Those that nothing can or should notice are excused one by one, with a reason, in
 `tests/mutants.toml`; the share killed is given with and without them.
 
-    python -m bench.mutation noise ledger
+    python -m tests.mutation noise ledger
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from rich.table import Table
 from rich.text import Text
 
 from bench.console import STEPS, parser, publish, table, track
-from bench.mutation.runs import ROOT, Outcome, Workshop
-from bench.mutation.suite import Excuse, Module, Suite
 from sottovoce.core.errors import SottovoceError
+from tests.mutation.runs import ROOT, Outcome, Workshop
+from tests.mutation.suite import Excuse, Module, Suite
 
 ENOUGH: Final = 0.95
 """The share of unexcused mutants that must be killed, over all chosen modules together."""

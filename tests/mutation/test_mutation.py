@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from bench.mutation.__main__ import judged, killed
-from bench.mutation.runs import ROOT, Mutant, Outcome, changed
-from bench.mutation.suite import Excuse, Module, Suite
 from sottovoce.core.errors import InvalidInput
+from tests.mutation.__main__ import judged, killed
+from tests.mutation.runs import ROOT, Mutant, Outcome, changed
+from tests.mutation.suite import Excuse, Module, Suite
 
 DIFF = """--- src/sottovoce/core/privacy/noise.py
 +++ src/sottovoce/core/privacy/noise.py

@@ -20,8 +20,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from bench.mutation.suite import Module
 from sottovoce.core.errors import NotReady
+from tests.mutation.suite import Module
 
 __all__ = ["KILLED", "Mutant", "Outcome", "Workshop", "changed"]
 

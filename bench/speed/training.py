@@ -3,7 +3,7 @@
 One step (forward, backward, clipping, AdamW) over the same batches of released SST-2 phrases, LoRA
 of rank 8 in the attention of the default backbone:
 
-    ours    `sottovoce.cloud.training.trainer.step`
+    ours    the trainer's own step: `Clipped` on an `Objective` (`sottovoce.cloud.training`)
     peft    a plain loop: AutoModelForSequenceClassification, get_peft_model, loss.backward(), its
             model in training mode; for reconstruction a head on the last hidden states
 
@@ -43,8 +43,10 @@ from sottovoce.cloud.models.methods import Lora
 from sottovoce.cloud.models.methods.lora import targets
 from sottovoce.cloud.models.precision import fast_bfloat16, to_bfloat16
 from sottovoce.cloud.training.dataset import Dataset
+from sottovoce.cloud.training.fit import Clipped
+from sottovoce.cloud.training.objective import Labelled, Objective
 from sottovoce.cloud.training.schedule import batches
-from sottovoce.cloud.training.trainer import Recipe, step
+from sottovoce.cloud.training.trainer import Recipe
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy import plain_tokens
 from sottovoce.core.privacy.setting import Setting
@@ -61,13 +63,14 @@ Step = Callable[[Batch, Tensor], object]
 
 
 def ours(light: bool, vocabulary: int, device: torch.device) -> Step:
-    """The trainer's own step."""
+    """As the trainer makes a step."""
     loaded = backbones.load()
     model = TextClassifier(loaded, Lora(), 2, vocabulary=vocabulary).to(device).eval()
     if light and device.type == "cpu":
         to_bfloat16(model.encoder)
     optimizer = torch.optim.AdamW(model.trained().values(), lr=RATE)
-    return lambda batch, labels: step(model, optimizer, batch, labels, weight=0.1)
+    update, objective = Clipped(optimizer), Objective(model, weight=0.1)
+    return lambda batch, labels: update(objective, Labelled(batch, labels), RATE)
 
 
 def peft(light: bool, vocabulary: int, device: torch.device) -> Step:

@@ -13,7 +13,8 @@ from sottovoce.cloud.models.classifier import TextClassifier
 from sottovoce.cloud.models.methods import from_options
 from sottovoce.cloud.models.precision import to_bfloat16
 from sottovoce.cloud.training.dataset import Dataset
-from sottovoce.cloud.training.trainer import step
+from sottovoce.cloud.training.fit import Clipped
+from sottovoce.cloud.training.objective import Labelled, Objective
 from tests.support.examples import examples
 
 
@@ -38,7 +39,9 @@ def test_gradients_in_bfloat16_point_where_those_in_float32_do(
         if light:
             to_bfloat16(model.encoder)
         optimizer = torch.optim.SGD(model.trained().values(), lr=1.0)
-        step(model, optimizer, data.batch(range(16)), data.targets, clip=1e9)
+        Clipped(optimizer, clip=1e9)(
+            Objective(model), Labelled(data.batch(range(16)), data.targets), 1.0
+        )
         return {n: before[n] - p.detach() for n, p in model.trained().items()}
 
     exact, light = gradients(False), gradients(True)

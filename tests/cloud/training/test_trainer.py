@@ -6,6 +6,7 @@ import csv
 import json
 import math
 import shutil
+from collections.abc import Iterator
 from contextlib import closing
 from functools import partial
 from itertools import repeat
@@ -16,17 +17,19 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from torch.nn import functional as F  # noqa: N812 - its customary name
+from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from sottovoce.cloud.job import Example, Progress, TrainingOptions
 from sottovoce.cloud.models import backbone
 from sottovoce.cloud.models.classifier import TextClassifier
-from sottovoce.cloud.models.methods import Lora
+from sottovoce.cloud.models.methods import METHODS, Lora
 from sottovoce.cloud.models.noise_aware import NoiseTable, WordPlaces
 from sottovoce.cloud.serving.model_thread import ModelThread
 from sottovoce.cloud.serving.predictor import Predictor
 from sottovoce.cloud.training import trainer
 from sottovoce.cloud.training.dataset import Dataset
-from sottovoce.cloud.training.trainer import Recipe, Result, Stopped, step, train
+from sottovoce.cloud.training.fit import Losses, fit
+from sottovoce.cloud.training.trainer import Recipe, Result, Stopped, train
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import NotReady, SottovoceError
 from tests.support.examples import WORDS, examples
@@ -77,14 +80,14 @@ def test_a_stopped_and_resumed_run_gives_the_same_weights(
 
     file = tmp_path / "checkpoints" / "last.safetensors"
     steps = 0
-    real = trainer.step
 
-    def counted(*arguments: Any, **options: Any) -> trainer.Losses:
+    def counted(*arguments: Any) -> Iterator[Losses]:
         nonlocal steps
-        steps += 1
-        return real(*arguments, **options)
+        for losses in fit(*arguments):
+            steps += 1
+            yield losses
 
-    monkeypatch.setattr(trainer, "step", counted)
+    monkeypatch.setattr(trainer, "fit", counted)
     # Asked before each of two batches of the probe and one of the held-out part, then before each
     # step and, every 5 of them, the held-out part again.
     for stop_after, done in ((1, 0), (2, 0), (4, 1), (4, 5), (0, 5), (1, 5), (7, 11), (9, 19)):
@@ -165,31 +168,6 @@ def test_the_reconstruction_head_learns_and_is_dropped(bert: str, tmp_path: Path
     assert set(held) == {"head/weight", "head/bias"} | {n for n in held if ".lora_" in n}
     facts = json.loads((result.folder / "adapter.json").read_text())
     assert "vocabulary" not in json.dumps(facts)
-
-
-def test_a_step_follows_the_gradient_of_both_losses(bert: str) -> None:
-    options = TrainingOptions(reconstruction=True, plain_tokens=3)
-    loaded = backbone.load(bert)
-    data = Dataset.of(examples(16, plain=3), options, loaded.tokenizer)
-    torch.manual_seed(0)
-    model = TextClassifier(loaded, Lora(), 3, vocabulary=len(data.vocabulary))
-    model.eval()
-    batch, targets = data.batch(range(16), plain=True), data.targets
-    logits, named = model(batch)
-    task = F.cross_entropy(logits, targets)
-    rec = F.cross_entropy(named, batch.plain[batch.plain >= 0])
-    expected = torch.autograd.grad(task + 0.3 * rec, list(model.trained().values()))
-    before = [p.detach().clone() for p in model.trained().values()]
-
-    optimizer = torch.optim.SGD(model.trained().values(), lr=1.0)
-    losses = step(model, optimizer, batch, targets, weight=0.3, clip=1e9)
-
-    assert losses.task == pytest.approx(task.item())
-    assert losses.reconstruction == pytest.approx(rec.item())
-    for old, new, gradient in zip(before, model.trained().values(), expected, strict=True):
-        assert torch.allclose(old - new, gradient, atol=1e-6)
-    alone = step(model, optimizer, data.batch(range(16)), targets, weight=0.3)
-    assert alone.reconstruction is None
 
 
 def test_noise_aware_inputs_are_what_is_trained_on(bert: str, tmp_path: Path) -> None:
@@ -275,15 +253,99 @@ def _table(name: str) -> list[Example]:
         return [Example(row["text"], row["label"]) for row in rows]
 
 
-def test_weights_stay_numbers_when_the_gradient_is_none(bert: str) -> None:
-    model = TextClassifier(backbone.load(bert), Lora(), 2)
-    optimizer = torch.optim.AdamW(model.trained().values(), lr=1e-3)
-    data = Dataset.of(
-        examples(8, topics=("garden", "office")), TrainingOptions(), backbone.load(bert).tokenizer
-    )
-    before = {name: p.detach().clone() for name, p in model.trained().items()}
-    # The loss is finite, its gradient is not: as after an overflow in the backward pass.
-    model.head.weight.register_hook(lambda gradient: gradient * math.inf)
-    with pytest.raises(SottovoceError, match="diverged"):
-        step(model, optimizer, data.batch([0, 1]), data.targets[[0, 1]])
-    assert all(torch.equal(before[name], p) for name, p in model.trained().items())
+@pytest.fixture
+def stepped() -> Iterator[list[dict[str, float]]]:
+    """What AdamW is given at each of its steps: rate, decay, and the norm of the gradient."""
+    seen: list[dict[str, float]] = []
+
+    def look(optimizer: torch.optim.Optimizer, *_: Any) -> None:
+        if isinstance(optimizer, torch.optim.AdamW):
+            (group,) = optimizer.param_groups
+            norms = [p.grad.norm() for p in group["params"] if p.grad is not None]
+            facts = {name: group[name] for name in ("lr", "weight_decay")}
+            seen.append({**facts, "norm": float(torch.stack(norms).norm())})
+
+    handle = register_optimizer_step_pre_hook(look)  # type: ignore[no-untyped-call]
+    yield seen
+    handle.remove()
+
+
+def test_every_step_is_made_at_its_rate_and_with_its_gradient_clipped(
+    bert: str, tmp_path: Path, stepped: list[dict[str, float]]
+) -> None:
+    options = TrainingOptions(epochs=4, batch_size=8, learning_rate=3e-3)
+    recipe = Recipe(warmup=0.25, clip=1e-3, weight_decay=0.07)
+    file = tmp_path / "last.safetensors"
+    go_on = repeat(False, 13)  # so it is stopped after some steps and goes on from there
+
+    def run(**given: Any) -> None:
+        loaded = backbone.load(bert)
+        train(examples(40), options, loaded, tmp_path / "a", resume=file, recipe=recipe, **given)
+
+    with pytest.raises(Stopped):
+        run(should_stop=partial(next, go_on, True))
+    assert 5 < len(stepped) < 15
+    run()
+
+    # 34 examples in 5 batches, 4 times; the rate rises over 5 steps and falls over 15.
+    shares = [*((i + 1) / 5 for i in range(5)), *((20 - i) / 15 for i in range(5, 20))]
+    assert [step["lr"] for step in stepped] == pytest.approx([3e-3 * share for share in shares])
+    assert {step["weight_decay"] for step in stepped} == {0.07}
+    assert [step["norm"] for step in stepped] == pytest.approx([1e-3] * 20, rel=1e-2)
+
+
+def test_a_method_without_a_rate_asked_for_takes_its_own(
+    bert: str, tmp_path: Path, stepped: list[dict[str, float]]
+) -> None:
+    for number, (name, kind) in enumerate(METHODS.items()):
+        if name != "qlora":
+            options = TrainingOptions(name, epochs=1, batch_size=40)
+            train(examples(40), options, backbone.load(bert), tmp_path / str(number))
+            assert stepped.pop()["lr"] == kind.learning_rate
+
+
+@pytest.mark.parametrize("best", [0, 1, 2, 3])
+def test_the_best_weights_are_saved_and_not_the_last(
+    best: int, bert: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Accuracy and loss at the start and after each epoch: accuracy decides, then the loss.
+    scores = [(0.5, 0.9), (0.5, 0.8), (0.6, 5.0), (0.6, 4.0), (0.5, 0.1)]
+    if best < 3:
+        scores[best] = (0.7, 9.0)
+    passed: list[dict[str, torch.Tensor]] = []
+
+    def scripted(model: TextClassifier, *_: Any) -> tuple[float, float]:
+        passed.append({n: p.detach().clone() for n, p in model.trained().items()})
+        return scores[len(passed) - 1]
+
+    monkeypatch.setattr(trainer, "score", scripted)
+    options = TrainingOptions(epochs=4, batch_size=8, learning_rate=1e-2)
+    result = train(examples(40), options, backbone.load(bert), tmp_path / "a")
+
+    assert len(passed) == 5
+    assert result.held_out_accuracy == scores[best][0]
+    saved = load_file(result.folder / "adapter_model.safetensors")
+    head = load_file(result.folder / "head.safetensors")
+    for number, weights in enumerate(passed):
+        same = torch.equal(head["weight"], weights["head.weight"]) and all(
+            torch.equal(t, weights[f"adapted.encoder.{_peft(name)}"]) for name, t in saved.items()
+        )
+        assert same is (number == best)
+
+
+def _peft(name: str) -> str:
+    """Of a matrix in the model that of its file."""
+    return name.replace(".weight", ".default.weight")
+
+
+def test_the_held_out_part_is_scored_as_the_model_answers(bert: str) -> None:
+    loaded = backbone.load(bert)
+    data = Dataset.of(examples(40), TrainingOptions(), loaded.tokenizer)
+    torch.manual_seed(0)
+    model = TextClassifier(loaded, Lora(), 3).eval()
+    with torch.no_grad():
+        logits = torch.cat([model(data.batch([place]))[0] for place in data.held])
+    wanted = data.targets[data.held]
+    accuracy, loss = trainer.score(model, data)
+    assert accuracy == pytest.approx((logits.argmax(1) == wanted).float().mean().item())
+    assert loss == pytest.approx(F.cross_entropy(logits, wanted).item(), abs=1e-5)

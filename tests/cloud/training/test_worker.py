@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from sottovoce.cloud.state.adapters import digest, locate
 from sottovoce.cloud.training import checkpoint
 from sottovoce.cloud.training import trainer as train_module
 from sottovoce.cloud.training import worker as worker_module
+from sottovoce.cloud.training.fit import Losses, fit
 from sottovoce.cloud.training.trainer import Recipe
 from sottovoce.cloud.training.worker import ATTEMPTS, Worker
 from sottovoce.core.bundle.folder import Bundle
@@ -284,14 +286,12 @@ def test_deaths_count_only_as_long_as_a_job_gets_no_further(
         claim(jobs, worker._owner)  # and the worker dies
     # A checkpoint within the epoch, as every 20 seconds of a long one, and death in the next step.
     monkeypatch.setattr(train_module, "Recipe", partial(Recipe, checkpoint_seconds=0.0))
-    real, steps = train_module.step, iter((True, False))
 
-    def step(*arguments: Any, **options: Any) -> Any:
-        if not next(steps):
-            raise KeyboardInterrupt
-        return real(*arguments, **options)
+    def one_step(*arguments: Any) -> Iterator[Losses]:
+        yield next(fit(*arguments))
+        raise KeyboardInterrupt
 
-    monkeypatch.setattr(train_module, "step", step)
+    monkeypatch.setattr(train_module, "fit", one_step)
     with pytest.raises(KeyboardInterrupt):
         worker.run_next()
     assert jobs.get(job.id).attempts == 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from sottovoce.cloud.job import Progress
+from sottovoce.cloud.training.fit import Losses
 from sottovoce.cloud.training.schedule import Plan
 
 __all__ = ["Meter"]
@@ -23,12 +24,13 @@ class Meter:
         self._loss: float | None = None
         self._reconstruction: float | None = None
 
-    def add(self, examples: int, loss: float, reconstruction: float | None) -> None:
+    def add(self, losses: Losses) -> None:
         """Takes in a step."""
-        self._examples += examples
-        self._loss = _smooth(self._loss, loss)
-        if reconstruction is not None:
-            self._reconstruction = _smooth(self._reconstruction, reconstruction)
+        self._examples += len(losses.task)
+        self._loss = _smooth(self._loss, losses.task.mean().item())
+        if losses.reconstruction is not None:
+            mean = losses.reconstruction.mean().item()
+            self._reconstruction = _smooth(self._reconstruction, mean)
 
     def read(self, done: int, accuracy: float) -> Progress:
         """After ``done`` steps in all; ``accuracy`` is the best so far on the held-out part."""

@@ -9,10 +9,10 @@ The design, in order:
    backbone's pooled states (see ``probe``). Words of labels need none.
 2. *The method + head* (see ``methods``), AdamW, linear warm-up and decay, batches of similar length
    (see ``plan``), the frozen part in bfloat16 where that is fast (see ``precision``).
-3. *Reconstruction* (RAPT v2, eq. 5-9), where the job has plain tokens: `step` adds its loss. Forty
-   of them before a ten-word text cost four times the step, so they stand before every k-th batch
-   only, k as small as keeps their cost within ``reconstruction_cost``: before all of long texts.
-   Predictions are made for text alone. docs/training.md has what it gains.
+3. *Reconstruction* (RAPT v2, eq. 5-9), where the job has plain tokens: `Objective` adds its loss.
+   Forty of them before a ten-word text cost four times the step, so they stand before every k-th
+   batch only, k as small as keeps their cost within ``reconstruction_cost``: before all of long
+   texts. Predictions are made for text alone. docs/training.md has what it gains.
 4. The weights kept are those with the best held-out accuracy, then loss.
 
 Everything random is a function of (seed, epoch), so a run that is stopped and resumed from its
@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -36,7 +36,6 @@ from sottovoce.cloud.job import Example, Progress, TrainingOptions
 from sottovoce.cloud.models import adapters
 from sottovoce.cloud.models.adapters import fingerprint
 from sottovoce.cloud.models.backbone import LoadedBackbone
-from sottovoce.cloud.models.batches import Batch
 from sottovoce.cloud.models.classifier import TextClassifier, pool
 from sottovoce.cloud.models.label_words import LabelWords
 from sottovoce.cloud.models.methods import from_options
@@ -44,12 +43,13 @@ from sottovoce.cloud.models.noise_aware import NoiseTable, WordPlaces
 from sottovoce.cloud.models.precision import computing, fast_bfloat16, to_bfloat16
 from sottovoce.cloud.training.checkpoint import Checkpoint
 from sottovoce.cloud.training.dataset import Dataset
+from sottovoce.cloud.training.fit import Clipped, fit
 from sottovoce.cloud.training.linear_probe import probe
+from sottovoce.cloud.training.objective import Labelled, Objective
 from sottovoce.cloud.training.progress import Meter
 from sottovoce.cloud.training.schedule import Plan
-from sottovoce.core.errors import SottovoceError
 
-__all__ = ["Losses", "Recipe", "Result", "Stopped", "step", "train"]
+__all__ = ["Recipe", "Result", "Stopped", "train"]
 
 _ROWS: Final = 32
 """Texts in a forward pass without gradients."""
@@ -96,14 +96,6 @@ class Result:
     held_out: int
     epochs: int
     seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class Losses:
-    """Of one step: the task's, and the reconstruction's where there were plain tokens."""
-
-    task: float
-    reconstruction: float | None
 
 
 def train(
@@ -206,39 +198,36 @@ def train(
         else:
             point.into(model, optimizer)
 
-        saved = time.monotonic()
         meter = Meter(plan, point.step)
-        begun = point.step
-        try:
-            while True:
-                ended = plan.ends_epoch(point.step) and point.step > point.scored
-                if ended:
-                    point.keep_best(model.trained(), *score(model, data, go_on))
-                if resume and (ended or time.monotonic() - saved > recipe.checkpoint_seconds):
-                    point.save(resume, run, model, optimizer)
-                    saved = time.monotonic()
-                    if on_checkpoint:
-                        on_checkpoint()
-                if on_progress and (ended or point.step > begun):
-                    on_progress(meter.read(point.step, point.accuracy))
-                if point.step == plan.steps:
-                    break
+        begun, saved = point.step, time.monotonic()
 
+        def batches() -> Iterator[Labelled]:
+            for at in range(begun, plan.steps):
                 go_on()
-                rows = plan.rows(point.step)
-                with_plain = options.reconstruction and point.step % every == 0
-                for group in optimizer.param_groups:
-                    group["lr"] = rate * plan.rate(point.step)
-                losses = step(
-                    model,
-                    optimizer,
-                    data.batch(rows, plain=with_plain).to(device),
-                    data.targets[rows].to(device),
-                    weight=weight,
-                    clip=recipe.clip,
-                )
+                rows, with_plain = plan.rows(at), options.reconstruction and at % every == 0
+                yield Labelled(data.batch(rows, plain=with_plain), data.targets[rows]).to(device)
+
+        def take_stock() -> None:
+            nonlocal saved
+            ended = plan.ends_epoch(point.step) and point.step > point.scored
+            if ended:
+                point.keep_best(model.trained(), *score(model, data, go_on))
+            if resume and (ended or time.monotonic() - saved > recipe.checkpoint_seconds):
+                point.save(resume, run, model, optimizer)
+                saved = time.monotonic()
+                if on_checkpoint:
+                    on_checkpoint()
+            if on_progress and (ended or point.step > begun):
+                on_progress(meter.read(point.step, point.accuracy))
+
+        try:
+            take_stock()
+            rates = [rate * plan.rate(at) for at in range(begun, plan.steps)]
+            update = Clipped(optimizer, recipe.clip)
+            for losses in fit(Objective(model, weight), batches(), rates, update):
                 point.step += 1
-                meter.add(len(rows), losses.task, losses.reconstruction)
+                meter.add(losses)
+                take_stock()
         except Stopped:
             if resume:
                 point.save(resume, run, model, optimizer)
@@ -248,50 +237,6 @@ def train(
     adapters.save(folder, model, data.labels, backbone, dict(origin or {}), label_words)
     taken = time.monotonic() - started
     return Result(folder, data.labels, point.accuracy, len(data.held), plan.epochs, taken)
-
-
-def step(
-    model: TextClassifier,
-    optimizer: torch.optim.Optimizer,
-    batch: Batch,
-    targets: Tensor,
-    *,
-    weight: float = 0.0,
-    clip: float = 1.0,
-) -> Losses:
-    """One update of what is trained.
-
-    The loss is L_task + ``weight`` * L_rec (RAPT v2, eq. 6, 8 and 9): the cross-entropy of the
-    labels, and that of naming the plain tokens where the batch has any. L_rec is a mean over plain
-    tokens, so its weight holds for any number of them.
-
-    Args:
-        model: in evaluation mode, so without dropout.
-        optimizer: of ``model.trained()``.
-        batch: B examples.
-        targets: their labels, Int (B,).
-        weight: of the reconstruction.
-        clip: most that the gradient's norm may be.
-
-    Raises:
-        SottovoceError: the loss or its gradient is no longer a number; the weights still are.
-    """
-    with computing(model.encoder):
-        logits, named = model(batch)  # (B, C), (plain tokens, T)
-        task = loss = F.cross_entropy(logits, targets)
-        reconstruction = None
-        if named is not None:
-            reconstruction = F.cross_entropy(named, batch.plain[batch.plain >= 0])
-            loss = task + weight * reconstruction
-    optimizer.zero_grad(set_to_none=True)
-    loss.backward()  # type: ignore[no-untyped-call]
-    norm = torch.nn.utils.clip_grad_norm_(optimizer.param_groups[0]["params"], clip)
-    if not torch.isfinite(loss + norm):
-        raise SottovoceError(
-            "training diverged", fix="use a smaller learning rate", subject="learning_rate"
-        )
-    optimizer.step()
-    return Losses(task.item(), None if reconstruction is None else reconstruction.item())
 
 
 @torch.no_grad()

@@ -22,29 +22,32 @@ from rich.text import Text
 from bench.console import STEPS, parser, publish, table, track
 from sottovoce.core.errors import SottovoceError
 from tests.mutation.runs import ROOT, Outcome, Workshop
-from tests.mutation.suite import Excuse, Module, Suite
+from tests.mutation.suite import Module, Suite
 
 ENOUGH: Final = 0.95
 """The share of unexcused mutants that must be killed, over all chosen modules together."""
 COUNTS: Final = ("mutants", "killed", "excused", "survived")
 
 
-def judged(module: Module, outcome: Outcome, excuses: tuple[Excuse, ...]) -> dict[str, Any]:
+def judged(module: Module, outcome: Outcome, suite: Suite) -> dict[str, Any]:
     """The figures of one module, its survivors, and the excuses that no longer excuse any."""
-    own = [excuse for excuse in excuses if excuse.module == module.name]
-    reasons = {(excuse.line, excuse.mutant): excuse.reason for excuse in own}
-    excused = [m for m in outcome.survivors if (m.line, m.mutant) in reasons]
-    survivors = [m for m in outcome.survivors if (m.line, m.mutant) not in reasons]
-    used = {(mutant.line, mutant.mutant) for mutant in excused}
+    own = {(excuse.line, excuse.mutant): excuse for excuse in suite.excuses_of(module)}
+    found = {(mutant.line, mutant.mutant) for mutant in outcome.survivors}
+    survivors = [
+        mutant
+        for mutant in outcome.survivors
+        if (mutant.line, mutant.mutant) not in own
+        and not suite.is_spelling(mutant.line, mutant.mutant)
+    ]
     return {
         "module": module.name,
         "mutants": len(outcome.mutants),
         "killed": len(outcome.mutants) - len(outcome.survivors),
-        "excused": len(excused),
+        "excused": len(outcome.survivors) - len(survivors),
         "survived": len(survivors),
         "complete": outcome.complete,
         "survivors": [asdict(mutant) for mutant in survivors],
-        "idle_excuses": [asdict(e) for e in own if (e.line, e.mutant) not in used],
+        "idle_excuses": [asdict(excuse) for change, excuse in own.items() if change not in found],
     }
 
 
@@ -100,7 +103,7 @@ def main() -> int:
         for module in track(suite.chosen(tuple(options.modules)), "mutants"):
             STEPS.print(module.name, highlight=False)
             outcome = workshop.outcome(module, survivors_only=options.survivors)
-            figures.append(judged(module, outcome, suite.excuses))
+            figures.append(judged(module, outcome, suite))
     except SottovoceError as error:
         STEPS.print(str(error), markup=False, highlight=False)
         return 2

@@ -7,6 +7,7 @@ outlives edits elsewhere and dies with the line it speaks of.
 
 from __future__ import annotations
 
+import re
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,11 +55,19 @@ class Excuse:
 
 @dataclass(frozen=True)
 class Suite:
-    """The file's contents. ``wording`` are regular expressions of lines that are not mutated."""
+    """The file's contents.
+
+    Attributes:
+        modules: what is mutated.
+        excuses: of single mutations.
+        wording: regular expressions of lines that are not mutated at all.
+        caseless: of lines that mean the same in capitals and in small letters.
+    """
 
     modules: tuple[Module, ...]
     excuses: tuple[Excuse, ...]
-    wording: tuple[str, ...]
+    wording: tuple[str, ...] = ()
+    caseless: tuple[str, ...] = ()
 
     @classmethod
     def load(cls, file: Path) -> Suite:
@@ -80,7 +89,15 @@ class Suite:
                     f"the excuse for {excuse.line!r} in {excuse.module!r} is incomplete",
                     fix="name a module of the file and give a reason",
                 )
-        return cls(modules, excuses, tuple(data["wording"]))
+        return cls(modules, excuses, tuple(data["wording"]), tuple(data["caseless"]))
+
+    def excuses_of(self, module: Module) -> tuple[Excuse, ...]:
+        """Those of one module."""
+        return tuple(excuse for excuse in self.excuses if excuse.module == module.name)
+
+    def is_spelling(self, line: str, mutant: str) -> bool:
+        """Whether a mutation writes a caseless line in letters of another case, and no more."""
+        return line.lower() == mutant.lower() and any(re.search(p, line) for p in self.caseless)
 
     def chosen(self, names: tuple[str, ...]) -> tuple[Module, ...]:
         """The modules whose path ends in one of ``names`` (``noise``, ``privacy/noise``).

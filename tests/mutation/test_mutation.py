@@ -46,7 +46,7 @@ def test_an_excuse_excuses_only_its_own_mutation() -> None:
     )
     fitting, elsewhere = excuse("x > 0", "x >= 0"), excuse("x > 0", "x > 1", "edge/state/ledger")
     idle = excuse("y > 0", "y >= 0")
-    found = judged(MODULE, outcome, (fitting, elsewhere, idle))
+    found = judged(MODULE, outcome, Suite((MODULE,), (fitting, elsewhere, idle)))
     assert (found["mutants"], found["killed"], found["excused"]) == (5, 2, 1)
     assert [mutant["name"] for mutant in found["survivors"]] == ["d", "e"]
     assert [left["line"] for left in found["idle_excuses"]] == ["y > 0"]
@@ -54,8 +54,18 @@ def test_an_excuse_excuses_only_its_own_mutation() -> None:
     assert killed([found], excusing=False) == 2 / 5
 
 
+def test_sql_has_no_case_but_for_what_it_quotes() -> None:
+    suite = Suite.load(ROOT / "tests" / "mutants.toml")
+    asked = 'rows = store.rows("SELECT spent FROM ledger")'
+    assert suite.is_spelling(asked, asked.replace("SELECT", "select"))
+    assert not suite.is_spelling(asked, asked.replace("spent", "XXspent"))
+    quoted = """rows = store.rows("SELECT id FROM jobs WHERE state = 'QUEUED'")"""
+    assert not suite.is_spelling(quoted, quoted.lower())
+    assert not suite.is_spelling('b = "SELECTED"', 'b = "selected"')
+
+
 def test_a_module_is_chosen_by_the_end_of_its_path() -> None:
-    suite = Suite((MODULE,), (), ())
+    suite = Suite((MODULE,), ())
     assert suite.chosen(()) == suite.chosen(("noise",)) == suite.chosen(("privacy/noise",))
     for unknown in ("ise", "core", "ledger"):
         with pytest.raises(InvalidInput, match="core/privacy/noise"):
@@ -69,7 +79,7 @@ def test_an_excuse_needs_a_module_and_a_reason(tmp_path: Path, wrong: str) -> No
     lines = [f"{name} = {text}" for name, text in (right | {key: value}).items()]
     file = tmp_path / "mutants.toml"
     file.write_text(
-        f'wording = []\n[[module]]\nsource = "{MODULE.source}"\ntests = []\n'
+        f'wording = []\ncaseless = []\n[[module]]\nsource = "{MODULE.source}"\ntests = []\n'
         '[[excuse]]\nline = "a"\nmutant = "b"\n' + "\n".join(lines)
     )
     with pytest.raises(InvalidInput, match="incomplete"):

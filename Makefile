@@ -7,6 +7,9 @@ BUNDLE := build/bundle/manifest.json
 BUNDLE_INPUTS := $(shell find models cloud/sottovoce/cloud/building -type f -not -name '*.pyc' -not -name '*.md')
 PROTOS := $(wildcard protos/sottovoce/v1/*.proto)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Tests run two files at a time, each on one core; those of a file share what is slow to make.
+JOBS ?= 2
+PYTEST_FLAGS := -n $(JOBS) --dist loadfile
 
 .DEFAULT_GOAL := help
 .PHONY: help install bundle demo test check-arm64 lint bench mutants report protos clean
@@ -24,7 +27,7 @@ install: .venv/.done  ## Make .venv with everything: edge, cloud, tools
 # The device's environment, as a Pi has it: no torch, no transformers.
 .venv-edge/.done: $(INPUTS)
 	$(PYTHON) -m venv .venv-edge
-	$(EDGE_BIN)/pip install -c constraints.txt pytest hypothesis scipy -e protos -e 'edge[spacy,graph]'
+	$(EDGE_BIN)/pip install -c constraints.txt pytest pytest-xdist hypothesis scipy -e protos -e 'edge[spacy,graph]'
 	@touch $@
 
 bundle: $(BUNDLE)  ## Build the default bundle into build/bundle
@@ -37,8 +40,8 @@ demo: install  ## Watch a device daemon learn a task through a cloud, privately
 	$(BIN)/python -m examples.helpdesk.demo
 
 test: install .venv-edge/.done lint bundle  ## Lint, then every test; the edge's without torch
-	$(EDGE_BIN)/pytest tests/core tests/edge tests/protos
-	$(BIN)/pytest tests/architecture tests/mutation tests/protos tests/cloud tests/bench tests/e2e
+	OMP_NUM_THREADS=1 $(EDGE_BIN)/pytest $(PYTEST_FLAGS) tests/core tests/edge tests/protos
+	OMP_NUM_THREADS=1 $(BIN)/pytest $(PYTEST_FLAGS) tests/architecture tests/mutation tests/protos tests/cloud tests/bench tests/e2e
 
 # A Raspberry Pi 4's processor, emulated: the edge gives there what it gives here, within tolerances.
 check-arm64: $(BUNDLE) .venv-edge/.done  ## Run the edge on an emulated ARM device and compare

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+from collections.abc import Iterator
 from pathlib import Path
 
 import hypothesis
@@ -12,12 +13,25 @@ import pytest
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy.privatizer import Privatizer
 from sottovoce.core.text.tagger import OnnxTagger
+from tests.support import threads
 from tests.support.paths import BUNDLE, MODELS
 from tests.support.small_bundle import LexiconTagger, write_small_bundle
 
 # How long an example takes says nothing here: the first one opens models.
 hypothesis.settings.register_profile("sottovoce", deadline=None)
 hypothesis.settings.load_profile("sottovoce")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _no_module_leaves_threads() -> Iterator[None]:
+    with threads.none_left(in_pools=True):
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _no_test_leaves_threads() -> Iterator[None]:
+    with threads.none_left(in_pools=False):
+        yield
 
 
 @pytest.fixture(scope="session")

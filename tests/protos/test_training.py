@@ -243,6 +243,7 @@ def test_starting_is_for_a_whole_upload_and_may_be_repeated(acme: Caller, job: w
     # What was held may come again, nothing new.
     assert acme.upload(job.id, given[4:], first=4) == 12
     refused(lambda: acme.upload(job.id, rows(13)[12:], first=12), NotReady, "state")
+    cancel(acme, job)
 
 
 @pytest.mark.parametrize(

@@ -282,7 +282,8 @@ class FakeCloud(
                 message.state = training.JOB_STATE_RUNNING
                 message.labels[:] = sorted({example.label for example in job.examples})
                 message.progress.epoch, message.progress.epochs = epoch, epochs
-            self.may_train.wait()
+            while not self.may_train.wait(0.01) and not job.ended:
+                pass
         with self._lock:
             if job.ended:
                 return

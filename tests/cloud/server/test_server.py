@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import itertools
 import json
 import os
 import signal
@@ -172,13 +171,14 @@ def test_bytes_that_are_no_message_leave_nothing_behind(
 def test_a_worker_that_dies_at_once_is_started_ever_less_often(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    starts: list[float] = []
+    starts: list[object] = []
+    waits: list[float] = []
 
     class Dead:
         pid = 0
 
-        def __init__(self, _: object) -> None:
-            starts.append(time.monotonic())
+        def __init__(self, command: object) -> None:
+            starts.append(command)
 
         def poll(self) -> int:
             return 1
@@ -188,13 +188,24 @@ def test_a_worker_that_dies_at_once_is_started_ever_less_often(
         def wait(self, _: float | None = None) -> int:
             return 1
 
+    class Short(threading.Event):
+        """Says how long it was waited for, and does not wait so long."""
+
+        def wait(self, timeout: float | None = None) -> bool:
+            if timeout is None:
+                return super().wait()
+            waits.append(timeout)
+            return super().wait(0.001)
+
     monkeypatch.setattr(server_module.subprocess, "Popen", Dead)
-    monkeypatch.setattr(server_module, "RESTART_SECONDS", 0.01)
+    monkeypatch.setattr(server_module.threading, "Event", Short)
     process = server_module.WorkerProcess(Settings(tmp_path, (tmp_path,)), 0)
-    until(lambda: len(starts) == 6)
+    until(lambda: len(starts) > 12)
     process.stop()
-    for place, (before, after) in enumerate(itertools.pairwise(starts)):
-        assert after - before >= 0.01 * 2 ** (place + 1)
+    look, longest = server_module.RESTART_SECONDS, server_module.LONGEST_PAUSE
+    pauses = [min(look * 2**times, longest) for times in range(1, 12)]
+    assert waits[:22] == [wait for pause in pauses for wait in (look, pause)]
+    assert longest in pauses
 
 
 def test_what_starting_made_is_not_looked_through_for_garbage(

@@ -58,13 +58,15 @@ def channel(service: Raising) -> Iterator[grpc.Channel]:
         "StreamUnary": grpc.stream_unary_rpc_method_handler(service.one),
         "StreamStream": grpc.stream_stream_rpc_method_handler(service.many),
     }
-    server = grpc.server(futures.ThreadPoolExecutor(2), interceptors=[ErrorInterceptor()])
-    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("test.Test", handlers),))
-    port = server.add_insecure_port("127.0.0.1:0")
-    server.start()
-    with grpc.insecure_channel(f"127.0.0.1:{port}") as opened:
-        yield opened
-    server.stop(0).wait()
+    generic = grpc.method_handlers_generic_handler("test.Test", handlers)
+    with futures.ThreadPoolExecutor(2) as calls:
+        server = grpc.server(calls, interceptors=[ErrorInterceptor()])
+        server.add_generic_rpc_handlers((generic,))
+        port = server.add_insecure_port("127.0.0.1:0")
+        server.start()
+        with grpc.insecure_channel(f"127.0.0.1:{port}") as opened:
+            yield opened
+        server.stop(0).wait()
 
 
 def call(channel: grpc.Channel, shape: str) -> list[bytes]:

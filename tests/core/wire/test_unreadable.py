@@ -46,10 +46,12 @@ def server() -> Iterator[grpc.Server]:
         )
         for shape in SHAPES
     }
-    started = grpc.server(ThreadPoolExecutor(4), interceptors=[ErrorInterceptor()])
-    started.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("test.Test", handlers),))
-    yield started
-    started.stop(0)
+    generic = grpc.method_handlers_generic_handler("test.Test", handlers)
+    with ThreadPoolExecutor(4) as calls:
+        started = grpc.server(calls, interceptors=[ErrorInterceptor()])
+        started.add_generic_rpc_handlers((generic,))
+        yield started
+        started.stop(0).wait()
 
 
 @pytest.fixture

@@ -146,8 +146,9 @@ class Server:
         self.metrics = Metrics()
         self.metrics.registry.register(JobsCollector(self.jobs))
         self._health = health.HealthServicer()
+        self._calls = ThreadPoolExecutor(THREADS, thread_name_prefix="rpc")
         self._server = grpc.server(
-            ThreadPoolExecutor(THREADS, thread_name_prefix="rpc"),
+            self._calls,
             interceptors=[
                 CallCounter(self.metrics),
                 ErrorInterceptor(),
@@ -230,6 +231,7 @@ class Server:
         """Turns callers away, lets calls in progress end, frees everything."""
         self._health.enter_graceful_shutdown()
         self._server.stop(self._grace).wait()
+        self._calls.shutdown(wait=False)  # which grpc leaves to us
         self.thread.close()
         self._stop_metrics()
         self.database.close()

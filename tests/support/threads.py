@@ -1,0 +1,31 @@
+"""Threads that outlive their test, and may do something in the middle of another."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import thread as pools
+from contextlib import contextmanager
+
+from tests.support.waiting import until
+
+
+@contextmanager
+def none_left(*, in_pools: bool) -> Iterator[None]:
+    """Fails if a thread that began within the block does not end with it.
+
+    Args:
+        in_pools: also those of thread pools, which wait for work; a server that several tests
+            share starts them as calls come.
+    """
+    before = set(threading.enumerate())
+    yield
+
+    def left() -> set[threading.Thread]:
+        ours = set() if in_pools else set(pools._threads_queues)
+        return set(threading.enumerate()) - before - ours
+
+    try:
+        until(lambda: not left(), 30.0)
+    except AssertionError:
+        raise AssertionError(f"left behind: {sorted(map(repr, left()))}") from None

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator, Sequence
 
 import pytest
 
+from sottovoce.cloud.metrics import Metrics
 from sottovoce.cloud.serving.batcher import FLOOR, Batcher
 from sottovoce.core.errors import InvalidInput, Overloaded, Unavailable
+from tests.support.waiting import until
 
 
 @pytest.fixture
@@ -166,6 +169,113 @@ def test_a_batch_is_bounded_by_its_cost() -> None:
         answer.result(10)
     assert gate.batches == [[0], [60, 40], [50], [51], [400], [1, 2]]
     batcher.close()
+
+
+def test_what_is_bounded_where_nothing_is_said() -> None:
+    batcher, gate = Batcher(patience=0.01), Gate()
+    answers = [batcher.submit(gate, 0)]
+    assert gate.entered.wait(10)
+
+    def fill(tenant: str, most: int) -> None:
+        answers.extend(batcher.submit(gate, n, tenant=tenant, cost=8) for n in range(most))
+        with pytest.raises(Overloaded, match="too much to do"):
+            batcher.submit(gate, most, tenant=tenant)
+
+    for tenant in "abc":
+        fill(tenant, 256)
+    answers += [batcher.submit(gate, n, tenant="d", cost=8) for n in range(255)]
+    answers.append(batcher.submit(gate, 0, tenant="e", cost=8))  # the 1,024th
+    with pytest.raises(Overloaded):
+        batcher.submit(gate, 255, tenant="d")
+    fill("e", 7)
+    fill("f", 8)
+    gate.open.set()
+    for answer in answers:
+        answer.result(10)
+    batcher.close()
+    assert {len(batch) for batch in gate.batches[1:-1]} == {64}
+
+
+def test_tokens_are_bounded_where_nothing_is_said() -> None:
+    batcher, gate = Batcher(), Gate()
+    answers = [batcher.submit(gate, 0)]
+    assert gate.entered.wait(10)
+    answers += [batcher.submit(gate, cost, cost=cost) for cost in (1_000, 24, 1_000, 25)]
+    gate.open.set()
+    for answer in answers:
+        answer.result(10)
+    batcher.close()
+    assert gate.batches == [[0], [1_000, 24], [1_000], [25]]
+
+
+def test_a_request_is_one_token_of_nobody_where_nothing_is_said() -> None:
+    batcher, gate = Batcher(tokens=3, per_tenant=4, patience=0.01), Gate()
+    answers = [batcher.submit(gate, 0)]
+    assert gate.entered.wait(10)
+    answers += [batcher.submit(gate, n, tenant="") for n in (1, 2)]
+    answers += [batcher.submit(gate, n) for n in (3, 4)]
+    with pytest.raises(Overloaded):
+        batcher.submit(gate, 5)
+    gate.open.set()
+    for answer in answers:
+        answer.result(10)
+    batcher.close()
+    assert gate.batches == [[0], [1, 2, 3], [4]]
+
+
+def test_what_is_counted() -> None:
+    metrics = Metrics()
+
+    def figures(*names: str) -> list[float | None]:
+        return [metrics.registry.get_sample_value(f"sottovoce_{name}") for name in names]
+
+    began = time.perf_counter()
+    batcher, gate = Batcher(batch=4, metrics=metrics), Gate()
+    answers = [batcher.submit(gate, 0)]
+    assert gate.entered.wait(10)
+    answers += [batcher.submit(gate, n) for n in range(5)]
+    assert figures("waiting_requests") == [5]
+    gate.open.set()
+    for answer in answers:
+        answer.result(10)
+    batcher.close()
+    assert figures("waiting_requests", "request_seconds_count") == [0, 6]
+    assert figures("batch_requests_count", "batch_requests_sum") == [3, 6]
+    (seconds,) = figures("request_seconds_sum")
+    assert seconds is not None
+    assert 0 < seconds <= 6 * (time.perf_counter() - began)
+
+
+def test_a_process_that_ends_does_not_wait_for_the_thread() -> None:
+    batcher = Batcher()
+    (thread,) = (t for t in threading.enumerate() if t is batcher._thread)
+    assert (thread.daemon, thread.name) == (True, "model")
+    batcher.close()
+    assert not thread.is_alive()
+
+
+def test_who_waits_for_room_is_told_at_once_when_the_batcher_closes() -> None:
+    batcher, gate = Batcher(per_tenant=1, patience=600), Gate()
+    answers = [batcher.submit(gate, 0)]
+    assert gate.entered.wait(10)
+    answers.append(batcher.submit(gate, 1))
+    told: list[Unavailable] = []
+
+    def ask() -> None:
+        with pytest.raises(Unavailable, match="stopping") as caught:
+            batcher.submit(gate, 2)
+        told.append(caught.value)
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    until(lambda: batcher._changed._waiters)  # type: ignore[attr-defined]
+    closing = threading.Thread(target=batcher.close)
+    closing.start()
+    asking.join(10)
+    assert [error.fix for error in told] == ["send the same message again later"]
+    gate.open.set()
+    closing.join(10)
+    assert [answer.result(0) for answer in answers] == [0, -1]
 
 
 def test_a_closed_batcher_says_so() -> None:

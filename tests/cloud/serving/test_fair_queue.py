@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from sottovoce.cloud.serving.fair_queue import FairQueue
 
 
-def filled(**tenants: list[int]) -> FairQueue[str]:
+def filled(**tenants: Sequence[float]) -> FairQueue[str]:
     queue: FairQueue[str] = FairQueue()
     for tenant, costs in tenants.items():
         for cost in costs:
@@ -49,6 +50,72 @@ def test_an_empty_queue_says_so() -> None:
     for asked in (queue.pop, queue.next_cost):
         with pytest.raises(IndexError):
             asked()
+
+
+def test_what_is_taken_out_is_not_served_and_costs_nothing() -> None:
+    queue: FairQueue[str] = FairQueue()
+    for tenant, item in (("a", "a0"), ("b", "b0"), ("a", "a1"), ("b", "b1")):
+        queue.push(tenant, item, 10)
+    for tenant, item in (("a", "a0"), ("a", "a0"), ("a", "b0"), ("c", "a1")):
+        queue.discard(tenant, item)  # the last three do not wait there
+    assert (len(queue), queue.waiting("a"), queue.waiting("b"), queue.waiting("c")) == (3, 1, 2, 0)
+    assert [queue.pop() for _ in range(3)] == ["a1", "b0", "b1"]
+    assert len(queue) == 0
+
+
+def test_only_the_very_item_is_taken_out() -> None:
+    queue: FairQueue[list[int]] = FairQueue()
+    first, second = [1], [1]
+    queue.push("a", first)
+    queue.push("a", second, 2)
+    queue.discard("a", second)
+    assert queue.pop() is first
+
+
+def test_a_tenant_whose_last_was_taken_out_is_not_asked() -> None:
+    queue: FairQueue[str] = FairQueue()
+    queue.push("a", "item")
+    queue.discard("a", "item")
+    with pytest.raises(IndexError):
+        queue.pop()
+
+
+def test_nobody_is_owed_anything_once_all_is_done() -> None:
+    for last in ("pop", "discard"):
+        queue = filled(a=[5, 5], b=[1])
+        assert [queue.pop() for _ in range(2)] == ["a", "b"]
+        queue.pop() if last == "pop" else queue.discard("a", "a")
+        queue.push("a", "a", 3)
+        queue.push("b", "b", 3)
+        assert [queue.pop(), queue.pop()] == ["a", "b"]  # a came first, and had five times as much
+        queue.push("late", "late")
+        queue.push("a", "a")
+        assert [queue.pop(), queue.pop()] == ["late", "a"]
+
+
+def test_an_item_is_one_of_work_where_nothing_is_said() -> None:
+    queue: FairQueue[str] = FairQueue()
+    for _ in range(4):
+        queue.push("a", "a")
+        queue.push("b", "b", 1)
+    assert queue.next_cost() == 1
+    assert "".join(queue.pop() for _ in range(8)) == "abababab"
+
+
+def test_the_next_cost_is_that_of_the_next_item() -> None:
+    queue = filled(a=[3, 1], b=[7, 1])
+    assert queue.next_cost() == 3
+    queue.pop()
+    assert queue.next_cost() == 7
+
+
+def test_who_comes_late_begins_where_the_others_are() -> None:
+    queue = filled(here=[0.25] * 8)
+    for _ in range(3):
+        queue.pop()
+    for _ in range(4):
+        queue.push("late", "late", 0.25)
+    assert Counter(queue.pop() for _ in range(4)) == {"here": 2, "late": 2}
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 50)), min_size=1))

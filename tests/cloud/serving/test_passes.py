@@ -9,6 +9,34 @@ from hypothesis import strategies as st
 
 from sottovoce.cloud.serving.passes import passes
 
+
+def test_rows_share_a_pass_as_far_as_padding_is_cheaper_than_another() -> None:
+    # Two of 10 and one of 30 cost 90 together; apart 20 + 30, and one pass more.
+    assert passes([(0, 0, 10), (0, 0, 30), (0, 0, 10)], 600, 39) == [[0, 2], [1]]
+    assert passes([(0, 0, 10), (0, 0, 30), (0, 0, 10)], 600, 41) == [[0, 2, 1]]
+
+
+def test_a_pass_may_be_full_and_no_fuller() -> None:
+    assert passes([(0, 0, 10)] * 4, 40, 1_000) == [[0, 1, 2, 3]]
+    assert sorted(map(len, passes([(0, 0, 10)] * 4, 39, 1_000))) == [1, 3]
+    assert passes([(0, 0, 50), (0, 0, 50)], 40, 1_000) == [[0], [1]]
+
+
+def test_fronts_are_padded_apart_from_texts() -> None:
+    assert passes([(0, 20, 10), (0, 5, 30)], 100, 1_000) == [[1, 0]]  # 2 * (20 + 30)
+    assert passes([(0, 20, 10), (0, 5, 30)], 99, 1_000) == [[0], [1]]
+
+
+def test_models_do_not_share() -> None:
+    assert passes([(0, 0, 10), (1, 0, 10), (0, 0, 10)], 600, 1_000) == [[0, 2], [1]]
+
+
+def test_who_asked_first_is_run_first() -> None:
+    shapes = [(0, 0, 300), (0, 0, 10), (0, 0, 200), (0, 0, 11)]
+    assert passes(shapes, 300, 10) == [[0], [1, 3], [2]]
+    assert passes([], 300, 10) == []
+
+
 SHAPES = st.lists(st.tuples(st.integers(0, 2), st.sampled_from([0, 5, 20]), st.integers(1, 300)))
 
 

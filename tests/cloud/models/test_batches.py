@@ -10,7 +10,7 @@ import torch
 
 from sottovoce.cloud.job import Example, TrainingOptions, check_labels
 from sottovoce.cloud.models import backbone
-from sottovoce.cloud.models.batches import Encoded, collate, encode
+from sottovoce.cloud.models.batches import MAX_TOKENS, SUBTOKENS, Encoded, collate, encode
 from sottovoce.cloud.training.dataset import Dataset, split
 from sottovoce.core.errors import NotReady
 from tests.support.backbones import tiny_bert
@@ -97,10 +97,40 @@ def test_collate_pads_and_marks() -> None:
     assert torch.equal(collate(rows, pad=1).plain, torch.full((2, 3), -100))
 
 
-def test_a_text_longer_than_the_limit_is_cut(tmp_path: Path) -> None:
-    tokenizer = backbone.load(str(tiny_bert(tmp_path / "bert"))).tokenizer
-    (row,) = encode(tokenizer, ["tree " * 2_000])
-    assert len(row.ids) == 256
+@pytest.mark.parametrize("family", ["bert", "llama", "t5"])
+def test_a_text_that_is_cut_keeps_what_stands_around_it(
+    family: str, families: dict[str, Path]
+) -> None:
+    tokenizer = backbone.load(str(families[family])).tokenizer
+    long, short, cue = "tree " * 2_000, "tree", (7, 8)
+    (whole,) = encode(tokenizer, [short])
+    (cut,) = encode(tokenizer, [long])
+    assert len(cut.ids) == MAX_TOKENS
+    # Special tokens stay at both ends, outside of the text.
+    before, after = whole.text.index(True), whole.text[::-1].index(True)
+    assert cut.ids[:before] == whole.ids[:before]
+    assert cut.ids[len(cut.ids) - after :] == whole.ids[len(whole.ids) - after :]
+    assert cut.text == (*[False] * before, *[True] * (256 - before - after), *[False] * after)
+
+    # The cue stands behind all of it, and its last token alone for the text.
+    for text, alone in ((long, cut), (short, whole)):
+        (row,) = encode(tokenizer, [text], cue=cue)
+        assert row.ids == (*alone.ids, *cue)
+        assert row.text == (*[False] * (len(row.ids) - 1), True)
+
+
+def test_plain_tokens_take_no_room_from_a_long_text(families: dict[str, Path]) -> None:
+    tokenizer = backbone.load(str(families["bert"])).tokenizer
+    plain = ("at", "no", "up") * 12  # two sub-tokens each, which is what there is room for
+    assert len(tokenizer.tokenize(" ".join(plain))) == SUBTOKENS * len(plain)
+    example = Example("tree " * 2_000, "x", plain, tuple(range(len(plain))))
+    other = Example("soup", "x", plain[:1], (0,))
+    (alone,) = encode(tokenizer, [example.text])
+    fronted, _ = encode(tokenizer, [example.text, other.text], [example, other])
+
+    assert sum(fronted.text) == sum(alone.text)
+    assert [number for _, number in fronted.plain] == list(range(len(plain)))
+    assert len(fronted.ids) == MAX_TOKENS + SUBTOKENS * len(plain)
 
 
 def test_a_data_set_holds_every_example_with_and_without_its_plain_tokens(tmp_path: Path) -> None:

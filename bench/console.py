@@ -23,19 +23,8 @@ from rich.table import Table
 
 from bench.data import DATA
 
-__all__ = [
-    "STEPS",
-    "Figures",
-    "comma_separated",
-    "parser",
-    "progress",
-    "publish",
-    "share",
-    "sheet",
-    "table",
-    "track",
-    "versions",
-]
+__all__ = ["STEPS", "Figures", "comma_separated", "parser", "progress", "publish"]
+__all__ += ["share", "sheet", "table", "track", "versions"]
 
 Figures = dict[str, Any]
 """What a measurement found, as JSON has it."""

@@ -17,17 +17,8 @@ from numpy.typing import NDArray
 from bench.attacks.text import Ints, Text
 from sottovoce.cloud.corpus.running_text import UNSEEN
 
-__all__ = [
-    "OPEN",
-    "Attack",
-    "Candidates",
-    "Channel",
-    "Floats",
-    "Releases",
-    "Seen",
-    "Sees",
-    "TextChannel",
-]
+__all__ = ["OPEN", "Attack", "Candidates", "Channel", "Floats", "Releases", "Seen", "Sees"]
+__all__ += ["TextChannel"]
 
 Floats = NDArray[np.float32]
 Sees = Literal["word", "vector"]

@@ -24,15 +24,8 @@ from sottovoce.core.privacy.token_embedding import TokenEmbedding
 from sottovoce.core.privacy.vectors import unit_rows
 from sottovoce.core.text.words import split
 
-__all__ = [
-    "as_sent",
-    "bigrams_of",
-    "judged_tokens",
-    "levels_of",
-    "posterior",
-    "released",
-    "to_tokens",
-]
+__all__ = ["as_sent", "bigrams_of", "judged_tokens", "levels_of", "posterior"]
+__all__ += ["released", "to_tokens"]
 
 _COMMON = 5_000
 

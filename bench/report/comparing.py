@@ -12,8 +12,19 @@ import numpy as np
 
 from bench.console import sheet
 from bench.report import names
-from bench.report.canvas import BAD, GOOD, SHADES, Drawn, Row, costs, style
-from bench.report.names import KINDS, LEVELS, UTILITIES, number
+from bench.report.names import (
+    BAD,
+    GOOD,
+    KINDS,
+    LEVELS,
+    SHADES,
+    UTILITIES,
+    Drawn,
+    Row,
+    costs,
+    number,
+    style,
+)  # fmt: skip
 
 __all__ = ["attacks", "differences", "people", "tails", "tradeoff"]
 

@@ -8,14 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from bench.report import names
-from bench.report.names import KINDS, LEVELS, UTILITIES, number, signed
+from bench.report.names import KINDS, LEVELS, UTILITIES, Row, number, signed
 
 __all__ = ["Finding", "costs_of_levels", "dominance", "same_level", "wins_of_others"]
-
-Row = dict[str, Any]
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
-"""What things are called on the page.
+"""What things are called on the page, and how they look in its pictures.
 
-Why it is here: pictures, tables and sentences should call one thing by one name.
+Why it is here: pictures, tables and sentences should call one thing by one name, and a mechanism
+looks the same in every picture.
 """
 
 from __future__ import annotations
@@ -8,7 +9,32 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-__all__ = ["KINDS", "LEVELS", "UTILITIES", "number", "of", "signed", "words_of"]
+from matplotlib.figure import Figure
+
+__all__ = ["BAD", "GOOD", "KINDS", "LEVELS", "SHADES", "UTILITIES"]
+__all__ += ["Drawn", "Row", "costs", "number", "of", "signed", "style", "words_of"]
+
+Row = dict[str, Any]
+Drawn = tuple[Figure, str] | None
+"""A picture and its alternative text, or None where the result has no figures for it."""
+
+GOOD: Final = "#0072B2"
+BAD: Final = "#D55E00"
+SHADES: Final = {"clear": "#000000", "light": "#56B4E9", "balanced": "#0072B2", "strong": "#003f63"}
+"""Of the levels."""
+# Okabe and Ito's colours, told apart by the colour-blind; markers tell them apart in grey.
+_STYLES: Final = {
+    "pct2t.v1": (GOOD, "o"),
+    "t2t.v1": ("#56B4E9", "s"),
+    "pct2t.v1, full width": (BAD, "v"),
+    "t2t.v1, full width": ("#E69F00", "^"),
+    "SanText": ("#009E73", "D"),
+    "CusText": ("#CC79A7", "P"),
+    "token-embedding.v1": ("#3B3B98", "*"),
+    "token-embedding, full width": ("#8C6D31", "X"),
+    "PII scrubbing": ("#666666", "h"),
+    "none": ("#000000", "*"),
+}
 
 LEVELS: Final = ("strong", "balanced", "light")
 UTILITIES: Final = {"accuracy": "sentiment accuracy", "cosine": "embedding cosine"}
@@ -57,3 +83,13 @@ def signed(value: float, digits: int = 3) -> str:
     ('+.050', '−.020')
     """
     return ("+" if value >= 0 else "−") + number(abs(value), digits)
+
+
+def costs(result: Row) -> dict[tuple[str, str], Row]:
+    """Utilities by mechanism and level."""
+    return {(row["mechanism"], row["level"]): row for row in result["measures"]["utility"]}
+
+
+def style(mechanism: str) -> tuple[str, str]:
+    """Colour and marker."""
+    return _STYLES.get(mechanism, ("#999999", "."))

@@ -11,18 +11,16 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markdown_it import MarkdownIt
 
 from bench.report import findings, names
-from bench.report.names import KINDS, UTILITIES, number, signed
+from bench.report.names import KINDS, UTILITIES, Row, number, signed
 from bench.report.pictures import Picture
 
 __all__ = ["Table", "leaks", "render"]
-
-Row = dict[str, Any]
 
 _HERE: Final = Path(__file__).parent
 _ATTACKED: Final = ("success", "rare", "names", "numbers")

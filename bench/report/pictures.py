@@ -14,7 +14,7 @@ from typing import Final
 from matplotlib import rc_context
 
 from bench.report import comparing
-from bench.report.canvas import Drawn, Row
+from bench.report.names import Drawn, Row
 
 __all__ = ["Picture", "draw"]
 

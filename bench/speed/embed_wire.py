@@ -24,7 +24,6 @@ from bench import console
 from bench.console import Figures, table
 from bench.data import messages
 from sottovoce.cloud.models import backbone as backbones
-from sottovoce.cloud.models.encoder import Encoder
 from sottovoce.cloud.serving.embedder import Embedder, Query
 from sottovoce.cloud.serving.model_thread import ModelThread
 from sottovoce.core.bundle.folder import Bundle
@@ -79,7 +78,6 @@ class Serving:
     def __init__(self, bundle: Bundle) -> None:
         loaded = backbones.load("default")
         self.bundle = bundle
-        self.encoder = Encoder(loaded)
         self.thread = ModelThread(loaded, batch=max(BATCHES))
         self.embedder = Embedder(self.thread, {bundle.id: bundle})
 

@@ -35,17 +35,8 @@ from sottovoce.cloud.models.methods.lora import adapt, lora_config, targets
 from sottovoce.cloud.serving.model_thread import ModelThread
 from sottovoce.cloud.serving.predictor import Predictor
 
-__all__ = [
-    "Processes",
-    "Run",
-    "Shared",
-    "Side",
-    "Switching",
-    "drive",
-    "make_adapters",
-    "on_cores",
-    "percentile",
-]
+__all__ = ["Processes", "Run", "Shared", "Side", "Switching"]
+__all__ += ["drive", "make_adapters", "on_cores", "percentile"]
 
 LABELS = ("negative", "positive")
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}

@@ -31,18 +31,8 @@ from sottovoce.core.privacy.mechanisms.pct2t import PCT2T
 from sottovoce.core.privacy.mechanisms.t2t import T2T
 from sottovoce.core.privacy.setting import Setting
 
-__all__ = [
-    "VARIANTS",
-    "Budget",
-    "Cell",
-    "Grid",
-    "Place",
-    "Source",
-    "grid",
-    "prepare",
-    "start",
-    "work",
-]
+__all__ = ["VARIANTS", "Budget", "Cell", "Grid", "Place", "Source", "grid"]
+__all__ += ["prepare", "start", "work"]
 
 VARIANTS: Final = ("plain", "reconstruction", "noise-aware", "both")
 _BATCH: Final = 32

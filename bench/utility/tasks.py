@@ -37,20 +37,8 @@ from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.privacy.vectors import Vectors
 from sottovoce.core.text.tagger import OnnxTagger
 
-__all__ = [
-    "CACHE",
-    "PAPERS",
-    "REPLACED",
-    "TASKS",
-    "Device",
-    "Parts",
-    "Released",
-    "Split",
-    "Task",
-    "files",
-    "join",
-    "load",
-]
+__all__ = ["CACHE", "PAPERS", "REPLACED", "TASKS", "Device", "Parts", "Released"]
+__all__ += ["Split", "Task", "files", "join", "load"]
 
 REPLACED: Final = (0.85, 0.45, 0.14)
 """Replacement probabilities at which tables are made: eta 75, 125 and 150 of RAPT v2, table III."""

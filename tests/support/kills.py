@@ -75,6 +75,24 @@ def serving(settings: Settings, moment: tuple[str, int] | None = None) -> Iterat
         process.join()
 
 
+@contextlib.contextmanager
+def working(state: Path, backbone: str, owner: str, lease_seconds: float) -> Iterator[Any]:
+    """A worker in a process of its own that goes on for as long as the block."""
+    process = _processes.Process(target=_go_on, args=(state, backbone, owner, lease_seconds))
+    process.start()
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.join()
+
+
+def _go_on(state: Path, backbone: str, owner: str, lease_seconds: float) -> None:
+    torch.set_num_threads(1)
+    os.environ["CUDA_VISIBLE_DEVICES"] = ""
+    worker.Worker(state, backbone, owner=owner, lease_seconds=lease_seconds).run()
+
+
 def _work(state: Path, backbone: str, moment: tuple[str, int] | None, steps: Path) -> None:
     torch.set_num_threads(1)
     # Sums on a GPU come in any order, and here bits are compared.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -217,3 +219,15 @@ def test_a_mistyped_state_folder_is_told_from_an_empty_one(
     assert code == 4
     assert "sotto-cloud serve" in err
     assert not (tmp_path / "typo").exists()
+
+
+@pytest.mark.parametrize("command", ["jobs", "enroll", "limit"])
+def test_commands_on_the_state_load_no_torch(command: str) -> None:
+    code = (
+        f"import sys; import sottovoce.cloud.cli.{command}; import sottovoce.cloud.jobs.disposal; "
+        "import sottovoce.cloud.jobs.queue; import sottovoce.cloud.jobs.uploads; "
+        "print(*{name.partition('.')[0] for name in sys.modules})"
+    )
+    loaded = subprocess.check_output([sys.executable, "-c", code], text=True).split()
+    assert "sottovoce" in loaded
+    assert not {"torch", "transformers", "peft", "safetensors", "numpy"} & set(loaded)

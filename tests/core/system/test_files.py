@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sottovoce.core.errors import ConfigError, QuotaExceeded
-from sottovoce.core.system.files import atomic, disk, open_to_others, private_folder
+from sottovoce.core.system.files import atomic, disk, in_place_of, open_to_others, private_folder
 
 
 def test_atomic_replaces_in_one_step(tmp_path: Path) -> None:
@@ -30,6 +30,66 @@ def test_an_interrupted_write_leaves_nothing(tmp_path: Path) -> None:
         raise KeyboardInterrupt
     assert target.read_text() == "old"
     assert os.listdir(tmp_path) == ["out.txt"]
+
+
+def _recorded(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
+    """What is brought to the disk and renamed, in order, by name ("aside" for the passing one)."""
+    found: list[tuple[str, str]] = []
+    sync, rename = os.fsync, os.replace
+
+    def name(path: str) -> str:
+        return "aside" if Path(path).name.startswith(".") else Path(path).name
+
+    def fsync(descriptor: int) -> None:
+        found.append(("sync", name(os.readlink(f"/proc/self/fd/{descriptor}"))))
+        sync(descriptor)
+
+    def replace(source: Path, target: Path) -> None:
+        found.append((name(str(source)), name(str(target))))
+        rename(source, target)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(os, "replace", replace)
+    return found
+
+
+def test_a_file_is_on_the_disk_before_its_name_is_and_its_name_before_it_is_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "folder").mkdir()
+    done = _recorded(monkeypatch)
+    with atomic(tmp_path / "folder" / "file") as file:
+        file.write(b"x")
+    assert done == [("sync", "aside"), ("aside", "file"), ("sync", "folder")]
+
+
+def test_a_folder_is_on_the_disk_with_all_it_holds_before_its_name_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "folder").mkdir()
+    done = _recorded(monkeypatch)
+    with in_place_of(tmp_path / "folder" / "made") as aside:
+        (aside / "inner").mkdir(parents=True)
+        (aside / "inner" / "one").write_text("1")
+    assert done == [
+        *(("sync", name) for name in ("one", "inner", "aside")),
+        ("aside", "made"),
+        ("sync", "folder"),
+    ]
+    assert (tmp_path / "folder" / "made" / "inner" / "one").read_text() == "1"
+    assert os.listdir(tmp_path / "folder") == ["made"]
+
+
+def test_a_folder_that_was_not_finished_leaves_nothing(tmp_path: Path) -> None:
+    def fail() -> None:
+        with in_place_of(tmp_path / "made") as aside:
+            aside.mkdir()
+            (aside / "one").write_text("1")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fail()
+    assert os.listdir(tmp_path) == []
 
 
 def test_a_private_folder_is_private(tmp_path: Path) -> None:

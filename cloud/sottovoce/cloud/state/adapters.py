@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sottovoce.cloud.state.database import Database, Transaction
-from sottovoce.core.bundle.manifest import sha256 as hash_of
 from sottovoce.core.errors import NotFound
 
 __all__ = ["AdapterFiles", "digest", "install", "locate", "uninstall"]
@@ -30,7 +29,9 @@ def digest(folder: Path) -> str:
     """SHA-256 in hex over names and contents of the files in ``folder``."""
     held = hashlib.sha256()
     for file in sorted(folder.iterdir()):
-        held.update(f"{hash_of(file)} {file.name}\n".encode())
+        with file.open("rb") as opened:
+            held.update(hashlib.file_digest(opened, "sha256").digest())
+        held.update(f" {file.name}\n".encode())
     return held.hexdigest()
 
 

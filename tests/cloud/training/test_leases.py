@@ -1,0 +1,89 @@
+"""Two worker processes on one state: each job is done once, whoever dies or falls asleep."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+from sottovoce.cloud.job import Job, State, TrainingOptions
+from sottovoce.cloud.jobs.disposal import job_folder
+from sottovoce.cloud.jobs.jobs import Jobs
+from sottovoce.cloud.jobs.uploads import Upload, append
+from sottovoce.cloud.state.adapters import digest, locate
+from tests.support.examples import RELEASE, WORDS, examples
+from tests.support.kills import working
+from tests.support.waiting import until
+
+OWNERS = ("one", "two")
+LONG, SHORT = 60.0, 2.0
+"""Seconds of a lease: none ends by itself, or one ends soon."""
+
+
+def queue(jobs: Jobs, name: str, epochs: int) -> Job:
+    options = TrainingOptions(epochs=epochs, batch_size=8)
+    job = jobs.create("acme", name, name, options, RELEASE)
+    uploads = [Upload(f"e{i}", row) for i, row in enumerate(examples(32))]
+    append(jobs, job.id, "acme", 0, uploads, len(WORDS))
+    return jobs.start(job.id, "acme", 32)
+
+
+def row(jobs: Jobs, job: Job) -> dict[str, Any]:
+    """All that is stored of a job."""
+    with jobs.database.read() as transaction:
+        (found,) = transaction.rows("SELECT * FROM jobs WHERE id = :job", job=job.id)
+    return dict(found)
+
+
+def files(state: Path, job: Job) -> list[tuple[str, int]]:
+    """What lies in the job's folder: names, and when each was written."""
+    home = job_folder(state, job.id)
+    return sorted((str(f.relative_to(home)), f.stat().st_mtime_ns) for f in home.rglob("*"))
+
+
+def test_two_workers_do_each_job_once(jobs: Jobs, bert: str, tmp_path: Path) -> None:
+    made = [queue(jobs, f"a{i}", epochs=12) for i in range(4)]
+    with working(tmp_path, bert, "one", LONG), working(tmp_path, bert, "two", LONG):
+        until(lambda: sum(jobs.get(job.id).state == State.RUNNING for job in made) == 2)
+        until(lambda: all(jobs.get(job.id).state == State.SUCCEEDED for job in made))
+    found = [row(jobs, job) for job in made]
+    assert [each["fence"] for each in found] == [1] * 4, "each was given out once"
+    assert {each["lease_owner"] for each in found} == set(OWNERS)
+    for job in made:
+        located = locate(jobs.database, "acme", job.adapter)
+        assert located.folder == job_folder(tmp_path, job.id) / "1" / "adapter"
+        assert located.sha256 == digest(located.folder)
+
+
+def test_a_killed_workers_job_goes_to_the_other(jobs: Jobs, bert: str, tmp_path: Path) -> None:
+    job = queue(jobs, "topics", epochs=25)
+    with working(tmp_path, bert, "one", SHORT) as one:
+        until(lambda: jobs.get(job.id).progress.epoch > 1)
+        with working(tmp_path, bert, "two", SHORT):
+            os.kill(one.pid, signal.SIGKILL)
+            until(lambda: jobs.get(job.id).state == State.SUCCEEDED)
+    found = row(jobs, job)
+    assert (found["lease_owner"], found["fence"] > 1) == ("two", True)
+    assert jobs.get(job.id).progress.epoch == 25
+    located = locate(jobs.database, "acme", "topics")
+    assert located.folder == job_folder(tmp_path, job.id) / str(found["fence"]) / "adapter"
+    assert os.listdir(job_folder(tmp_path, job.id)) == [str(found["fence"])]
+
+
+def test_a_worker_that_slept_through_its_lease_changes_nothing_when_it_wakes(
+    jobs: Jobs, bert: str, tmp_path: Path
+) -> None:
+    job = queue(jobs, "topics", epochs=25)
+    with working(tmp_path, bert, "one", SHORT) as one:
+        until(lambda: jobs.get(job.id).progress.epoch > 1)
+        os.kill(one.pid, signal.SIGSTOP)
+        with working(tmp_path, bert, "two", SHORT):
+            until(lambda: jobs.get(job.id).state == State.SUCCEEDED)
+        before = row(jobs, job), files(tmp_path, job), locate(jobs.database, "acme", "topics")
+        os.kill(one.pid, signal.SIGCONT)
+        following = queue(jobs, "next", epochs=1)
+        until(lambda: jobs.get(following.id).state == State.SUCCEEDED)  # it let go of the first
+        assert row(jobs, following)["lease_owner"] == "one"
+        after = row(jobs, job), files(tmp_path, job), locate(jobs.database, "acme", "topics")
+        assert after == before

@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -15,12 +16,11 @@ from sottovoce.core.privacy import plain_tokens
 from sottovoce.core.privacy import privatizer as privatizing
 from sottovoce.core.privacy.mechanisms.pct2t import PCT2T
 from sottovoce.core.privacy.mechanisms.t2t import T2T
-from sottovoce.core.privacy.noise import SecureRandom
 from sottovoce.core.privacy.privatizer import Privatizer
 from sottovoce.core.privacy.release import Release
 from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.text import casing
-from sottovoce.core.text.tagger import UPOS, OnnxTagger, Tagger, Tags
+from sottovoce.core.text.tagger import Tagger, Tags
 from sottovoce.core.text.words import split
 
 STRONG = Setting(level="strong")
@@ -94,6 +94,19 @@ def test_a_word_with_an_unsure_tag_is_protected(
     assert protected(0.7) == [True, False, False]
     assert protected(0.3) == [False, False, False]
     assert protected(1.0) == [True, True, True]
+
+
+def test_below_seven_tenths_a_tag_is_unsure_unless_said_otherwise(small_bundle: Bundle) -> None:
+    class Wavers:
+        tagset = ("ADV",)
+        reach = 0
+
+        def tag(self, words: Sequence[str]) -> Tags:
+            sure = np.array([0.699, 0.7, 0.701][: len(words)])
+            return Tags(np.zeros(len(words), np.uint8), sure)
+
+    release = Privatizer(small_bundle, Wavers()).release("very quite never", STRONG)
+    assert [word.protected for word in release.words] == [True, False, False]
 
 
 def test_a_confidence_that_is_no_number_passes_no_word(small_bundle: Bundle) -> None:
@@ -330,6 +343,21 @@ def test_plain_tokens_move_like_text(small_privatizer: Privatizer, small_bundle:
     assert any((a in nouns) != (b in nouns) for a, b in zip(kept, anything, strict=True))
 
 
+def test_stages_are_told_in_their_order(small_bundle: Bundle, lexicon_tagger: Tagger) -> None:
+    told: list[str] = []
+
+    @contextmanager
+    def stage(name: str) -> Iterator[None]:
+        told.append(name)
+        yield
+        told.append(name)
+
+    Privatizer(small_bundle, lexicon_tagger, stage=stage).release(NOTE, STRONG)
+    entered, left = told[::2], told[1::2]
+    assert entered == left  # none within another
+    assert list(dict.fromkeys(entered)) == list(privatizing.STAGES)
+
+
 def test_threads_share_one_privatizer(small_privatizer: Privatizer) -> None:
     text = NOTE * 5
     expected = [small_privatizer.release(text, STRONG, seeded(n)) for n in range(4)]
@@ -345,85 +373,3 @@ def test_threads_share_one_privatizer(small_privatizer: Privatizer) -> None:
     for thread in threads:
         thread.join()
     assert not wrong
-
-
-# The bundle that was built
-
-
-def test_the_built_bundle_privatises_a_note(privatizer: Privatizer) -> None:
-    release = privatizer.release(NOTE, STRONG)
-    by_word = dict(zip(inputs(release, NOTE), release.words, strict=True))
-    assert by_word["Marsh"].protected
-    assert by_word["Marsh"].tag == "PROPN"
-    assert by_word["lake"].tag == "NOUN"
-    assert not by_word["the"].protected
-    assert "555-0142" not in release.text
-    assert "a@b.org" not in release.text
-
-
-def test_the_built_tagger_leaves_no_unsure_word_in_the_clear(
-    bundle: Bundle, privatizer: Privatizer
-) -> None:
-    # Without verbs or context the tagger cannot know; a list of words is where it is least sure.
-    pool = bundle.class_members("ADJ")
-    words = [bundle.words[i] for i in np.random.default_rng(3).choice(pool, 400)]
-    tags = OnnxTagger.load(bundle.tagger_folder).tag(words)
-    unsure = [w for w, sure in zip(words, tags.confidence, strict=True) if sure < 0.7]
-    assert unsure
-    release = privatizer.release(" ".join(words), STRONG, SecureRandom())
-    unsure_and_open = [
-        word
-        for word, sure in zip(release.words, tags.confidence, strict=True)
-        if sure < 0.7 and not word.protected
-    ]
-    assert not unsure_and_open
-
-
-class KnowsTheTags:
-    """A tagger that was told the tags of the one document it will see, window after window."""
-
-    tagset = UPOS
-    reach = 0
-
-    def __init__(self, tags: Sequence[str]) -> None:
-        self._ids = np.array([UPOS.index(tag) for tag in tags], np.uint8)
-
-    def tag(self, words: Sequence[str]) -> Tags:
-        ids, self._ids = np.split(self._ids, [len(words)])
-        return Tags(ids, np.ones(len(words), np.float32))
-
-
-@pytest.mark.parametrize("mechanism", ["pct2t.v1", "t2t.v1"])
-@pytest.mark.parametrize("level", ["strong", "balanced", "light"])
-def test_a_level_replaces_the_share_its_manifest_states(
-    bundle: Bundle, counted_words: CountedWords, level: str, mechanism: str
-) -> None:
-    """Running text through the whole engine. The six of these fail by chance once in 1,000."""
-    policy = bundle.manifest.policies["default"]
-    words, tags, counts = zip(
-        *(
-            (word, tag, count)
-            for word, clitic, tag, count in counted_words
-            if word in bundle.word_ids
-            and clitic == (word in bundle.manifest.clitics)
-            and (mechanism == "t2t.v1" or tag in policy)
-        ),
-        strict=True,
-    )
-    draws = 10_000
-    weights = np.array(counts) / sum(counts)
-    drawn = np.random.default_rng(8).choice(len(words), draws, p=weights)
-    document = " ".join(words[i] for i in drawn)
-    engine = Privatizer(bundle, KnowsTheTags([tags[i] for i in drawn]))
-    release = engine.release(document, Setting(level, mechanism), seeded(9))
-    assert len(release.words) == draws
-    assert all(word.protected for word in release.words)
-    replaced = np.mean([word.replaced for word in release.words])
-    stated = bundle.manifest.level(mechanism, level).replaced
-    # A graph that misses the nearest word replaces a little more than exact search would.
-    misses = 1 - min(
-        found.recall.get(f"{mechanism}/{level}", 1.0) for found in bundle.manifest.classes.values()
-    )
-    # Binomial at alpha 1e-3 / 6, two-sided (z = 3.76), and 0.3 points for the manifest's own error.
-    margin = 3.76 * np.sqrt(stated * (1 - stated) / draws) + 0.003
-    assert stated - margin < replaced < stated + margin + misses

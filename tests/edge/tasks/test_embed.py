@@ -9,15 +9,13 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
-import grpc
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import (
     InvalidInput,
     NotFound,
@@ -29,21 +27,17 @@ from sottovoce.core.errors import (
 from sottovoce.core.privacy.token_embedding import LONGEST, TokenEmbedding, TokenNoise, unpack
 from sottovoce.core.privacy.vectors import unit_rows
 from sottovoce.core.text.tagger import Tagger
-from sottovoce.core.wire.status import from_rpc_error
 from sottovoce.edge.client import resending
 from sottovoce.edge.client.resending import WINDOW
-from sottovoce.edge.tasks import embed
 from sottovoce.edge.tasks.agent import Agent
 from sottovoce.edge.tasks.embed import Embedder
 from sottovoce.v1 import edge_agent_pb2 as agent
-from sottovoce.v1 import edge_agent_pb2_grpc
 from sottovoce.v1 import inference_pb2 as inference
-from tests.support.agent import configured, opened, running
+from tests.support.agent import configured, opened
+from tests.support.embedding import TEXT, embed_request, embed_stream, row
 from tests.support.fake_cloud import FakeCloud, fake_cloud
 from tests.support.plain_denoiser import PlainDenoiser
 from tests.support.waiting import until
-
-TEXT = "the river in winter"
 
 
 @pytest.fixture(autouse=True)
@@ -76,22 +70,9 @@ def device(
         yield device
 
 
-def _request(text: str = TEXT, level: str = "", *, local: bool = False) -> agent.EmbedRequest:
-    return agent.EmbedRequest(text=text, level=level, local=local)
-
-
-def _stream(*requests: agent.EmbedRequest) -> Iterator[agent.EmbedStreamRequest]:
-    for number, request in enumerate(requests):
-        yield agent.EmbedStreamRequest(request_id=str(number), request=request)
-
-
-def _row(response: agent.EmbedResponse) -> NDArray[np.float32]:
-    return np.array(response.embedding, np.float32)
-
-
 def test_the_answer_is_denoised_and_says_what_it_cost(device: Agent, cloud: FakeCloud) -> None:
-    answer = device.embed(_request())
-    assert np.linalg.norm(_row(answer)) == pytest.approx(1, abs=1e-5)
+    answer = device.embed(embed_request())
+    assert np.linalg.norm(row(answer)) == pytest.approx(1, abs=1e-5)
     assert (answer.level, answer.eta, answer.tokens, answer.truncated) == (
         "balanced",
         15.0,
@@ -105,13 +86,13 @@ def test_the_answer_is_denoised_and_says_what_it_cost(device: Agent, cloud: Fake
     mean = unpack(query.vectors, 4, 8, TokenEmbedding(15.0)).mean(axis=0)
     sent = np.resize(mean, 16) / np.linalg.norm(np.resize(mean, 16))
     expected = PlainDenoiser(bundle).denoise(ids, sent, 15.0)
-    assert _row(answer) == pytest.approx(expected, abs=1e-6)
+    assert row(answer) == pytest.approx(expected, abs=1e-6)
 
 
 def test_with_hardly_any_noise_the_vectors_are_the_tokens_own(
     device: Agent, cloud: FakeCloud
 ) -> None:
-    device.embed(_request(level="light"))
+    device.embed(embed_request(level="light"))
     bundle = device.engine.current().bundle
     ids = bundle.tokenizer.ids(TEXT)
     (query,) = cloud.queries
@@ -129,7 +110,7 @@ def test_noise_falls_on_rows_of_length_one(device: Agent, monkeypatch: pytest.Mo
         return add(drawn, vectors)
 
     monkeypatch.setattr(TokenNoise, "add_to", seen)
-    device.embed(_request())
+    device.embed(embed_request())
     bundle = device.engine.current().bundle
     of_tokens = np.linalg.norm(bundle.tokens[bundle.tokenizer.ids(TEXT)], axis=1)
     assert not np.allclose(of_tokens, 1, atol=0.1)
@@ -138,7 +119,7 @@ def test_noise_falls_on_rows_of_length_one(device: Agent, monkeypatch: pytest.Mo
 
 
 def test_what_leaves_is_vectors_and_public_numbers_only(device: Agent, cloud: FakeCloud) -> None:
-    device.embed(_request())
+    device.embed(embed_request())
     (query,) = cloud.queries
     bundle = device.engine.current().bundle
     assert (query.bundle_id, query.mechanism) == (bundle.id, "token-embedding.v1")
@@ -154,7 +135,7 @@ def test_the_same_text_is_other_bytes_each_time_and_charged_each_time(
     device: Agent, cloud: FakeCloud
 ) -> None:
     for number in range(1, 4):
-        device.embed(_request())
+        device.embed(embed_request())
         assert device.ledger.spending().spent == pytest.approx(number * 4 * 15.0)
     assert len({query.vectors for query in cloud.queries}) == 3
     assert len({query.request_id for query in cloud.queries}) == 3
@@ -165,7 +146,7 @@ def test_the_same_text_is_other_bytes_each_time_and_charged_each_time(
 
 def test_a_retry_sends_the_same_bytes_under_the_same_id(device: Agent, cloud: FakeCloud) -> None:
     cloud.lose_queries = 2
-    device.embed(_request())
+    device.embed(embed_request())
     assert len(cloud.queries) == 3
     assert len({q.SerializeToString(deterministic=True) for q in cloud.queries}) == 1
     assert device.ledger.spending().spent == pytest.approx(4 * 15.0)
@@ -174,7 +155,7 @@ def test_a_retry_sends_the_same_bytes_under_the_same_id(device: Agent, cloud: Fa
 def test_a_stream_survives_lost_connections_with_the_same_bytes(
     device: Agent, cloud: FakeCloud
 ) -> None:
-    answers = device.embed_stream(_stream(*[_request(f"river {n}") for n in range(60)]))
+    answers = device.embed_stream(embed_stream(*[embed_request(f"river {n}") for n in range(60)]))
     seen = []
     for answer in answers:
         seen.append(answer.request_id)
@@ -199,15 +180,15 @@ def test_the_ledger_refuses_before_anything_leaves(
         SOTTO_CLOUD_ADDRESS=cloud.address,
         SOTTO_PRIVACY_LEDGER_LIMIT="125",
     ) as device:
-        device.embed(_request())
-        device.embed(_request())
+        device.embed(embed_request())
+        device.embed(embed_request())
         with pytest.raises(QuotaExceeded, match="ledger"):
-            device.embed(_request())
+            device.embed(embed_request())
         with pytest.raises(QuotaExceeded, match="ledger"):
-            list(device.embed_stream(_stream(_request())))
+            list(device.embed_stream(embed_stream(embed_request())))
         assert len(cloud.queries) == 2
         assert device.ledger.spending().spent == pytest.approx(120)
-        assert device.embed(_request(local=True)).tokens == 4
+        assert device.embed(embed_request(local=True)).tokens == 4
 
 
 def test_local_needs_no_cloud_and_costs_nothing(
@@ -224,19 +205,19 @@ def test_local_needs_no_cloud_and_costs_nothing(
     with _device(
         tmp_path, small_bundle_folder, lexicon_tagger, SOTTO_CLOUD_ADDRESS="127.0.0.1:1"
     ) as device:
-        answer = device.embed(_request(local=True))
+        answer = device.embed(embed_request(local=True))
         assert (answer.level, answer.eta, answer.tokens) == ("", 0.0, 4)
-        assert _row(answer) == pytest.approx(_row(device.embed(_request(local=True))))
-        streamed = list(device.embed_stream(_stream(_request(local=True))))
-        assert _row(streamed[0].response) == pytest.approx(_row(answer))
+        assert row(answer) == pytest.approx(row(device.embed(embed_request(local=True))))
+        streamed = list(device.embed_stream(embed_stream(embed_request(local=True))))
+        assert row(streamed[0].response) == pytest.approx(row(answer))
         assert device.ledger.spending().releases == 0
 
 
 def test_local_and_asked_for_answers_share_a_stream_in_order(
     device: Agent, cloud: FakeCloud
 ) -> None:
-    asked = [_request(f"river {n}", local=n % 3 == 0) for n in range(100)]
-    answers = list(device.embed_stream(_stream(*asked)))
+    asked = [embed_request(f"river {n}", local=n % 3 == 0) for n in range(100)]
+    answers = list(device.embed_stream(embed_stream(*asked)))
     assert [a.request_id for a in answers] == [str(n) for n in range(100)]
     assert [a.response.level == "" for a in answers] == [n % 3 == 0 for n in range(100)]
     assert len(cloud.queries) == 66
@@ -247,8 +228,8 @@ def test_without_a_cloud_nothing_is_charged(
 ) -> None:
     with _device(tmp_path, small_bundle_folder, lexicon_tagger) as device:
         for ask in (
-            lambda: device.embed(_request()),
-            lambda: list(device.embed_stream(_stream(_request()))),
+            lambda: device.embed(embed_request()),
+            lambda: list(device.embed_stream(embed_stream(embed_request()))),
         ):
             with pytest.raises(NotReady, match=r"cloud\.address"):
                 ask()
@@ -258,9 +239,9 @@ def test_without_a_cloud_nothing_is_charged(
 def test_a_cloud_that_is_gone_is_unavailable(device: Agent, cloud: FakeCloud) -> None:
     cloud.stop()
     with pytest.raises(Unavailable):
-        device.embed(_request())
+        device.embed(embed_request())
     with pytest.raises(Unavailable):
-        list(device.embed_stream(_stream(_request())))
+        list(device.embed_stream(embed_stream(embed_request())))
 
 
 def test_a_bundle_without_a_denoiser_says_so_and_charges_nothing(
@@ -268,7 +249,7 @@ def test_a_bundle_without_a_denoiser_says_so_and_charges_nothing(
 ) -> None:
     config = configured(tmp_path, bundle=small_bundle_folder, SOTTO_CLOUD_ADDRESS=cloud.address)
     with opened(config, lexicon_tagger) as device:
-        for request in (_request(), _request(local=True)):
+        for request in (embed_request(), embed_request(local=True)):
             with pytest.raises(NotReady, match="denoiser"):
                 device.embed(request)
         assert device.ledger.spending().releases == 0
@@ -289,14 +270,14 @@ def test_what_cannot_be_embedded_is_refused_uncharged(
     device: Agent, text: str, level: str, kind: type[SottovoceError], subject: str
 ) -> None:
     with pytest.raises(kind) as caught:
-        device.embed(_request(text, level))
+        device.embed(embed_request(text, level))
     assert caught.value.subject == subject
     assert caught.value.fix
     assert device.ledger.spending().releases == 0
 
 
 def test_a_long_text_is_cut_and_that_is_told(device: Agent, cloud: FakeCloud) -> None:
-    answer = device.embed(_request("river " * (LONGEST + 90)))
+    answer = device.embed(embed_request("river " * (LONGEST + 90)))
     assert (answer.tokens, answer.truncated) == (LONGEST, True)
     assert cloud.queries[0].tokens == LONGEST
     assert device.ledger.spending().spent == pytest.approx(LONGEST * 15.0)
@@ -312,11 +293,12 @@ def test_an_answer_that_is_no_embedding_is_not_passed_on(
         lambda request: inference.EncodeResponse(request_id=request.request_id, embedding=answer),
     )
     with pytest.raises(SottovoceError, match="no embedding"):
-        device.embed(_request())
+        device.embed(embed_request())
 
 
 def test_the_first_error_comes_after_the_answers_before_it(device: Agent) -> None:
-    answers = device.embed_stream(_stream(_request(), _request(), _request(" "), _request()))
+    asked = [embed_request(), embed_request(), embed_request(" "), embed_request()]
+    answers = device.embed_stream(embed_stream(*asked))
     assert [next(answers).request_id, next(answers).request_id] == ["0", "1"]
     with pytest.raises(InvalidInput, match="empty"):
         next(answers)
@@ -327,7 +309,7 @@ def test_a_stream_runs_no_further_ahead_than_its_window(device: Agent) -> None:
 
     def requests() -> Iterator[agent.EmbedStreamRequest]:
         nonlocal taken
-        for request in _stream(*[_request("river")] * (3 * WINDOW)):
+        for request in embed_stream(*[embed_request("river")] * (3 * WINDOW)):
             taken += 1
             assert taken - answered <= WINDOW + 3
             yield request
@@ -338,9 +320,11 @@ def test_a_stream_runs_no_further_ahead_than_its_window(device: Agent) -> None:
 
 
 def test_a_stream_whose_reader_leaves_ends_its_threads(device: Agent) -> None:
-    list(device.embed_stream(_stream(_request())))  # what stays: the channel, the server's pool
+    list(
+        device.embed_stream(embed_stream(embed_request()))
+    )  # what stays: the channel, the server's pool
     before = threading.active_count()
-    endless = (agent.EmbedStreamRequest(request=_request("river")) for _ in iter(int, 1))
+    endless = (agent.EmbedStreamRequest(request=embed_request("river")) for _ in iter(int, 1))
     answers = device.embed_stream(endless)
     next(answers)
     answers.close()
@@ -356,7 +340,7 @@ def _resident() -> int:
 def test_a_stream_of_10000_texts_holds_memory_flat(device: Agent) -> None:
     """Every tenth through the fake cloud, which keeps it; the real cloud has a test of its own."""
     requests = (
-        agent.EmbedStreamRequest(request=_request(f"river {n} winter", local=n % 10 > 0))
+        agent.EmbedStreamRequest(request=embed_request(f"river {n} winter", local=n % 10 > 0))
         for n in range(10_000)
     )
     settled = 0
@@ -366,75 +350,3 @@ def test_a_stream_of_10000_texts_holds_memory_flat(device: Agent) -> None:
     assert number == 9_999
     # 8,000 texts, tokens and embeddings would be over 10 MB; the fake cloud's record is under 1.
     assert _resident() - settled < 6 << 20
-
-
-def test_apps_get_embeddings_and_errors_over_the_socket(
-    tmp_path: Path,
-    small_bundle_folder: Path,
-    lexicon_tagger: Tagger,
-    cloud: FakeCloud,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(embed, "_open_denoiser", PlainDenoiser)
-    config = configured(tmp_path, bundle=small_bundle_folder, SOTTO_CLOUD_ADDRESS=cloud.address)
-    with running(config, lexicon_tagger) as address, grpc.insecure_channel(address) as channel:
-        app = edge_agent_pb2_grpc.EdgeAgentStub(channel)
-        answer = app.Embed(_request(level="light"))
-        assert (len(answer.embedding), answer.eta) == (16, 10_000.0)
-        streamed = list(app.EmbedStream(_stream(_request(level="light"), _request(local=True))))
-        assert [(a.request_id, a.response.level) for a in streamed] == [("0", "light"), ("1", "")]
-        # 10,000 is hardly any noise: the same vectors, hence the same answer.
-        assert _row(streamed[0].response) == pytest.approx(_row(answer), abs=1e-2)
-        for ask in (app.Embed, lambda request: list(app.EmbedStream(_stream(request)))):
-            with pytest.raises(grpc.RpcError) as caught:
-                ask(_request(" "))
-            assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
-            error = from_rpc_error(caught.value, peer="agent")
-            assert (error.problem, error.subject) == ("the text is empty", "text")
-
-
-def test_the_shipped_denoiser_embeds_meaning_without_a_cloud(
-    tmp_path: Path, bundle_folder: Path
-) -> None:
-    config = configured(tmp_path, bundle=bundle_folder)
-    with closing(Agent(config)) as device:
-        one, like, unlike = (
-            _row(device.embed(_request(text, local=True)))
-            for text in (
-                "The boiler is leaking, please send someone.",
-                "Water is coming out of the heating.",
-                "The orchestra played the second symphony.",
-            )
-        )
-    assert len(one) == 384
-    assert one @ like > one @ unlike + 0.2
-
-
-def test_a_new_bundle_brings_its_own_denoiser(
-    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
-) -> None:
-    made: list[str] = []
-
-    def opener(bundle: Bundle) -> PlainDenoiser:
-        made.append(bundle.id)
-        return PlainDenoiser(bundle)
-
-    config = configured(tmp_path, bundle=small_bundle_folder)
-    with opened(config, lexicon_tagger) as device:
-        embedder = Embedder(
-            device.engine, device.store, device.ledger, device.cloud, "balanced", opener
-        )
-        for _ in range(3):
-            embedder.embed(_request(local=True))
-        assert len(made) == 1
-        manifest = (small_bundle_folder / "manifest.json").read_bytes()
-        other = tmp_path / "other"
-        other.mkdir()
-        for path in small_bundle_folder.iterdir():
-            if path.name != "manifest.json":
-                (other / path.name).symlink_to(path)
-        (other / "manifest.json").write_bytes(manifest + b"\n")
-        config.bundle.current.unlink()
-        config.bundle.current.symlink_to(other)
-        embedder.embed(_request(local=True))
-        assert len(set(made)) == len(made) == 2

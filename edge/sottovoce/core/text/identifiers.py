@@ -9,6 +9,8 @@ import re
 import unicodedata
 from typing import Final
 
+__all__ = ["find", "has_number"]
+
 _URL = re.compile(
     r"(?<![^\W\d_])(?:(?:https?|ftp)://|www\.)(?=[^\W_]|\[)[^\s<>\"“”«»]*+", re.IGNORECASE
 )

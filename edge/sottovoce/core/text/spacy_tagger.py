@@ -12,6 +12,8 @@ import numpy as np
 from sottovoce.core.errors import NotReady
 from sottovoce.core.text.tagger import UPOS, Tags
 
+__all__ = ["SpacyTagger"]
+
 _TAG_ID: Final = {tag: position for position, tag in enumerate(UPOS)}
 _UNKNOWN: Final = _TAG_ID["X"]
 _PART: Final = 2_000

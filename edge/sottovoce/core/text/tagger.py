@@ -22,6 +22,19 @@ from numpy.typing import NDArray
 
 from sottovoce.core.errors import BundleMismatch, DataLoss, NotReady
 
+__all__ = [
+    "FEATURES",
+    "FORMAT",
+    "HASHES",
+    "UPOS",
+    "WINDOW",
+    "FeatureSpec",
+    "OnnxTagger",
+    "Tagger",
+    "Tags",
+    "form_features",
+]
+
 UPOS: Final = (
     *("ADJ", "ADP", "ADV", "AUX", "CCONJ", "DET", "INTJ", "NOUN", "NUM"),
     *("PART", "PRON", "PROPN", "PUNCT", "SCONJ", "SYM", "VERB", "X"),

@@ -15,6 +15,8 @@ from typing import NamedTuple
 
 from sottovoce.core.text import identifiers
 
+__all__ = ["Kind", "Word", "iter_words", "split"]
+
 
 class Kind(enum.Enum):
     """What a word is, by its outer shape; never by its meaning."""

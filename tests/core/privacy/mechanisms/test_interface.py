@@ -62,8 +62,8 @@ def test_eta_must_be_positive(eta: float) -> None:
     with pytest.raises(InvalidInput) as caught:
         T2T(eta)
     assert caught.value.subject == "eta"
-    assert "eta" in caught.value.problem
-    assert "level" in caught.value.fix
+    assert caught.value.problem == "eta must be a positive number"
+    assert caught.value.fix == "take a calibrated level"
 
 
 def test_examples_in_the_docstrings() -> None:

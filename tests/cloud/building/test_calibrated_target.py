@@ -20,6 +20,7 @@ from sottovoce.cloud.corpus.running_text import counts_by_tag, draw, released_in
 from sottovoce.core.bundle import levels
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.edge.cli import main
+from tests.support.sentences import as_treebank
 from tests.support.shared_data import shared_data
 
 GUM = "ud_gum/dev.conllu.gz"
@@ -80,6 +81,21 @@ def test_a_target_is_met_on_text_of_other_sources(
         # Systematic draws vary no more than independent ones: p < 0.001 that it is above 0.33.
         error = (found * (1 - found) / WORDS) ** 0.5
         assert 0.15 < found + DEVIATIONS * error <= 0.33
+
+
+def test_a_target_is_met_on_sentences_of_our_own(
+    bundle: Bundle, shipped_models: Path, tmp_path: Path
+) -> None:
+    public = Public(bundle, shipped_models)
+    held_out = count(as_treebank(tmp_path), public)
+    for mechanism in MECHANISMS:
+        eta = asked(bundle, tmp_path / mechanism, mechanism, 0.3)
+        told_apart = public.tags(mechanism)
+        met = weights_by_class(held_out, public.clitic, told_apart)
+        found = success(bundle, met, public.weights(told_apart), eta, seed=11)
+        # A text of so few words may be easier or harder than language is: alpha = 0.001.
+        error = (0.3 * 0.7 / sum(weights.sum() for weights in met.values())) ** 0.5
+        assert 0.3 - DEVIATIONS * error < found < 0.3 + DEVIATIONS * error
 
 
 @pytest.mark.parametrize("target", [0.15, 0.3, 0.6, 0.9, 0.95])

@@ -24,6 +24,7 @@ from sottovoce.core.text.tagger import (
     form_features,
 )
 from tests.support.paths import MODELS
+from tests.support.sentences import sentences
 from tests.support.shared_data import shared_data
 
 SHIPPED = MODELS / "tagger"
@@ -67,6 +68,18 @@ def gold(name: str) -> list[tuple[list[str], list[str]]]:
 )
 def test_tags_by_context(tagger: OnnxTagger, sentence: str, expected: str) -> None:
     assert names(tagger, sentence.split()) == expected.split()
+
+
+def test_is_right_about_sentences_of_our_own(tagger: OnnxTagger) -> None:
+    """439 words, .975 and .964 right: a tagger that gets .95 and .93 passes once in a hundred."""
+    right, typed = [], []
+    for words, tags in sentences():
+        right += [found == tag for found, tag in zip(names(tagger, words), tags, strict=True)]
+        bare = [word.lower() for word in words[:-1]]  # without capitals and full stop
+        typed += [found == tag for found, tag in zip(names(tagger, bare), tags, strict=False)]
+    assert len(right) > 400
+    assert np.mean(right) > 0.95
+    assert np.mean(typed) > 0.93
 
 
 def test_is_right_about_words_it_was_not_trained_on(tagger: OnnxTagger) -> None:

@@ -1,0 +1,50 @@
+"""A measurement says what it found in two ways, and keeps it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import matplotlib.image
+import pytest
+
+from bench import console
+
+FIGURES = {"rows": [{"name": "a", "share": 0.25}, {"name": "b", "share": None}]}
+
+
+def published(out: Path, *flags: str) -> None:
+    parser = console.parser("speed.thing", "What is it?\n\nMore.", quick="less", data="texts")
+    arguments = parser.parse_args(["--out", str(out / "new"), *flags])
+    rows = [(row["name"], console.share(row["share"])) for row in FIGURES["rows"]]
+    figure, (left, _) = console.sheet(4, 2, 2)
+    left.plot([1, 2], [1, 2])
+    table = console.table("a title", ("name",), ("share",), rows)
+    console.publish(arguments, FIGURES, table, "a word", picture=figure)
+
+
+def test_tables_are_printed_and_figures_kept(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    published(tmp_path)
+    shown = capsys.readouterr().out
+    assert "a title" in shown
+    assert "0.250" in shown
+    assert "a word" in shown
+    assert "None" not in shown
+    assert json.loads((tmp_path / "new" / "thing.json").read_text("utf-8")) == FIGURES
+    assert matplotlib.image.imread(tmp_path / "new" / "thing.png").ndim == 3
+
+
+def test_with_json_the_figures_are_all_that_is_printed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    published(tmp_path, "--json", "--quick")
+    printed = capsys.readouterr().out
+    assert json.loads(printed) == FIGURES
+    assert printed.count("\n") == 1
+
+
+def test_progress_is_no_part_of_what_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert [*console.track([1, 2], "counting")] == [1, 2]
+    assert not capsys.readouterr().out

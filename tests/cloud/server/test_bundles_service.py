@@ -1,4 +1,4 @@
-"""Bundles are handed out byte for byte, from any offset, and nothing beside them."""
+"""Several bundles, and files in chunks; the rest `tests/protos` asks of every cloud."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ import pytest
 from sottovoce.cloud.config import Settings
 from sottovoce.cloud.server.bundles_service import CHUNK
 from sottovoce.core.bundle.manifest import bundle_id
-from sottovoce.core.errors import NotFound, OutOfRange
-from sottovoce.core.wire.status import from_rpc_error
 from sottovoce.v1 import bundles_pb2
 from tests.support.backbones import tiny_bert
 from tests.support.caller import Caller
@@ -58,26 +56,3 @@ def test_a_file_comes_whole_from_any_offset(
     chunks = fetch(caller, "large.bin", offset)
     assert b"".join(chunks) == (folders[1] / "large.bin").read_bytes()[offset:]
     assert all(len(chunk) <= CHUNK for chunk in chunks)
-
-
-def test_an_offset_past_the_end_is_out_of_range(caller: Caller) -> None:
-    with pytest.raises(grpc.RpcError) as caught:
-        fetch(caller, "large.bin", 600_001)
-    error = from_rpc_error(caught.value, peer="cloud")
-    assert isinstance(error, OutOfRange)
-    assert error.metadata["bytes"] == "600000"
-
-
-@pytest.mark.parametrize(
-    "path", ["manifest.json", "../bert/config.json", "/etc/passwd", "", "none.npy"]
-)
-def test_only_files_the_manifest_names_leave(caller: Caller, path: str) -> None:
-    with pytest.raises(grpc.RpcError) as caught:
-        fetch(caller, path)
-    assert isinstance(from_rpc_error(caught.value, peer="cloud"), NotFound)
-
-
-def test_an_unknown_bundle_names_the_fix(caller: Caller) -> None:
-    with pytest.raises(grpc.RpcError) as caught:
-        fetch(caller, "words.txt", identity="0" * 16)
-    assert "sotto pull" in from_rpc_error(caught.value, peer="cloud").fix

@@ -31,17 +31,19 @@ def data(count: int, seed: int = 0) -> Batch:
     return torch.randn(count, 2, generator=random), torch.randn(count, generator=random)
 
 
-def test_a_step_goes_down_the_gradient_of_the_mean(
+def test_every_step_goes_down_the_gradient_of_its_own_batch(
     line: tuple[nn.Parameter, nn.Parameter],
 ) -> None:
-    batch, model = data(6), regression(*line)
-    expected = torch.autograd.grad(model(batch).total.mean(), line)
-    before = [p.detach().clone() for p in line]
-    wanted = model(batch).task.detach()
-    losses = Clipped(torch.optim.SGD(line, lr=9.0), clip=1e9)(model, batch, 0.25)
-    assert torch.equal(losses.task, wanted)
-    for old, new, gradient in zip(before, line, expected, strict=True):
-        torch.testing.assert_close(old - new.detach(), 0.25 * gradient)
+    model, update = regression(*line), Clipped(torch.optim.SGD(line, lr=9.0), clip=1e9)
+    for number in range(3):
+        batch = data(6, number)
+        expected = torch.autograd.grad(model(batch).total.mean(), line)
+        before = [p.detach().clone() for p in line]
+        wanted = model(batch).task.detach()
+        losses = update(model, batch, 0.25)
+        assert torch.equal(losses.task, wanted)
+        for old, new, gradient in zip(before, line, expected, strict=True):
+            torch.testing.assert_close(old - new.detach(), 0.25 * gradient)
 
 
 @pytest.mark.parametrize("groups", [1, 2])
@@ -91,7 +93,10 @@ def test_parameters_stay_numbers_when_there_is_nothing_to_follow(
     with pytest.raises(SottovoceError, match="diverged") as caught:
         update(lambda batch: Losses(regression(*line)(batch).task * factor), data(3), 0.1)
     assert "smaller learning rate" in caught.value.fix
-    # The loss may be finite and its gradient not, as after an overflow in the backward pass.
+    # Either may be a number alone: the gradient, or, as after an overflow in the backward pass,
+    # the loss.
+    with pytest.raises(SottovoceError, match="diverged"):
+        update(lambda batch: Losses(regression(*line)(batch).task + factor), data(3), 0.1)
     line[0].register_hook(lambda gradient: gradient * factor)
     with pytest.raises(SottovoceError, match="diverged"):
         update(regression(*line), data(3), 0.1)

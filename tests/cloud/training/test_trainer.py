@@ -8,6 +8,7 @@ import math
 import shutil
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from itertools import repeat
 from pathlib import Path
@@ -29,6 +30,7 @@ from sottovoce.cloud.serving.predictor import Predictor
 from sottovoce.cloud.training import trainer
 from sottovoce.cloud.training.dataset import Dataset
 from sottovoce.cloud.training.fit import Losses, fit
+from sottovoce.cloud.training.objective import Objective
 from sottovoce.cloud.training.trainer import Recipe, Result, Stopped, train
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import NotReady, SottovoceError
@@ -76,15 +78,15 @@ def test_a_stopped_and_resumed_run_gives_the_same_weights(
     options = TrainingOptions(
         reconstruction=True, plain_tokens=4, epochs=4, batch_size=8, learning_rate=3e-3, seed=5
     )
-    whole = train(rows, options, backbone.load(bert), tmp_path / "whole")
+    recipe = Recipe(reconstruction_cost=0.15)  # plain tokens before every third batch
+    whole = train(rows, options, backbone.load(bert), tmp_path / "whole", recipe=recipe)
 
     file = tmp_path / "checkpoints" / "last.safetensors"
-    steps = 0
+    with_plain: list[bool] = []
 
     def counted(*arguments: Any) -> Iterator[Losses]:
-        nonlocal steps
         for losses in fit(*arguments):
-            steps += 1
+            with_plain.append(losses.reconstruction is not None)
             yield losses
 
     monkeypatch.setattr(trainer, "fit", counted)
@@ -99,16 +101,23 @@ def test_a_stopped_and_resumed_run_gives_the_same_weights(
                 backbone.load(bert),
                 tmp_path / "parts",
                 resume=file,
+                recipe=recipe,
                 should_stop=partial(next, go_on, True),
             )
-        assert steps == done
+        assert len(with_plain) == done
         assert not (tmp_path / "parts").exists()
     seen: list[Progress] = []
     parts = train(
-        rows, options, backbone.load(bert), tmp_path / "parts", resume=file, on_progress=seen.append
+        rows,
+        options,
+        backbone.load(bert),
+        tmp_path / "parts",
+        resume=file,
+        recipe=recipe,
+        on_progress=seen.append,
     )
 
-    assert steps == 20, "no step was made twice"
+    assert with_plain == [at % 3 == 0 for at in range(20)], "a step was made twice, or otherwise"
     assert seen[-1].held_out_accuracy == parts.held_out_accuracy
     assert parts.held_out_accuracy == whole.held_out_accuracy
     expected, found = weights(whole.folder), weights(parts.folder)
@@ -251,6 +260,27 @@ def _table(name: str) -> list[Example]:
     with (HELPDESK / f"{name}.tsv").open(encoding="utf-8", newline="") as file:
         rows = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
         return [Example(row["text"], row["label"]) for row in rows]
+
+
+def test_what_the_tenant_chose_goes_before_the_recipe(
+    bert: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Objective] = []
+
+    def looked_at(model: Objective, *others: Any) -> Iterator[Losses]:
+        seen.append(model)
+        return fit(model, *others)
+
+    monkeypatch.setattr(trainer, "fit", looked_at)
+    chosen = TrainingOptions(
+        reconstruction=True, plain_tokens=2, reconstruction_weight=0.7, reconstruction_width=5
+    )
+    for options in (chosen, TrainingOptions(reconstruction=True, plain_tokens=2)):
+        some = replace(options, epochs=1, batch_size=16)
+        train(examples(16, plain=2), some, backbone.load(bert), tmp_path / "a")
+    heads = [model.model.reconstruction for model in seen]
+    assert [model.weight for model in seen] == [0.7, Recipe().reconstruction_weight]
+    assert [head.w2.out_features for head in heads if head] == [5, Recipe().reconstruction_width]
 
 
 @pytest.fixture

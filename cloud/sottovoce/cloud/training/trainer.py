@@ -6,9 +6,9 @@ function runs in a worker, on a laptop and in a test.
 The design, in order:
 
 1. *Probe first, then tune.* The linear head starts as a logistic regression on the frozen
-   backbone's pooled states (see ``probe``). Words of labels need none.
+   backbone's pooled states (see ``linear_probe``). Words of labels need none.
 2. *The method + head* (see ``methods``), AdamW, linear warm-up and decay, batches of similar length
-   (see ``plan``), the frozen part in bfloat16 where that is fast (see ``precision``).
+   (see ``schedule``), the frozen part in bfloat16 where that is fast (see ``precision``).
 3. *Reconstruction* (RAPT v2, eq. 5-9), where the job has plain tokens: `Objective` adds its loss.
    Forty of them before a ten-word text cost four times the step, so they stand before every k-th
    batch only, k as small as keeps their cost within ``reconstruction_cost``: before all of long

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from sottovoce.cloud.job import FINAL, TRANSITIONS, State, TrainingOptions
+from sottovoce.cloud.job import FINAL, TRANSITIONS, Progress, State, TrainingOptions
 from sottovoce.cloud.jobs.jobs import ABANDONED_SECONDS, Jobs
 from sottovoce.cloud.jobs.queue import Lease, Queue
 from sottovoce.cloud.jobs.records import move
 from sottovoce.cloud.jobs.uploads import Upload, append
+from sottovoce.cloud.state.adapters import AdapterFiles, locate
 from sottovoce.core.errors import InvalidInput, NotFound, NotReady, QuotaExceeded
 from tests.support.examples import RELEASE, WORDS, Example, examples
 from tests.support.jobs import (
@@ -236,43 +236,6 @@ def test_a_deleted_job_is_gone_at_once_and_purged_when_it_has_stopped(jobs: Jobs
         create(jobs, "1")
 
 
-def test_pages_hold_every_job_once_newest_first(jobs: Jobs) -> None:
-    made = []
-    for i in range(7):
-        made.append(create(jobs, f"r{i}").id)
-        jobs.cancel(made[-1])
-    found, token = [], ""
-    while True:
-        page, token = jobs.page("acme", page_size=3, page_token=token)
-        found += [job.id for job in page]
-        if not token:
-            break
-    assert found == made[::-1]
-    with pytest.raises(InvalidInput, match="page token"):
-        jobs.page("acme", page_token="x' OR 1")  # noqa: S106
-
-
-@pytest.mark.parametrize("token", ["x", "-1", "9" * 19, "9" * 5_000, "\u0663"])
-def test_a_page_token_of_somebody_else_is_refused(jobs: Jobs, token: str) -> None:
-    with pytest.raises(InvalidInput, match="page token"):
-        jobs.page("acme", page_token=token)
-
-
-def test_a_page_ends_where_a_message_would_be_too_large(jobs: Jobs) -> None:
-    made = [jobs.cancel(create(jobs, str(i)).id).id for i in range(6)]
-    with jobs.database.write() as transaction:
-        labels = json.dumps([f"{i:0256}" for i in range(1_500)])  # 390 kB
-        transaction.change("UPDATE jobs SET labels = :labels", labels=labels)
-    found: list[str] = []
-    token, pages = "", 0
-    while token or not pages:
-        page, token = jobs.page("acme", page_token=token)
-        assert 1 <= len(page) <= 2
-        found += [job.id for job in page]
-        pages += 1
-    assert found == made[::-1]
-
-
 @pytest.mark.parametrize("field", ["level", "policy"])
 def test_names_of_a_release_are_short(jobs: Jobs, field: str) -> None:
     release = replace(RELEASE, **{field: "x" * 129})
@@ -295,3 +258,81 @@ def test_uploads_nobody_goes_on_with_are_given_up(jobs: Jobs, clock: Clock) -> N
     assert jobs.get(late.id).state == State.UPLOADING
     assert Queue(jobs.database).examples(abandoned.id) == []
     assert len(Queue(jobs.database).examples(started.id)) == 12
+
+
+def test_a_request_id_and_a_name_may_be_as_long_as_is_said(jobs: Jobs) -> None:
+    longest = create(jobs, "r" * 128)
+    assert create(jobs, "r" * 128) == longest
+    with pytest.raises(InvalidInput, match="request id"):
+        create(jobs, "r" * 129)
+    release = replace(RELEASE, level="x" * 128, policy="x" * 128)
+    assert jobs.create("acme", "r", "topics", TrainingOptions(), release).release == release
+
+
+def test_a_release_names_its_mechanism(jobs: Jobs) -> None:
+    with pytest.raises(InvalidInput, match="mechanism"):
+        jobs.create("acme", "r", "topics", TrainingOptions(), replace(RELEASE, mechanism=""))
+
+
+def test_a_deleted_job_is_not_counted_as_unfinished(jobs: Jobs) -> None:
+    made = [queued(jobs, f"r{i}") for i in range(3)]
+    claim(jobs)
+    assert not jobs.delete(made[0].id)  # it still runs
+    create(jobs, "r3")
+    with pytest.raises(QuotaExceeded, match="3 jobs"):
+        create(jobs, "r4")
+
+
+def test_a_deleted_jobs_adapter_has_no_name_from_then_on(jobs: Jobs) -> None:
+    job = queued(jobs)
+    _, lease = claim(jobs)
+    folder = jobs.database.state / "jobs" / job.id / "1" / "adapter"
+    Queue(jobs.database).finish(lease, State.SUCCEEDED, adapter=AdapterFiles(folder, "ab"))
+    assert locate(jobs.database, "acme", "topics").folder == folder
+    assert jobs.delete(job.id, "acme")
+    with pytest.raises(NotFound):
+        locate(jobs.database, "acme", "topics")
+
+
+def test_a_purged_job_keeps_its_request_id_and_nothing_that_was_said(jobs: Jobs) -> None:
+    job = queued(jobs)
+    _, lease = claim(jobs)
+    Queue(jobs.database).begin(lease, ("a", "b"))
+    Queue(jobs.database).report(lease, Progress(3), 1.0)
+    Queue(jobs.database).finish(lease, State.FAILED, "why")
+    before = jobs.get(job.id)
+    jobs.purge(job.id)
+    assert jobs.get(job.id) == before, "one that was not deleted is not purged"
+    jobs.delete(job.id)
+    jobs.purge(job.id)
+    with jobs.database.read() as transaction:
+        (row,) = transaction.rows("SELECT * FROM jobs")
+    kept = [row[name] for name in ("adapter", "labels", "message", "progress", "request_id")]
+    assert kept == ["", "[]", "", "{}", "r"]
+
+
+def test_the_overview_counts_what_is_there_and_the_speed_of_what_runs(jobs: Jobs) -> None:
+    queued(jobs, "1"), queued(jobs, "2", "other"), create(jobs, "3")
+    for owner, speed in (("one", 12.5), ("two", 30.0)):
+        _, lease = claim(jobs, owner)
+        Queue(jobs.database).report(lease, Progress(examples_per_second=speed))
+    assert jobs.overview() == ({State.RUNNING: 2, State.UPLOADING: 1}, 42.5)
+    Queue(jobs.database).finish(lease, State.SUCCEEDED)
+    assert jobs.overview() == (
+        {State.RUNNING: 1, State.UPLOADING: 1, State.SUCCEEDED: 1},
+        12.5,
+    )
+    for job in jobs.page()[0]:
+        jobs.delete(job.id)
+    assert jobs.overview() == ({}, 0.0)
+
+
+def test_an_upload_that_was_deleted_is_not_given_up_too(jobs: Jobs, clock: Clock) -> None:
+    job = create(jobs)
+    with jobs.database.write() as transaction:  # as a deletion cut short
+        transaction.change("UPDATE jobs SET deleted = 1")
+    clock.later = ABANDONED_SECONDS + 60
+    jobs.give_up_abandoned()
+    with jobs.database.read() as transaction:
+        (row,) = transaction.rows("SELECT state FROM jobs WHERE id = :job", job=job.id)
+    assert row["state"] == State.UPLOADING

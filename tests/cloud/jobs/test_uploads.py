@@ -178,3 +178,54 @@ def test_an_example_needs_an_id(jobs: Jobs) -> None:
     for bad in ("", "x" * 65):
         with pytest.raises(InvalidInput, match="example_id"):
             send(jobs, create(jobs), 0, [replace(ROWS[0], example_id=bad)])
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("text", "x" * 65_536),
+        ("label", "x"),
+        ("label", "x" * 256),
+        ("plain_tokens", ("a", "x" * 256)),
+        ("plain_token_ids", (0, len(WORDS) - 1)),
+    ],
+)
+def test_the_largest_and_the_smallest_that_are_allowed(
+    jobs: Jobs, field: str, value: object
+) -> None:
+    job = create(jobs)
+    example = replace(ROWS[0].example, **{field: value})  # type: ignore[arg-type]
+    assert send(jobs, job, 0, [Upload("x" * 64, example)]) == 1
+    assert Queue(jobs.database).examples(job.id) == [example]
+
+
+@pytest.mark.parametrize("wrong", [("a", "x" * 257), ("a", "b", "c")])
+def test_plain_tokens_too_long_or_too_many_are_refused(jobs: Jobs, wrong: tuple[str, ...]) -> None:
+    broken = replace(ROWS[0].example, plain_tokens=wrong)
+    with pytest.raises(InvalidInput, match="plain_token"):
+        send(jobs, create(jobs), 0, [Upload("e", broken)])
+
+
+def test_ids_below_nought_are_refused(jobs: Jobs) -> None:
+    broken = replace(ROWS[0].example, plain_token_ids=(-1, 0))
+    with pytest.raises(InvalidInput, match="plain_token_ids"):
+        send(jobs, create(jobs), 0, [Upload("e", broken)])
+
+
+def test_a_cancelled_job_takes_no_repeats_either(jobs: Jobs) -> None:
+    job = create(jobs)
+    send(jobs, job, 0, ROWS[:3])
+    jobs.cancel(job.id)
+    with pytest.raises(NotReady, match="CANCELLED"):
+        send(jobs, job, 0, ROWS[:3])
+
+
+def test_bytes_and_the_time_of_the_last_message_are_kept(jobs: Jobs) -> None:
+    job = create(jobs)
+    send(jobs, job, 0, ROWS[:2])
+    first = jobs.get(job.id)
+    send(jobs, job, 1, ROWS[1:4])
+    second = jobs.get(job.id)
+    parts = [(u.example.text, u.example.label, *u.example.plain_tokens) for u in ROWS[:4]]
+    assert second.bytes == sum(len(part.encode()) for each in parts for part in each)
+    assert job.updated < first.updated < second.updated

@@ -34,6 +34,7 @@ from sottovoce.cloud.models.methods import Lora
 from sottovoce.cloud.models.methods.lora import adapt, lora_config, targets
 from sottovoce.cloud.serving.model_thread import ModelThread
 from sottovoce.cloud.serving.predictor import Predictor
+from sottovoce.cloud.state.adapters import AdapterFiles
 
 __all__ = ["Processes", "Run", "Shared", "Side", "Switching"]
 __all__ += ["drive", "make_adapters", "on_cores", "percentile"]
@@ -74,13 +75,13 @@ class Shared:
         loaded = backbone.load("default")
         self._thread = ModelThread(loaded, dtype=DTYPES[precision])
         self._predictor = Predictor(self._thread)
-        self._folders = folders
-        for folder in folders:  # all in memory, as they are on the other sides
-            self._predictor.submit(folder, "warm").result()
+        self._adapters = [AdapterFiles.of(folder) for folder in folders]
+        for adapter in self._adapters:  # all in memory, as they are on the other sides
+            self._predictor.submit(adapter, "warm").result()
 
     def submit(self, adapter: int, text: str) -> Future[Any]:
         """One text of tenant ``adapter``."""
-        return self._predictor.submit(self._folders[adapter], text, tenant=str(adapter))
+        return self._predictor.submit(self._adapters[adapter], text, tenant=str(adapter))
 
     def close(self) -> None:
         """Ends its thread."""

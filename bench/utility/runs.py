@@ -20,6 +20,7 @@ from sottovoce.cloud.models import noise_aware
 from sottovoce.cloud.models.noise_aware import WordPlaces
 from sottovoce.cloud.serving.model_thread import ModelThread
 from sottovoce.cloud.serving.predictor import Predictor
+from sottovoce.cloud.state.adapters import AdapterFiles
 from sottovoce.cloud.training.trainer import train
 from sottovoce.core.privacy.setting import Setting
 
@@ -88,7 +89,8 @@ def _labels(folder: Path, questions: Sequence[str], device: Device, tables: Path
     bundles = {device.bundle.id: device.bundle}
     with closing(ModelThread(backbones.load(), packed=False)) as thread:
         predictor = Predictor(thread, bundles=bundles, noise_tables=tables)
+        adapter = AdapterFiles.of(folder)
         for first in range(0, len(questions), _AT_ONCE):
             some = questions[first : first + _AT_ONCE]
-            for waiting in [predictor.submit(folder, question) for question in some]:
+            for waiting in [predictor.submit(adapter, question) for question in some]:
                 yield waiting.result()[0][0]

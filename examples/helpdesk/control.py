@@ -19,6 +19,7 @@ from sottovoce.cloud.job import Example, TrainingOptions
 from sottovoce.cloud.models import backbone
 from sottovoce.cloud.serving.model_thread import ModelThread
 from sottovoce.cloud.serving.predictor import Predictor
+from sottovoce.cloud.state.adapters import AdapterFiles
 from sottovoce.cloud.training.trainer import train
 
 HERE = Path(__file__).parent
@@ -56,7 +57,8 @@ def main() -> None:
         )
         with closing(ModelThread(backbone.load("default"))) as thread:
             predictor = Predictor(thread)
-            answers = [predictor.submit(result.folder, example.text) for example in asked]
+            adapter = AdapterFiles.of(result.folder)
+            answers = [predictor.submit(adapter, example.text) for example in asked]
             predicted = [answer.result()[0][0] for answer in answers]
     print(json.dumps({"predicted": predicted, "held_out_accuracy": result.held_out_accuracy}))
 

@@ -25,7 +25,7 @@ from sottovoce.cloud.models.methods import Full, Method
 from sottovoce.cloud.models.noise_aware import WordPlaces
 from sottovoce.cloud.serving.model_thread import ModelThread
 from sottovoce.cloud.serving.predictor import Predictor, _Request
-from sottovoce.cloud.state.adapters import digest, install
+from sottovoce.cloud.state.adapters import AdapterFiles, digest, install
 from sottovoce.cloud.state.database import Database
 from sottovoce.core.bundle.folder import Bundle
 
@@ -41,6 +41,11 @@ class Made:
     model: TextClassifier
     cue: tuple[int, ...]
     places: WordPlaces | None = None
+
+    @property
+    def files(self) -> AdapterFiles:
+        """The adapter as the registry names it."""
+        return AdapterFiles.of(self.folder)
 
     @torch.no_grad()
     def logits(self, text: str) -> Tensor:
@@ -117,7 +122,7 @@ def install_adapter(database: Database, tenant: str, name: str, folder: Path) ->
 
 def served(predictor: Predictor, asked: list[tuple[Path, str]]) -> list[Tensor]:
     """Logits of each, from one batch of the server."""
-    held = [predictor._adapters.acquire(folder) for folder, _ in asked]
+    held = [predictor._adapters.acquire(AdapterFiles.of(folder)) for folder, _ in asked]
     requests = [
         _Request(adapter, text) for (adapter, _), (_, text) in zip(held, asked, strict=True)
     ]

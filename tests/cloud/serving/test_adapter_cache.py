@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import threading
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ import pytest
 from sottovoce.cloud.metrics import Metrics
 from sottovoce.cloud.serving import adapter_cache
 from sottovoce.cloud.serving.adapter_cache import AdapterCache
+from sottovoce.cloud.state.adapters import AdapterFiles
 from sottovoce.core.errors import DataLoss, NotReady, Overloaded
 
 
@@ -30,13 +30,12 @@ class Disk:
         self.read: list[str] = []
         self.gate: threading.Event | None = None
 
-    def put(self, name: str, size: int = 100, text: str = "") -> Path:
+    def put(self, name: str, size: int = 100) -> AdapterFiles:
         folder = self.root / name
-        shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
         (folder / "weights.safetensors").write_bytes(bytes(size))
-        (folder / "adapter.json").write_text(text or name)
-        return folder
+        (folder / "adapter.json").write_text(name)
+        return AdapterFiles.of(folder)
 
     def load(self, folder: Path) -> Loaded:
         self.read.append(folder.name)
@@ -51,8 +50,8 @@ def disk(tmp_path: Path) -> Disk:
     return Disk(tmp_path)
 
 
-def use(held: AdapterCache[Loaded], folder: Path) -> str:
-    value, release = held.acquire(folder)
+def use(held: AdapterCache[Loaded], files: AdapterFiles) -> str:
+    value, release = held.acquire(files)
     release()
     return value.text
 
@@ -68,8 +67,8 @@ def test_the_least_recently_used_leave_when_memory_is_full(disk: Disk) -> None:
     a, b, c = (disk.put(name) for name in "abc")
     metrics = Metrics()
     held = AdapterCache(disk.load, budget=250, metrics=metrics)
-    for folder in (a, b, a, c, a, b):  # c takes b's place, then b takes c's
-        assert use(held, folder) == folder.name
+    for files in (a, b, a, c, a, b):  # c takes b's place, then b takes c's
+        assert use(held, files) == files.folder.name
     assert disk.read == ["a", "b", "c", "b"]
     assert figures(metrics) == (2, 200, 4, 2)
 
@@ -113,17 +112,41 @@ def test_one_larger_than_memory_is_refused_and_costs_nothing(disk: Disk) -> None
     assert figures(metrics) == (1, 100, 1, 0)
 
 
-def test_one_that_was_trained_anew_is_read_anew(disk: Disk) -> None:
-    folder = disk.put("a", text="first")
+def test_one_that_was_trained_anew_is_another(disk: Disk) -> None:
+    # Names are the registry's: here two lie in different folders, two in one after the other.
+    first, second = disk.put("first"), disk.put("second", 60)
     metrics = Metrics()
     held = AdapterCache(disk.load, metrics=metrics)
-    old, release = held.acquire(folder)
-    disk.put("a", 60, text="second")
-    assert use(held, folder) == "second"
+    old, release = held.acquire(first)
+    assert use(held, second) == "second"
     assert old.text == "first"  # a request that had begun ends with what it began with
-    assert figures(metrics)[:2] == (1, 160)
     release()
-    assert figures(metrics)[:2] == (1, 60)
+    (first.folder / "adapter.json").write_text("again")
+    again = AdapterFiles.of(first.folder)
+    assert use(held, again) == "again"
+    assert use(held, AdapterFiles(again.folder, again.sha256)) == "again"  # equal is the same
+    assert disk.read == ["first", "second", "first"]
+    assert figures(metrics)[:2] == (3, 260)
+
+
+def test_a_damaged_one_is_refused_while_others_go_on(disk: Disk) -> None:
+    good, bad = disk.put("good"), disk.put("bad")
+    (bad.folder / "weights.safetensors").unlink()
+
+    def load(folder: Path) -> Loaded:
+        if not (folder / "weights.safetensors").exists():
+            raise DataLoss("damaged")
+        return disk.load(folder)
+
+    metrics = Metrics()
+    held = AdapterCache(load, metrics=metrics)
+    _, release = held.acquire(good)
+    for _ in range(2):
+        with pytest.raises(DataLoss):
+            held.acquire(bad)
+        assert use(held, good) == "good"
+    release()
+    assert figures(metrics) == (1, 100, 1, 0)
 
 
 def test_one_that_was_deleted_is_gone_from_memory(
@@ -133,7 +156,7 @@ def test_one_that_was_deleted_is_gone_from_memory(
     metrics = Metrics()
     held = AdapterCache(disk.load, metrics=metrics)
     use(held, a)
-    shutil.rmtree(a)
+    shutil.rmtree(a.folder)
     with pytest.raises(DataLoss):
         held.acquire(a)
     monkeypatch.setattr(adapter_cache, "SWEEP", 0)
@@ -158,7 +181,7 @@ def test_one_is_read_once_however_many_ask_and_others_need_not_wait(disk: Disk) 
 
 
 def test_one_that_cannot_be_read_leaves_no_trace(disk: Disk) -> None:
-    folder = disk.put("a")
+    files = disk.put("a")
     metrics = Metrics()
     broken = True
 
@@ -170,26 +193,26 @@ def test_one_that_cannot_be_read_leaves_no_trace(disk: Disk) -> None:
     held = AdapterCache(load, budget=100, metrics=metrics)
     for _ in range(3):
         with pytest.raises(DataLoss):
-            held.acquire(folder)
+            held.acquire(files)
     assert figures(metrics) == (0, 0, 0, 0)
     broken = False
-    assert use(held, folder) == "a"
+    assert use(held, files) == "a"
 
 
 def test_the_books_balance_whatever_many_threads_do(disk: Disk) -> None:
-    folders = [disk.put(str(n), 40 + 10 * n) for n in range(6)]
+    put = [disk.put(str(n), 40 + 10 * n) for n in range(6)]
     metrics = Metrics()
     held = AdapterCache(disk.load, budget=200, metrics=metrics)
     wrong: list[object] = []
 
     def work(seed: int) -> None:
         for step in range(60):
-            folder = folders[(seed * 7 + step * (seed + 1)) % 6]
+            files = put[(seed * 7 + step * (seed + 1)) % 6]
+            if step % 20 == seed:
+                files = AdapterFiles(files.folder, str(step))  # as if trained anew
             try:
-                if use(held, folder) != folder.name or figures(metrics)[1] > 200:
-                    wrong.append(folder)
-                if step % 20 == seed:
-                    os.utime(folder / "adapter.json")  # as if trained anew
+                if use(held, files) != files.folder.name or figures(metrics)[1] > 200:
+                    wrong.append(files)
             except Exception as error:
                 wrong.append(error)
 
@@ -216,11 +239,12 @@ def test_what_an_adapter_takes_beside_its_files_counts(disk: Disk) -> None:
     _, release = held.acquire(first)
     use(held, second)
     assert figures(metrics)[:2] == (2, 600)
+    third = disk.put("third")
     # No room for a third beside two that are in use, though its files would fit.
     _, release_second = held.acquire(second)
     with pytest.raises(Overloaded, match="in use"):
-        held.acquire(disk.put("third"))
+        held.acquire(third)
     release()
-    assert use(held, disk.root / "third") == "third"
+    assert use(held, third) == "third"
     assert metrics.registry.get_sample_value("sottovoce_adapter_bytes") == 600
     release_second()

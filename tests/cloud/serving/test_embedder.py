@@ -17,6 +17,7 @@ from sottovoce.cloud.models.encoder import Encoder
 from sottovoce.cloud.serving.embedder import Embedder, Query
 from sottovoce.cloud.serving.model_thread import ModelThread
 from sottovoce.cloud.serving.predictor import Predictor
+from sottovoce.cloud.state.adapters import AdapterFiles
 from sottovoce.cloud.training.trainer import train
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import InvalidInput, NotReady
@@ -82,14 +83,15 @@ def test_adapters_in_memory_do_not_colour_embeddings(
 ) -> None:
     options = TrainingOptions(epochs=1, batch_size=8, learning_rate=5e-2)
     loaded = backbone.load(str(bert))
-    folder = train(examples(16), options, loaded, tmp_path / "job" / "adapter").folder
+    trained = train(examples(16), options, loaded, tmp_path / "job" / "adapter")
+    files = AdapterFiles.of(trained.folder)
     (query,) = queries(tiny, [6], (20.0,))
     with serving(bert, tiny) as (embedder, predictor):
         before = embedder.submit(query).result(30)
-        scores = dict(predictor.submit(folder, "the tree and the soil").result(30))
+        scores = dict(predictor.submit(files, "the tree and the soil").result(30))
         assert embedder.submit(query).result(30) == pytest.approx(before, abs=1e-6)
         # ... and the adapter is back in its place afterwards.
-        again = dict(predictor.submit(folder, "the tree and the soil").result(30))
+        again = dict(predictor.submit(files, "the tree and the soil").result(30))
         assert again == pytest.approx(scores, abs=1e-6)
 
 

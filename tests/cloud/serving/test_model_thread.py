@@ -86,11 +86,11 @@ def test_texts_are_continued_while_others_are_predicted(bones: Path, tmp_path: P
     texts = [TEXT, TEXT[:20], "When the train"]
     with closing(ModelThread(backbone.load(str(bones)))) as thread:
         predictor, continuation = Predictor(thread), Continuation(thread)
-        expected = [dict(predictor.submit(a.folder, TEXT).result(60)) for a in adapters]
+        expected = [dict(predictor.submit(a.files, TEXT).result(60)) for a in adapters]
         streams = [continuation.submit(text, 12, tenant=text) for text in texts]
         got: list[list[int]] = [[] for _ in texts]
         for turn in range(12):  # a prediction for every piece that is read
-            asked = predictor.submit(adapters[turn % 3].folder, TEXT, tenant="asks")
+            asked = predictor.submit(adapters[turn % 3].files, TEXT, tenant="asks")
             for pieces, stream in zip(got, streams, strict=True):
                 pieces.append(next(stream))
             assert dict(asked.result(60)) == pytest.approx(expected[turn % 3], abs=1e-5)
@@ -106,7 +106,7 @@ def test_predictions_are_answered_between_the_steps_of_long_texts(
     adapter = make(bones, tmp_path / "job" / "adapter", Lora())
     with closing(ModelThread(backbone.load(str(bones)), batch=4)) as thread:
         predictor, continuation = Predictor(thread), Continuation(thread)
-        predictor.submit(adapter.folder, TEXT).result(60)
+        predictor.submit(adapter.files, TEXT).result(60)
         begun, go = threading.Event(), threading.Event()
 
         def hold(requests: Sequence[None]) -> Iterator[tuple[int, None]]:
@@ -118,7 +118,7 @@ def test_predictions_are_answered_between_the_steps_of_long_texts(
         assert begun.wait(60)
         streams = [continuation.submit(TEXT[:9], 10, tenant=str(n)) for n in range(3)]
         steps: list[int] = []  # made by the time each prediction was answered
-        answers = [predictor.submit(adapter.folder, TEXT, tenant="asks") for _ in range(9)]
+        answers = [predictor.submit(adapter.files, TEXT, tenant="asks") for _ in range(9)]
         for answer in answers:
             answer.add_done_callback(lambda _: steps.append(len(continuation.rows)))
         go.set()

@@ -18,6 +18,7 @@ from sottovoce.cloud.metrics import Metrics
 from sottovoce.cloud.models import backbone
 from sottovoce.cloud.models.methods import Full, Lora, Method, Prefix, Prompt
 from sottovoce.cloud.serving.predictor import Predictor
+from sottovoce.cloud.state.adapters import AdapterFiles
 from sottovoce.cloud.training.trainer import train
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.manifest import sha256
@@ -33,7 +34,7 @@ TEXTS = [row.text for row in examples(9, seed=4)]
 
 
 @pytest.fixture(scope="module")
-def folders(bert: str, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+def trained(bert: str, tmp_path_factory: pytest.TempPathFactory) -> list[AdapterFiles]:
     """Three adapters that differ: of other labels, seeds, and numbers of classes."""
     made = []
     jobs = tmp_path_factory.mktemp("jobs")
@@ -41,7 +42,8 @@ def folders(bert: str, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     for i, topics in enumerate(choices):
         options = TrainingOptions(epochs=2, batch_size=8, learning_rate=2e-2, seed=i)
         rows = examples(24, topics=topics, seed=i)
-        made.append(train(rows, options, backbone.load(bert), jobs / f"j{i}" / "adapter").folder)
+        result = train(rows, options, backbone.load(bert), jobs / f"j{i}" / "adapter")
+        made.append(AdapterFiles.of(result.folder))
     return made
 
 
@@ -52,45 +54,49 @@ def predictor(bert: str) -> Iterator[Predictor]:
         yield predictor
 
 
-def alone(bert: str, folder: Path, texts: list[str]) -> list[dict[str, float]]:
+def alone(bert: str, files: AdapterFiles, texts: list[str]) -> list[dict[str, float]]:
     """Each text by itself, from a model that never saw another adapter."""
     with predicting(bert) as predictor:
-        return [dict(predictor.submit(folder, text).result()) for text in texts]
+        return [dict(predictor.submit(files, text).result()) for text in texts]
 
 
 def test_a_mixed_batch_answers_as_each_adapter_alone(
-    bert: str, folders: list[Path], predictor: Predictor
+    bert: str, trained: list[AdapterFiles], predictor: Predictor
 ) -> None:
-    asked = [(folders[i % 3], text) for i, text in enumerate(TEXTS)]
-    waiting = [predictor.submit(folder, text) for folder, text in asked]
+    asked = [(trained[i % 3], text) for i, text in enumerate(TEXTS)]
+    waiting = [predictor.submit(files, text) for files, text in asked]
     answers = [dict(answer.result()) for answer in waiting]
-    for (folder, text), answer in zip(asked, answers, strict=True):
-        (expected,) = alone(bert, folder, [text])
+    for (files, text), answer in zip(asked, answers, strict=True):
+        (expected,) = alone(bert, files, [text])
         assert answer == pytest.approx(expected, abs=1e-5)
 
 
-def test_the_adapters_do_differ(bert: str, folders: list[Path]) -> None:
-    first, second, third = (alone(bert, folder, TEXTS[:1])[0] for folder in folders)
+def test_the_adapters_do_differ(bert: str, trained: list[AdapterFiles]) -> None:
+    first, second, third = (alone(bert, files, TEXTS[:1])[0] for files in trained)
     assert set(first) != set(second) != set(third)
     assert first["office"] != pytest.approx(second["office"], abs=1e-3)
 
 
-def test_probabilities_are_sorted_and_sum_to_one(folders: list[Path], predictor: Predictor) -> None:
-    scores = predictor.submit(folders[1], TEXTS[0]).result()
+def test_probabilities_are_sorted_and_sum_to_one(
+    trained: list[AdapterFiles], predictor: Predictor
+) -> None:
+    scores = predictor.submit(trained[1], TEXTS[0]).result()
     values = [probability for _, probability in scores]
     assert values == sorted(values, reverse=True)
     assert sum(values) == pytest.approx(1)
     assert {label for label, _ in scores} == {"garden", "kitchen", "office"}
 
 
-def test_memory_for_fewer_adapters_gives_the_same_answers(bert: str, folders: list[Path]) -> None:
-    size = sum(file.stat().st_size for file in folders[0].glob("*.safetensors"))
+def test_memory_for_fewer_adapters_gives_the_same_answers(
+    bert: str, trained: list[AdapterFiles]
+) -> None:
+    size = sum(file.stat().st_size for file in trained[0].folder.glob("*.safetensors"))
     metrics = Metrics()
     with predicting(bert, memory=2 * size, metrics=metrics) as predictor:
         for _ in range(2):
-            for folder in folders:
-                assert dict(predictor.submit(folder, TEXTS[0]).result()) == pytest.approx(
-                    alone(bert, folder, TEXTS[:1])[0], abs=1e-6
+            for files in trained:
+                assert dict(predictor.submit(files, TEXTS[0]).result()) == pytest.approx(
+                    alone(bert, files, TEXTS[:1])[0], abs=1e-6
                 )
         value = metrics.registry.get_sample_value
         assert value("sottovoce_adapter_loads_total") == 6
@@ -99,31 +105,33 @@ def test_memory_for_fewer_adapters_gives_the_same_answers(bert: str, folders: li
 
 
 def test_one_bad_adapter_spoils_no_other_answer(
-    folders: list[Path], predictor: Predictor, tmp_path: Path
+    trained: list[AdapterFiles], predictor: Predictor, tmp_path: Path
 ) -> None:
     with pytest.raises(DataLoss):
-        predictor.submit(tmp_path / "none" / "adapter", TEXTS[0])
-    assert len(predictor.submit(folders[0], TEXTS[0]).result()) == 2
+        predictor.submit(AdapterFiles(tmp_path / "none" / "adapter", "0"), TEXTS[0])
+    assert len(predictor.submit(trained[0], TEXTS[0]).result()) == 2
 
 
-def test_an_adapter_of_another_backbone_is_refused(folders: list[Path], tmp_path: Path) -> None:
+def test_an_adapter_of_another_backbone_is_refused(
+    trained: list[AdapterFiles], tmp_path: Path
+) -> None:
     with (
         predicting(tiny_bert(tmp_path / "other", seed=1)) as predictor,
         pytest.raises(BundleMismatch, match="another backbone"),
     ):
-        predictor.submit(folders[0], TEXTS[0]).result()
+        predictor.submit(trained[0], TEXTS[0]).result()
 
 
-def test_closing_answers_what_was_asked(bert: str, folders: list[Path]) -> None:
+def test_closing_answers_what_was_asked(bert: str, trained: list[AdapterFiles]) -> None:
     with predicting(bert, batch=4) as predictor:
-        answers = [predictor.submit(folders[0], text) for text in TEXTS]
+        answers = [predictor.submit(trained[0], text) for text in TEXTS]
     assert all(answer.done() for answer in answers)
 
 
 def test_a_text_the_tokenizer_does_not_know_still_gets_an_answer(
-    folders: list[Path], predictor: Predictor
+    trained: list[AdapterFiles], predictor: Predictor
 ) -> None:
-    scores = predictor.submit(folders[0], "\u200b").result()
+    scores = predictor.submit(trained[0], "\u200b").result()
     assert sum(p for _, p in scores) == pytest.approx(1)
 
 
@@ -201,7 +209,7 @@ def test_the_reconstruction_head_is_not_served(families: dict[str, Path], tmp_pa
         for one in all_methods(families["bert"], tmp_path):
             head = sum(p.numel() for n, p in one.model.trained().items() if "reconstruction" in n)
             trained = sum(p.numel() for p in one.model.trained().values())
-            adapter, release = predictor._adapters.acquire(one.folder)
+            adapter, release = predictor._adapters.acquire(one.files)
             assert head > 0
             assert adapter.bytes == 4 * (trained - head)
             release()
@@ -232,7 +240,7 @@ def test_parameters_that_do_not_fit_fail_before_they_meet_others(
         predicting(families["bert"]) as predictor,
         pytest.raises(SottovoceError, match="does not fit"),
     ):
-        predictor.submit(one.folder, TEXTS[0])
+        predictor.submit(one.files, TEXTS[0])
 
 
 def test_a_row_that_cannot_be_run_fails_alone(families: dict[str, Path], tmp_path: Path) -> None:
@@ -242,8 +250,8 @@ def test_a_row_that_cannot_be_run_fails_alone(families: dict[str, Path], tmp_pat
     with predicting(families["bert"]) as predictor:
         text = "tree leaf soil rose grass seed"
         answers = [
-            predictor.submit(folder, t)
-            for folder, t in ((long.folder, text * 2), (good.folder, "tree"), (long.folder, "tree"))
+            predictor.submit(files, t)
+            for files, t in ((long.files, text * 2), (good.files, "tree"), (long.files, "tree"))
         ]
         with pytest.raises(RuntimeError, match=r"expanded size|out of bounds"):
             answers[0].result(30)
@@ -280,4 +288,4 @@ def test_noise_aware_adapters_share_a_batch_with_others(
         predicting(bones) as without,
         pytest.raises(BundleMismatch, match="no longer serves"),
     ):
-        without.submit(made[-1].folder, TEXTS[0])
+        without.submit(made[-1].files, TEXTS[0])

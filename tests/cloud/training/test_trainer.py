@@ -27,6 +27,7 @@ from sottovoce.cloud.models.methods import METHODS, Lora
 from sottovoce.cloud.models.noise_aware import NoiseTable, WordPlaces
 from sottovoce.cloud.serving.model_thread import ModelThread
 from sottovoce.cloud.serving.predictor import Predictor
+from sottovoce.cloud.state.adapters import AdapterFiles
 from sottovoce.cloud.training import trainer
 from sottovoce.cloud.training.dataset import Dataset
 from sottovoce.cloud.training.fit import Losses, fit
@@ -42,7 +43,8 @@ from tests.support.tiny_bundle import tiny_bundle
 def accuracy(result: Result, name: str, rows: list[Example]) -> float:
     with closing(ModelThread(backbone.load(name))) as thread:
         predictor = Predictor(thread)
-        answers = [predictor.submit(result.folder, row.text) for row in rows]
+        adapter = AdapterFiles.of(result.folder)
+        answers = [predictor.submit(adapter, row.text) for row in rows]
         hits = [a.result()[0][0] == row.label for a, row in zip(answers, rows, strict=True)]
     return sum(hits) / len(hits)
 

@@ -111,7 +111,7 @@ def _place(
     folder: Path, model: TextClassifier, tensors: dict[str, Tensor], facts: dict[str, Any]
 ) -> None:
     with in_place_of(folder) as aside:
-        aside.mkdir()
+        aside.mkdir(parents=True)
         _write(aside / _WEIGHTS, tensors)
         if facts["label_words"] is None:
             _write(aside / _HEAD, {"weight": model.head.weight, "bias": model.head.bias})

@@ -68,13 +68,13 @@ class InferenceService(inference_pb2_grpc.InferenceServicer):
             self._predictor.submit, text=text, tenant=tenant, bundle_id=request.bundle_id
         )
         try:
-            return submit(located.folder)
+            return submit(located)
         except DataLoss:
             # Damaged, or deleted or trained anew since it was located?
             now = locate(self._database, tenant, request.adapter)
             if now == located:
                 raise
-            return submit(now.folder)
+            return submit(now)
 
     def Predict(  # noqa: N802 - the wire's names
         self, request: wire.InferencePredictRequest, context: grpc.ServicerContext

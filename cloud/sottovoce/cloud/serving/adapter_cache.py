@@ -4,8 +4,9 @@ Why it is here: a provider has more adapters than memory. They are read when fir
 thread of the call that asks, so that the model goes on answering others meanwhile; one that a
 request waits for stays until that is answered, so the budget holds whatever is asked.
 
-An adapter is known by its folder and the identity of the file in it: one that was trained anew or
-deleted is never answered from memory.
+An adapter is known by its identity in the registry, its folder and what that holds: one that was
+trained anew under the same name is another one, and one that was deleted is never answered from
+memory.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import Final, Generic, Protocol, TypeVar
 
 from sottovoce.cloud.metrics import Metrics
+from sottovoce.cloud.state.adapters import AdapterFiles
 from sottovoce.core.errors import DataLoss, NotReady, Overloaded
 
 __all__ = ["BUDGET", "AdapterCache"]
@@ -39,12 +41,10 @@ class Sized(Protocol):
 
 
 T = TypeVar("T", bound=Sized)
-Identity = tuple[int, int, int]
 
 
 @dataclass(slots=True)
 class _Held(Generic[T]):
-    identity: Identity
     users: int
     bytes: int = 0
     value: T | None = None  # None while it is being read
@@ -72,43 +72,39 @@ class AdapterCache(Generic[T]):
         self._load = load
         self._budget, self._patience = budget, patience
         self._metrics = metrics or Metrics()
-        self._held: OrderedDict[Path, _Held[T]] = OrderedDict()
+        self._held: OrderedDict[AdapterFiles, _Held[T]] = OrderedDict()
         self._bytes = 0
         self._swept = time.monotonic()
         self._changed = threading.Condition()
         self._metrics.adapters.set_function(lambda: len(self._held))
         self._metrics.adapter_bytes.set_function(lambda: self._bytes)
 
-    def acquire(self, folder: Path) -> tuple[T, Callable[[], None]]:
-        """The adapter in ``folder``, and what to call once when it is no longer needed.
+    def acquire(self, files: AdapterFiles) -> tuple[T, Callable[[], None]]:
+        """The adapter of these files, and what to call once when it is no longer needed.
 
         Raises:
             DataLoss: no adapter is there, or it is damaged. NotReady: it is larger than the budget.
             Overloaded: memory is full of adapters that requests wait for. And what ``load`` raises.
         """
-        identity = _identity(folder)
+        if not files.folder.exists():
+            raise _damaged()
         with self._changed:
             self._forget_deleted()
-            while True:
-                held = self._held.get(folder)
-                if held is None or held.identity != identity:
-                    break
+            while (held := self._held.get(files)) is not None:
                 if held.value is not None:
                     held.users += 1
-                    self._held.move_to_end(folder)
+                    self._held.move_to_end(files)
                     return held.value, partial(self._release, held)
                 self._changed.wait()  # another call is reading it
-            if held is not None:
-                self._drop(folder)
-            held = self._held[folder] = _Held(identity, users=1)
+            held = self._held[files] = _Held(users=1)
         try:
-            self._make_room(held, _size(folder))
-            value = self._load(folder)
+            self._make_room(held, _size(files.folder))
+            value = self._load(files.folder)
             self._make_room(held, value.bytes)  # a noise table is in none of its files
         except BaseException:
             with self._changed:
-                if self._held.get(folder) is held:
-                    self._drop(folder)
+                if self._held.get(files) is held:
+                    self._drop(files)
             self._release(held)
             raise
         with self._changed:
@@ -144,10 +140,10 @@ class AdapterCache(Generic[T]):
 
     def _evict(self, size: int) -> bool:
         """Whether there is room for ``size`` more, once what may leave has left."""
-        for folder in [f for f, held in self._held.items() if not held.users]:
+        for files in [f for f, held in self._held.items() if not held.users]:
             if self._bytes + size <= self._budget:
                 break
-            self._drop(folder)
+            self._drop(files)
             self._metrics.evictions.inc()
         return self._bytes + size <= self._budget
 
@@ -155,22 +151,14 @@ class AdapterCache(Generic[T]):
         now = time.monotonic()
         if now - self._swept > SWEEP:
             self._swept = now
-            for folder in [f for f in self._held if not f.exists()]:
-                self._drop(folder)
+            for files in [f for f in self._held if not f.folder.exists()]:
+                self._drop(files)
 
-    def _drop(self, folder: Path) -> None:
-        held = self._held.pop(folder)
+    def _drop(self, files: AdapterFiles) -> None:
+        held = self._held.pop(files)
         held.stale = True
         if not held.users:
             self._bytes -= held.bytes
-
-
-def _identity(folder: Path) -> Identity:
-    try:
-        found = (folder / "adapter.json").stat()
-    except OSError as error:
-        raise _damaged() from error
-    return found.st_ino, found.st_mtime_ns, found.st_size
 
 
 def _size(folder: Path) -> int:

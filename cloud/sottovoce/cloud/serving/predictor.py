@@ -26,6 +26,7 @@ from sottovoce.cloud.models.rows import Row, misfit, run
 from sottovoce.cloud.serving.adapter_cache import BUDGET, AdapterCache
 from sottovoce.cloud.serving.model_thread import ModelThread
 from sottovoce.cloud.serving.noise_tables import NoiseReader, NoiseTables
+from sottovoce.cloud.state.adapters import AdapterFiles
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import BundleMismatch
 
@@ -97,12 +98,12 @@ class Predictor:
         self._adapters = AdapterCache(self._load, budget=memory, metrics=thread.metrics)
 
     def submit(
-        self, folder: Path, text: str, *, tenant: str = "", bundle_id: str | None = None
+        self, files: AdapterFiles, text: str, *, tenant: str = "", bundle_id: str | None = None
     ) -> Future[Scores]:
-        """Queues one text for the adapter in ``folder``, which is read here if it must be.
+        """Queues one text for the adapter of ``files``, which is read here if it must be.
 
         Args:
-            folder: as `state.adapters.locate` gives it.
+            files: as `state.adapters.locate` gives them.
             text: released text.
             tenant: who asks; tenants are served in turns.
             bundle_id: of the bundle the text was privatised with, if that is to be checked.
@@ -114,7 +115,7 @@ class Predictor:
             Overloaded: too much is waiting already. DataLoss: damaged files. BundleMismatch: an
             adapter of another backbone or bundle. NotReady: it does not fit into memory.
         """
-        adapter, release = self._adapters.acquire(folder)
+        adapter, release = self._adapters.acquire(files)
         try:
             if bundle_id is not None and bundle_id != adapter.bundle_id:
                 raise BundleMismatch(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 from sottovoce.cloud.state.database import Database, Transaction
 from sottovoce.core.errors import NotFound
@@ -23,6 +24,11 @@ class AdapterFiles:
 
     folder: Path
     sha256: str
+
+    @classmethod
+    def of(cls, folder: Path) -> Self:
+        """What is in ``folder`` now."""
+        return cls(folder, digest(folder))
 
 
 def digest(folder: Path) -> str:

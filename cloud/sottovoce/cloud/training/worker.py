@@ -39,7 +39,7 @@ from sottovoce.cloud.models import backbone, methods, noise_aware
 from sottovoce.cloud.models.backbone import LoadedBackbone
 from sottovoce.cloud.models.noise_aware import NoiseTable, WordPlaces
 from sottovoce.cloud.state import quotas
-from sottovoce.cloud.state.adapters import AdapterFiles, digest
+from sottovoce.cloud.state.adapters import AdapterFiles
 from sottovoce.cloud.state.sqlite import SqliteDatabase
 from sottovoce.cloud.training.trainer import Stopped, train
 from sottovoce.core.bundle.folder import Bundle
@@ -192,7 +192,7 @@ class Worker:
         if not adapter.is_dir():
             self._fit(job, lease, folder)
         shutil.rmtree(folder / "checkpoints", ignore_errors=True)
-        return AdapterFiles(adapter, digest(adapter))
+        return AdapterFiles.of(adapter)
 
     def _taken_over(self, lease: Lease) -> Path:
         """The lease's folder, with what the holder before left in its own."""

@@ -21,6 +21,7 @@ from sottovoce.cloud.models import adapters, backbone, methods
 from sottovoce.cloud.models.methods import AdaptedEncoder, Lora, Method, Prompt
 from sottovoce.cloud.models.methods.lora import targets
 from sottovoce.cloud.models.rows import Row, Update, Updates, misfit
+from sottovoce.cloud.state.adapters import AdapterFiles
 from sottovoce.cloud.training.trainer import train
 from sottovoce.core.errors import SottovoceError
 from tests.support.examples import examples
@@ -105,7 +106,7 @@ def test_it_trains_saves_loads_and_answers_beside_other_methods(bert: str, tmp_p
     asked = [(made[i % 4], row.text) for i, row in enumerate(examples(12, seed=3))]
     with predicting(bert) as predictor:
         found = served(predictor, [(one.folder, text) for one, text in asked])
-        trained = predictor.submit(result.folder, asked[0][1]).result()
+        trained = predictor.submit(AdapterFiles.of(result.folder), asked[0][1]).result()
     for (one, text), row in zip(asked, found, strict=True):
         assert torch.allclose(row, one.logits(text), atol=1e-4), one.folder.parent.name
     assert len({tuple(one.logits(asked[0][1]).tolist()) for one in made}) == 4

@@ -1,4 +1,4 @@
-"""The plan of the house holds: what imports what, and what the docs show of it."""
+"""The plan of the house holds: what imports what, how long a module is, what docs show of it."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ import pytest
 
 from tests.support import architecture
 from tests.support.architecture import Forbidden
+
+LONGEST_MODULE = 400
 
 
 @pytest.fixture(scope="module")
@@ -99,3 +101,11 @@ def test_the_docs_show_the_house_as_it_is(built: grimp.ImportGraph, tmp_path: Pa
     assert architecture.page(written, built) == written, hint
     architecture.draw(built, tmp_path / "now.svg")
     assert (tmp_path / "now.svg").read_text() == architecture.PICTURE.read_text(), hint
+
+
+def test_a_person_reads_any_module_in_one_sitting() -> None:
+    folders = ("edge", "cloud", "bench", "examples", "tests", "docs")
+    files = [file for folder in folders for file in (architecture.ROOT / folder).rglob("*.py")]
+    assert len(files) > 300
+    lines = {str(file): len(file.read_text("utf-8").splitlines()) for file in files}
+    assert {name: n for name, n in lines.items() if n > LONGEST_MODULE} == {}

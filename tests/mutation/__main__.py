@@ -29,10 +29,9 @@ ENOUGH: Final = 0.95
 COUNTS: Final = ("mutants", "killed", "excused", "survived")
 
 
-def judged(module: Module, outcome: Outcome, suite: Suite) -> dict[str, Any]:
-    """The figures of one module, its survivors, and the excuses that no longer excuse any."""
-    own = {(excuse.line, excuse.mutant): excuse for excuse in suite.excuses_of(module)}
-    found = {(mutant.line, mutant.mutant) for mutant in outcome.survivors}
+def judged(module: Module, source: str, outcome: Outcome, suite: Suite) -> dict[str, Any]:
+    """The figures of one module, its survivors, and the excuses for lines that are gone."""
+    own = {(excuse.line, excuse.mutant) for excuse in suite.excuses_of(module)}
     survivors = [
         mutant
         for mutant in outcome.survivors
@@ -47,7 +46,7 @@ def judged(module: Module, outcome: Outcome, suite: Suite) -> dict[str, Any]:
         "survived": len(survivors),
         "complete": outcome.complete,
         "survivors": [asdict(mutant) for mutant in survivors],
-        "idle_excuses": [asdict(excuse) for change, excuse in own.items() if change not in found],
+        "stale": [asdict(excuse) for excuse in suite.stale(module, source)],
     }
 
 
@@ -78,10 +77,10 @@ def scores(figures: list[dict[str, Any]]) -> Table:
 def notes(figures: list[dict[str, Any]]) -> list[Text]:
     """The survivors with their diffs, and the excuses to take away."""
     survivors = [survivor for each in figures for survivor in each["survivors"]]
-    idle = [excuse for each in figures for excuse in each["idle_excuses"]]
+    stale = [excuse for each in figures for excuse in each["stale"]]
     return [
         *(Text(f"{found['name']}: {found['status']}\n{found['diff']}") for found in survivors),
-        *(Text(f"{excuse['module']}: nothing is excused by {excuse['line']!r}") for excuse in idle),
+        *(Text(f"{excuse['module']} has no more {excuse['line']!r} to excuse") for excuse in stale),
     ]
 
 
@@ -103,7 +102,8 @@ def main() -> int:
         for module in track(suite.chosen(tuple(options.modules)), "mutants"):
             STEPS.print(module.name, highlight=False)
             outcome = workshop.outcome(module, survivors_only=options.survivors)
-            figures.append(judged(module, outcome, suite))
+            source = (ROOT / module.source).read_text("utf-8")
+            figures.append(judged(module, source, outcome, suite))
     except SottovoceError as error:
         STEPS.print(str(error), markup=False, highlight=False)
         return 2

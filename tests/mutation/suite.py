@@ -95,6 +95,11 @@ class Suite:
         """Those of one module."""
         return tuple(excuse for excuse in self.excuses if excuse.module == module.name)
 
+    def stale(self, module: Module, source: str) -> tuple[Excuse, ...]:
+        """Excuses for lines that the module's source no longer has."""
+        words = " ".join(source.split())
+        return tuple(each for each in self.excuses_of(module) if each.line not in words)
+
     def is_spelling(self, line: str, mutant: str) -> bool:
         """Whether a mutation writes a caseless line in letters of another case, and no more."""
         return line.lower() == mutant.lower() and any(re.search(p, line) for p in self.caseless)

@@ -45,11 +45,13 @@ def test_an_excuse_excuses_only_its_own_mutation() -> None:
         complete=True,
     )
     fitting, elsewhere = excuse("x > 0", "x >= 0"), excuse("x > 0", "x > 1", "edge/state/ledger")
-    idle = excuse("y > 0", "y >= 0")
-    found = judged(MODULE, outcome, Suite((MODULE,), (fitting, elsewhere, idle)))
+    gone = excuse("y > 0", "y >= 0")
+    found = judged(
+        MODULE, "if x > 0:\n    return x", outcome, Suite((MODULE,), (fitting, elsewhere, gone))
+    )
     assert (found["mutants"], found["killed"], found["excused"]) == (5, 2, 1)
     assert [mutant["name"] for mutant in found["survivors"]] == ["d", "e"]
-    assert [left["line"] for left in found["idle_excuses"]] == ["y > 0"]
+    assert [left["line"] for left in found["stale"]] == ["y > 0"]
     assert killed([found], excusing=True) == 2 / 4
     assert killed([found], excusing=False) == 2 / 5
 

@@ -185,8 +185,9 @@ def test_an_agent_without_hnswlib_says_what_a_bundle_with_graphs_needs(
 ) -> None:
     monkeypatch.setitem(sys.modules, "hnswlib", None)  # as if it were not installed
     noisy = queries(small_bundle, "NOUN", 3, 5.0)
-    with pytest.raises(NotReady, match="sottovoce-edge\\[graph\\]"):
+    with pytest.raises(NotReady, match="sottovoce-edge\\[graph\\]") as caught:
         Search(small_bundle).nearest("NOUN", noisy)
+    assert caught.value.subject == "bundle"
     assert len(Search(small_bundle).nearest("VERB", noisy)) == 3  # exact, so nothing is missing
 
 

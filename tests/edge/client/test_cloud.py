@@ -89,6 +89,10 @@ def test_queries_are_embedded_one_by_one_and_in_a_stream(
         fake_cloud(small_bundle.folder) as server,
         closing(Cloud(_config(tmp_path, server))) as cloud,
     ):
+        server.lose_queries = 2
+        assert cloud.encode(queries[0]).request_id == queries[0].request_id
+        assert server.queries == [queries[0]] * 3  # the same bytes until one is answered
+        server.queries.clear()
         apart = [cloud.encode(query) for query in queries]
         together = list(cloud.encode_stream(iter(queries)))
         assert server.queries == [*queries, *queries]
@@ -108,6 +112,8 @@ def test_a_bundle_is_had_without_being_enrolled(small_bundle_folder: Path) -> No
         whole = (small_bundle_folder / "words.txt").read_bytes()
         rest = cloud.fetch_file(answer.bundle_id, "words.txt", 100)
         assert b"".join(rest) == whole[100:]
+        with pytest.raises(NotFound):
+            list(cloud.fetch_file("0", "words.txt", 0))
 
 
 class _Timed(FakeCloud):
@@ -249,6 +255,7 @@ def test_a_token_open_to_others_is_warned_about_once(
             cloud.check_tenant()
     assert [record.getMessage() for record in caplog.records if "chmod 600" in record.getMessage()]
     assert caplog.text.count("chmod 600") == 1
+    assert str(tmp_path / "token") in caplog.text
     assert "correct horse" not in caplog.text
 
 
@@ -313,15 +320,21 @@ def test_a_call_that_the_end_overtakes_says_so(
             cloud.check_tenant()
 
 
+@pytest.mark.parametrize("secure", [False, True])
 def test_no_proxy_stands_before_a_cloud_on_this_machine(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, secure: bool
 ) -> None:
+    ours = Certificate.make()
+    (tmp_path / "ca.pem").write_bytes(ours.certificate)
+    server = FakeCloud()
+    server.start(grpc.ssl_server_credentials([(ours.key, ours.certificate)]) if secure else None)
+    authority = {"SOTTO_CLOUD_CA_FILE": str(tmp_path / "ca.pem")} if secure else {}
     with (
         _proxy(monkeypatch) as asked,
-        fake_cloud() as server,
-        closing(Cloud(_config(tmp_path, server))) as cloud,
+        closing(Cloud(_config(tmp_path, server, **authority))) as cloud,
     ):
         cloud.check_tenant()
+    server.stop()
     assert asked == []
 
 

@@ -21,6 +21,7 @@ from safetensors import SafetensorError
 from sottovoce.cloud.job import Job, Progress, Release, State, TrainingOptions
 from sottovoce.cloud.jobs.disposal import discard, job_folder
 from sottovoce.cloud.jobs.jobs import Jobs
+from sottovoce.cloud.jobs.queue import Queue
 from sottovoce.cloud.jobs.uploads import Upload, append
 from sottovoce.cloud.models import adapters
 from sottovoce.cloud.state import quotas
@@ -30,7 +31,7 @@ from sottovoce.cloud.training import trainer as train_module
 from sottovoce.cloud.training import worker as worker_module
 from sottovoce.cloud.training.fit import Losses, fit
 from sottovoce.cloud.training.trainer import Recipe
-from sottovoce.cloud.training.worker import ATTEMPTS, Worker
+from sottovoce.cloud.training.worker import ATTEMPTS, Worker, _kept_alive
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import NotFound
 from tests.support.examples import RELEASE, WORDS, examples
@@ -340,6 +341,27 @@ def test_the_second_worker_waits_for_the_first_to_leave(
         thread.join(60)
         assert not thread.is_alive()
         worker.database.close()
+
+
+def test_a_lease_is_renewed_while_nothing_is_written(jobs: Jobs) -> None:
+    queue(jobs)
+    held = Queue(jobs.database, seconds=0.3)
+    claimed = held.claim("one")
+    assert claimed is not None
+
+    def ends() -> float:
+        with jobs.database.read() as transaction:
+            (row,) = transaction.rows("SELECT lease_ends FROM jobs")
+        return float(row["lease_ends"])
+
+    for _ in range(2):
+        before = ends()
+        with _kept_alive(held, claimed[1]):
+            until(lambda before=before: ends() > before)
+    jobs.cancel(claimed[0].id)
+    held.finish(claimed[1], State.CANCELLED)
+    with _kept_alive(held, claimed[1]):
+        pass  # one that is over harms nobody
 
 
 def test_an_orphan_puts_its_job_down_and_ends(tmp_path: Path, bert: str, jobs: Jobs) -> None:

@@ -161,7 +161,8 @@ def test_bytes_that_are_no_message_leave_nothing_behind(
         flood(address, services, 200, metadata)
         before = resident(server.pid)
         assert flood(address, services, 2_000, metadata) == {"INVALID_ARGUMENT": 2_000}
-        assert flood(address, services, 200)["INVALID_ARGUMENT"] > 100  # most read, then ask who
+        # Who has no token is turned away before his message is looked at.
+        assert set(flood(address, services, 200)) == {"INVALID_ARGUMENT", "UNAUTHENTICATED"}
         assert resident(server.pid) - before < 12 << 20  # 19 kB a call would make 40 MB
         server.terminate()
         assert server.wait(20) == 0

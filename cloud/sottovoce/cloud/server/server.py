@@ -23,6 +23,7 @@ from sottovoce.cloud.metrics import Metrics
 from sottovoce.cloud.models import backbone
 from sottovoce.cloud.server.admission import AnonymousStreams
 from sottovoce.cloud.server.bundles_service import BundlesService
+from sottovoce.cloud.server.doorkeeper import Doorkeeper
 from sottovoce.cloud.server.inference_service import CALLS, InferenceService
 from sottovoce.cloud.server.metrics import CallCounter, JobsCollector, expose
 from sottovoce.cloud.server.training_service import UPLOADS, WATCHES, TrainingService
@@ -47,7 +48,10 @@ from sottovoce.v1 import (
 __all__ = ["Server", "WorkerProcess", "serve"]
 
 STREAMS = 64  # of callers who need not say who they are: downloads, health, reflection
-THREADS = CALLS + UPLOADS + WATCHES + STREAMS + 64  # what is open holds one, what is short the rest
+WAITING = 128  # calls whose request has not arrived
+PATIENCE = 60.0, 10.0  # seconds with a tenant's, and with those of nobody in particular
+# What is open holds one, what is short the rest.
+THREADS = CALLS + UPLOADS + WATCHES + STREAMS + WAITING + 64
 QUEUED_CALLS = 256  # beyond the threads, until one is free to answer or refuse them
 DTYPES = {"auto": None, "float32": torch.float32, "bfloat16": torch.bfloat16}
 RESTART_SECONDS, LONGEST_PAUSE = 1.0, 60.0
@@ -64,6 +68,8 @@ _SERVICES = tuple(
 )
 _TENANTS_ONLY = frozenset(name for name in _SERVICES if not name.endswith(".Bundles"))
 _OPTIONS = (
+    ("grpc.max_concurrent_streams", 256),  # of one connection; what is more waits there
+    ("grpc.server_handshake_timeout_ms", 10_000),
     ("grpc.keepalive_time_ms", 60_000),
     ("grpc.keepalive_timeout_ms", 20_000),
     ("grpc.keepalive_permit_without_calls", 1),
@@ -147,11 +153,15 @@ class Server:
         self.metrics.registry.register(JobsCollector(self.jobs))
         self._health = health.HealthServicer()
         self._calls = ThreadPoolExecutor(THREADS, thread_name_prefix="rpc")
+        self._doorkeeper = Doorkeeper(
+            _TENANTS_ONLY, self.tenants.authenticate, most=WAITING, seconds=PATIENCE
+        )
         self._server = grpc.server(
             self._calls,
             interceptors=[
                 CallCounter(self.metrics),
                 ErrorInterceptor(),
+                self._doorkeeper,
                 AnonymousStreams(_TENANTS_ONLY, STREAMS),
             ],
             options=[
@@ -224,6 +234,7 @@ class Server:
     def start(self) -> None:
         """Opens for business."""
         self._server.start()
+        self._doorkeeper.start()
         for name in ("", *_SERVICES):
             self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
 
@@ -232,6 +243,7 @@ class Server:
         self._health.enter_graceful_shutdown()
         self._server.stop(self._grace).wait()
         self._calls.shutdown(wait=False)  # which grpc leaves to us
+        self._doorkeeper.close()
         self.thread.close()
         self._stop_metrics()
         self.database.close()

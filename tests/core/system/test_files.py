@@ -32,6 +32,18 @@ def test_an_interrupted_write_leaves_nothing(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["out.txt"]
 
 
+@pytest.mark.parametrize("name", ["", "nowhere/out.txt"])
+def test_a_file_that_has_no_place_is_said_before_anything_is_done(
+    tmp_path: Path, name: str
+) -> None:
+    begun = False
+    with pytest.raises(ConfigError, match="folder") as caught, atomic(tmp_path / name):
+        begun = True
+    assert not begun
+    assert caught.value.fix
+    assert os.listdir(tmp_path) == []
+
+
 def _recorded(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
     """What is brought to the disk and renamed, in order, by name ("aside" for the passing one)."""
     found: list[tuple[str, str]] = []

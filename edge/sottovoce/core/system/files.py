@@ -116,7 +116,16 @@ def atomic(path: Path) -> Iterator[BinaryIO]:
     """A file to write that takes the place of `path` when the block ends without an exception.
 
     Mode 0600, because what is written may be private; after an exception `path` is as before.
+
+    Raises:
+        ConfigError, QuotaExceeded: see `disk`; or there is no folder for it, or one in its place.
     """
+    if path.is_dir() or not path.parent.exists():
+        raise ConfigError(
+            f"cannot write {path}: " + ("it is a folder" if path.is_dir() else "no such folder"),
+            fix="name a file in a folder that exists",
+            subject=str(path),
+        )
     with disk(path), in_place_of(path) as aside:
         descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "wb") as file:

@@ -178,7 +178,7 @@ class Words:
 
     def evidence(self, seen: Floats | Ints, candidates: Candidates) -> Floats:
         """Minus the distances: p(y | x) falls about exponentially with them, see
-        `sottovoce.cloud.building.attack.Candidates.behind_words`."""
+        `sottovoce.cloud.building.attack.SphereMap.behind_words`."""
         return -distances(self.rows[seen], self.rows[candidates.ids])
 
 

@@ -15,7 +15,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from bench.attacks.text import Ints, Text
-from sottovoce.cloud.corpus.running_text import UNSEEN
+from sottovoce.cloud.building.attack import Candidates
 
 __all__ = ["OPEN", "Attack", "Candidates", "Channel", "Floats", "Releases", "Seen", "Sees"]
 __all__ += ["TextChannel"]
@@ -62,33 +62,6 @@ class Releases:
 
     seen: Seen
     true: Ints
-
-
-@dataclass(frozen=True)
-class Candidates:
-    """What may hide behind a symbol of one group, and how likely each is beforehand.
-
-    Attributes:
-        ids: Ints1d (m,).
-        log_prior: Floats1d (m,), of shares that sum to 1.
-    """
-
-    ids: Ints
-    log_prior: Floats
-
-    @classmethod
-    def of(cls, weights: NDArray[np.float64], members: Ints) -> Candidates:
-        """All with a weight, and all ``members``."""
-        possible = weights > 0
-        possible[members] = True
-        ids = np.flatnonzero(possible).astype(np.int32)
-        shares = weights[ids] + UNSEEN
-        return cls(ids, np.log(shares / shares.sum()).astype(np.float32))
-
-    def draw(self, n: int, random: Generator) -> Ints:
-        """``n`` of them as often as the prior says: Ints1d (n,)."""
-        shares = np.exp(self.log_prior.astype(np.float64))
-        return random.choice(self.ids, n, p=shares / shares.sum())
 
 
 class Channel(Protocol):

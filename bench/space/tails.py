@@ -10,7 +10,7 @@ import numpy as np
 from bench.attacks.public import Public
 from bench.attacks.text import Ints
 from bench.space.held_out import NAMES, RARE, Counts, HeldOut, Kinds
-from sottovoce.cloud.building.attack import Candidates, best_slope, perturb
+from sottovoce.cloud.building.attack import Candidates, SphereMap, best_slope, perturb
 from sottovoce.cloud.corpus.running_text import draw, released_in
 from sottovoce.core.privacy.noise import Floats2d
 
@@ -36,7 +36,9 @@ def tails(
     held = HeldOut.of(met, ~public.common, public.clitic, tags, draws, seed=1)
     weights = public.weights(tags)
     members = {name: public.classes[released_in(name, public.classes)] for name in weights}
-    candidates = {name: Candidates.of(rows, weights[name], members[name]) for name in weights}
+    attackers = {
+        name: SphereMap.of(rows, Candidates.of(weights[name], members[name])) for name in weights
+    }
 
     def release(name: str, noisy: Floats2d) -> Ints:
         nearest: Ints = members[name][(noisy @ rows[members[name]].T).argmax(axis=1)]
@@ -50,7 +52,7 @@ def tails(
             name: release(name, perturb(rows[ids], stated.eta, random))
             for name, ids in known.items()
         }
-        slope = best_slope(candidates, rows, known, seen)
+        slope = best_slope(attackers, rows, known, seen)
         hits: dict[str, dict[Kinds, float]] = {"vector": {}, "word": {}}
         for kind, by_class in held.ids.items():
             right = {"vector": 0, "word": 0}
@@ -58,9 +60,9 @@ def tails(
                 if name not in weights:
                     continue  # never guessed
                 noisy = perturb(rows[ids], stated.eta, random)
-                guesses = candidates[name].behind_vectors(noisy, stated.eta)
+                guesses = attackers[name].behind_vectors(noisy, stated.eta)
                 right["vector"] += int((guesses == ids).sum())
-                guesses = candidates[name].behind_words(rows[release(name, noisy)], slope)[0]
+                guesses = attackers[name].behind_words(rows[release(name, noisy)], slope)[0]
                 right["word"] += int((guesses == ids).sum())
             n = sum(map(len, by_class.values()))
             for attacker, times in right.items():

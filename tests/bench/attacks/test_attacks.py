@@ -5,6 +5,7 @@ Most run in a made-up language of 200 words, where what is best is known.
 
 from __future__ import annotations
 
+import dataclasses
 from itertools import pairwise, product
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from bench.attacks.measures import Tally, deniability, hub_share, information
 from bench.attacks.networks import Autoencoder, Mlp
 from bench.attacks.public import Public
 from bench.attacks.text import Ints, Text
+from sottovoce.cloud.building.attack import SphereMap
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.text.tagger import UPOS
@@ -64,6 +66,16 @@ def sent(to: Noised, ids: Ints, seed: int = 1) -> Releases:
 
 def drawn(to: Noised, n: int, seed: int = 2) -> Ints:
     return to.candidates[0].draw(n, np.random.default_rng(seed))
+
+
+def test_the_attacker_of_levels_and_of_this_suite_are_one_rule() -> None:
+    given = channel(12.0)
+    rows = given.rows / np.linalg.norm(given.rows, axis=1, keepdims=True)
+    to = dataclasses.replace(given, rows=rows)
+    releases = sent(to, drawn(to, 2_000))
+    assert releases.seen.vectors is not None
+    by_level = SphereMap.of(rows, to.candidates[0]).behind_vectors(releases.seen.vectors, to.eta)
+    assert (Map(to).guess(releases.seen) == by_level).mean() > 0.99  # but for ties in float32
 
 
 def every_attack(to: Noised) -> list[Attack]:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sottovoce.cloud.building import attack
-from sottovoce.cloud.building.attack import Candidates, WordMapAttack
+from sottovoce.cloud.building.attack import Candidates, SphereMap, WordMapAttack
 from sottovoce.cloud.corpus.frequencies import FrequencyTable
 from sottovoce.cloud.corpus.running_text import counts_by_tag, draw, weights_by_class
 from sottovoce.core.bundle.folder import Bundle
@@ -25,45 +25,45 @@ def weights() -> np.ndarray:
     return np.random.default_rng(2).zipf(1.6, 300).clip(max=5_000).astype(np.float64)
 
 
-def test_suspects_are_the_class_and_whoever_was_met_in_it(space: Floats2d) -> None:
+def test_candidates_are_the_class_and_whoever_was_met_in_it() -> None:
     met = np.zeros(300)
     met[[3, 40]] = 7, 2
-    candidates = Candidates.of(space, met, np.array([40, 41], np.int32))
+    candidates = Candidates.of(met, np.array([40, 41], np.int32))
 
     assert candidates.ids.tolist() == [3, 40, 41]
-    np.testing.assert_allclose(np.exp(candidates.log_prior), [7.5, 2.5, 0.5], rtol=1e-6)
+    shares = np.array([7.5, 2.5, 0.5]) / 10.5
+    np.testing.assert_allclose(np.exp(candidates.log_prior), shares, rtol=1e-6)
 
 
 @pytest.mark.parametrize("eta", [2.0, 10.0, 60.0])
 def test_guesses_match_the_definition(space: Floats2d, weights: np.ndarray, eta: float) -> None:
     members = np.arange(0, 300, 2, dtype=np.int32)
-    candidates = Candidates.of(
-        space, np.where(np.isin(np.arange(300), members), weights, 0), members
-    )
+    known = np.where(np.isin(np.arange(300), members), weights, 0)
+    attacker = SphereMap.of(space, Candidates.of(known, members))
     noisy = attack.perturb(space[members], eta, np.random.default_rng(4))
 
     best = []
     for q in noisy.astype(np.float64):
         distance = np.linalg.norm(space[members].astype(np.float64) - q, axis=1)
         best.append(members[np.argmax(np.log(weights[members] + 0.5) - eta * distance)])
-    assert (candidates.behind_vectors(noisy, eta) == best).mean() > 0.99  # but for ties in float32
+    assert (attacker.behind_vectors(noisy, eta) == best).mean() > 0.99  # but for ties in float32
 
 
 def test_without_noise_everything_is_found(bundle: Bundle, table: FrequencyTable) -> None:
-    weights, candidates = _text(bundle, table)
-    some = candidates.ids[::10]
+    weights, attacker = _text(bundle, table)
+    some = attacker.candidates.ids[::10]
 
-    assert (candidates.behind_vectors(bundle.space[some], 1e4) == some).mean() > 0.99
+    assert (attacker.behind_vectors(bundle.space[some], 1e4) == some).mean() > 0.99
     assert weights.sum() > 100_000
 
 
 def test_success_grows_with_eta(bundle: Bundle, table: FrequencyTable) -> None:
-    weights, candidates = _text(bundle, table)
+    weights, attacker = _text(bundle, table)
     ids = draw({"": weights}, 1_000, np.random.default_rng(0))[""]
     success = []
     for eta in (5.0, 15.0, 30.0, 60.0, 120.0):
         noisy = attack.perturb(bundle.space[ids], eta, np.random.default_rng(1))
-        success.append((candidates.behind_vectors(noisy, eta) == ids).mean())
+        success.append((attacker.behind_vectors(noisy, eta) == ids).mean())
 
     assert success == sorted(success)
     assert success[0] < 0.25
@@ -72,7 +72,8 @@ def test_success_grows_with_eta(bundle: Bundle, table: FrequencyTable) -> None:
 
 def test_priors_make_the_attacker_stronger(bundle: Bundle, table: FrequencyTable) -> None:
     weights, informed = _text(bundle, table)
-    naive = Candidates(informed.ids, informed.columns, np.zeros_like(informed.log_prior))
+    known = informed.candidates
+    naive = SphereMap(Candidates(known.ids, np.zeros_like(known.log_prior)), informed.columns)
     ids = draw({"": weights}, 2_000, np.random.default_rng(0))[""]
     noisy = attack.perturb(bundle.space[ids], 20.0, np.random.default_rng(1))
 
@@ -127,8 +128,9 @@ def test_unknown_settings_are_named(bundle: Bundle, table: FrequencyTable) -> No
         WordMapAttack.fit(bundle, table, Setting(policy="none"))
 
 
-def _text(bundle: Bundle, table: FrequencyTable) -> tuple[np.ndarray, Candidates]:
+def _text(bundle: Bundle, table: FrequencyTable) -> tuple[np.ndarray, SphereMap]:
     """All free words under T2T."""
     clitic = np.isin(bundle.words, bundle.manifest.clitics)
     weights = counts_by_tag(bundle.words, clitic, table).sum(axis=1) * ~clitic
-    return weights, Candidates.of(bundle.space, weights, bundle.class_members("*"))
+    suspects = Candidates.of(weights, bundle.class_members("*"))
+    return weights, SphereMap.of(bundle.space, suspects)

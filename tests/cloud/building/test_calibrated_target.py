@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from bench.attacks.public import Public
 from bench.space.held_out import count
 from sottovoce.cloud.building import calibration
-from sottovoce.cloud.building.attack import Candidates, perturb
+from sottovoce.cloud.building.attack import Candidates, SphereMap, perturb
 from sottovoce.cloud.corpus.frequencies import FrequencyTable
 from sottovoce.cloud.corpus.running_text import counts_by_tag, draw, released_in, weights_by_class
 from sottovoce.core.bundle import levels
@@ -55,10 +55,10 @@ def success(bundle: Bundle, met: Weights, known: Weights, eta: float, seed: int)
     for name, ids in draw(met, WORDS, random).items():
         words += len(ids)
         if name in known:  # of others he knows nothing
-            candidates = Candidates.of(
-                bundle.space, known[name], classes[released_in(name, classes)]
+            suspects = Candidates.of(known[name], classes[released_in(name, classes)])
+            guesses = SphereMap.of(bundle.space, suspects).behind_vectors(
+                perturb(bundle.space[ids], eta, random), eta
             )
-            guesses = candidates.behind_vectors(perturb(bundle.space[ids], eta, random), eta)
             right += int((guesses == ids).sum())
     assert words > 0.99 * WORDS
     return right / words

@@ -35,7 +35,7 @@ from sottovoce.core.privacy.search import Search
 from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.privacy.vectors import Vectors
 
-__all__ = ["Candidates", "WordMapAttack", "best_slope", "perturb"]
+__all__ = ["Candidates", "SphereMap", "WordMapAttack", "best_slope", "perturb"]
 
 SLOPES: Final = (3.0, 4.5, 6.0, 7.5, 9.0, 12.0, 30.0)
 """Tried by `best_slope`; the last hardly ever guesses another word than the released one."""
@@ -46,27 +46,49 @@ _SCORES: Final = 1 << 19
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """The words that may hide behind one of a class, and how likely each is beforehand.
+    """What may hide behind a symbol, a word or a token, and how likely each is beforehand.
 
     Attributes:
-        ids: Ints1d (m,), word ids.
-        columns: Floats2d (r + 1, m), -2 x over 1 for their rows x in the privacy space: a product
-            with (q, 1 + ||q||^2) gives ||q - x||^2 at once, as ||x|| = 1.
-        log_prior: Floats1d (m,), up to a constant.
+        ids: Ints1d (m,), ascending.
+        log_prior: Floats1d (m,), of shares that sum to 1.
     """
 
     ids: NDArray[np.int32]
-    columns: Floats2d
     log_prior: NDArray[np.float32]
 
     @classmethod
-    def of(cls, space: Floats2d, weights: NDArray[np.float64], members: NDArray[np.int32]) -> Self:
-        """All words met in the class by ``weights`` Floats1d (words,), and all its members."""
+    def of(cls, weights: NDArray[np.float64], members: NDArray[np.int32]) -> Self:
+        """All with a weight in ``weights`` Floats1d (symbols,), and all ``members``."""
         possible = weights > 0
         possible[members] = True
         ids = np.flatnonzero(possible).astype(np.int32)
-        columns = np.vstack([-2 * space[ids].T, np.ones((1, len(ids)), np.float32)])
-        return cls(ids, columns, np.log(weights[ids] + UNSEEN).astype(np.float32))
+        shares = weights[ids] + UNSEEN
+        return cls(ids, np.log(shares / shares.sum()).astype(np.float32))
+
+    def draw(self, n: int, random: Generator) -> NDArray[np.int32]:
+        """``n`` of them as often as the prior says: Ints1d (n,)."""
+        shares = np.exp(self.log_prior.astype(np.float64))
+        return random.choice(self.ids, n, p=shares / shares.sum())
+
+
+@dataclass(frozen=True, slots=True)
+class SphereMap:
+    """The maximum-a-posteriori attacker on single words whose rows lie on the unit sphere.
+
+    Attributes:
+        candidates: who may be behind a word.
+        columns: Floats2d (r + 1, m), -2 x over 1 for their rows x in the privacy space: a product
+            with (q, 1 + ||q||^2) gives ||q - x||^2 at once, as ||x|| = 1.
+    """
+
+    candidates: Candidates
+    columns: Floats2d
+
+    @classmethod
+    def of(cls, space: Floats2d, candidates: Candidates) -> Self:
+        """``space`` holds the rows of all words, Floats2d (words, r)."""
+        ids = candidates.ids
+        return cls(candidates, np.vstack([-2 * space[ids].T, np.ones((1, len(ids)), np.float32)]))
 
     def behind_vectors(self, noisy: Floats2d, eta: float) -> NDArray[np.int32]:
         """The best guess for each noisy vector: argmax over x of log p(x) - eta * ||q - x||.
@@ -103,20 +125,21 @@ class Candidates:
         # A little more than 1 keeps rounding above zero.
         lengths = (seen * seen).sum(axis=1, keepdims=True) + np.float32(1 + 1e-5)
         extended = np.hstack([seen, lengths])
-        step = max(1, _SCORES // len(self.ids))
+        ids = self.candidates.ids
+        step = max(1, _SCORES // len(ids))
         for start in range(0, len(seen), step):
             chunk = slice(start, start + step)
             distances = extended[chunk] @ self.columns  # (step, m)
             np.sqrt(distances, out=distances)
             for guesses, rate in zip(found, rates, strict=True):
                 scores = distances * np.float32(-rate)
-                scores += self.log_prior
-                guesses[chunk] = self.ids[scores.argmax(axis=1)]
+                scores += self.candidates.log_prior
+                guesses[chunk] = ids[scores.argmax(axis=1)]
         return found
 
 
 def best_slope(
-    candidates: Mapping[str, Candidates],
+    attackers: Mapping[str, SphereMap],
     space: Floats2d,
     true: Mapping[str, NDArray[np.int32]],
     released: Mapping[str, NDArray[np.int32]],
@@ -124,7 +147,7 @@ def best_slope(
     """The slope that guesses most of ``true`` from ``released``, ids by class."""
     hits = np.zeros(len(SLOPES), np.int64)
     for name, ids in true.items():
-        guesses = candidates[name].behind_words(space[released[name]], *SLOPES)
+        guesses = attackers[name].behind_words(space[released[name]], *SLOPES)
         hits += (guesses == ids).sum(axis=1)
     return SLOPES[int(hits.argmax())]
 
@@ -135,12 +158,12 @@ class WordMapAttack:
     def __init__(
         self,
         bundle: Bundle,
-        candidates: Mapping[str, Candidates],
+        attackers: Mapping[str, SphereMap],
         slope: float,
         mechanism: Mechanism,
     ) -> None:
         self._bundle = bundle
-        self._suspects = candidates
+        self._attackers = attackers
         self._slope = slope
         self._mechanism = mechanism
         self._vectors = Vectors(bundle)
@@ -177,8 +200,10 @@ class WordMapAttack:
         classes = {name: bundle.class_members(name) for name in manifest.classes}
         search = Search(bundle)
         random = np.random.default_rng(seed)
-        candidates = {
-            name: Candidates.of(bundle.space, each, classes[released_in(name, classes)])
+        attackers = {
+            name: SphereMap.of(
+                bundle.space, Candidates.of(each, classes[released_in(name, classes)])
+            )
             for name, each in weights.items()
         }
         true = draw(weights, draws, random)
@@ -188,8 +213,8 @@ class WordMapAttack:
             )
             for name, ids in true.items()
         }
-        slope = best_slope(candidates, bundle.space, true, released)
-        return cls(bundle, candidates, slope, mechanism)
+        slope = best_slope(attackers, bundle.space, true, released)
+        return cls(bundle, attackers, slope, mechanism)
 
     def guess(self, released_word: str, tag: str) -> str:
         """The likeliest original, in its listed form.
@@ -204,10 +229,10 @@ class WordMapAttack:
         form = self._vectors.normal_form(released_word)
         name = self._mechanism.word_class(tag, form in self._clitics)
         number = self._bundle.word_ids.get(form)
-        if number is None or name not in self._suspects:
+        if number is None or name not in self._attackers:
             return form
         row = self._bundle.space[number : number + 1]
-        guess = self._suspects[name].behind_words(row, self._slope)
+        guess = self._attackers[name].behind_words(row, self._slope)
         return self._bundle.words[int(guess[0, 0])]
 
 

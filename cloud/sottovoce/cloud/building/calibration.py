@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from sottovoce.cloud.building.attack import Candidates, best_slope, perturb
+from sottovoce.cloud.building.attack import Candidates, SphereMap, best_slope, perturb
 from sottovoce.cloud.corpus.running_text import draw, released_in
 from sottovoce.core.bundle.levels import Level
 from sottovoce.core.errors import InvalidInput
@@ -90,10 +90,10 @@ class Text:
         return self.classes[released_in(name, self.classes)]
 
     @cached_property
-    def candidates(self) -> dict[str, Candidates]:
-        """What the attackers know, by class name."""
+    def attackers(self) -> dict[str, SphereMap]:
+        """Who guesses, by class name."""
         return {
-            name: Candidates.of(self.space, each, self.members(name))
+            name: SphereMap.of(self.space, Candidates.of(each, self.members(name)))
             for name, each in self.weights.items()
         }
 
@@ -139,11 +139,11 @@ def calibrate(text: Text, run: Run, *, seed: int = 0) -> tuple[dict[str, Level],
         slope = _fit_slope(text, eta, seed + 2)
 
         def from_vector(sample: _Sample) -> NDArray[np.int32]:
-            return text.candidates[sample.name].behind_vectors(sample.noisy, eta)
+            return text.attackers[sample.name].behind_vectors(sample.noisy, eta)
 
         def from_word(sample: _Sample) -> NDArray[np.int32]:
             rows = text.space[sample.released]
-            guesses: NDArray[np.int32] = text.candidates[sample.name].behind_words(rows, slope)[0]
+            guesses: NDArray[np.int32] = text.attackers[sample.name].behind_words(rows, slope)[0]
             return guesses
 
         def shares(
@@ -293,7 +293,7 @@ def _fit_slope(text: Text, eta: float, seed: int) -> float:
     samples = _simulate(text, text.weights, _FITTED, eta, seed)
     true = {sample.name: sample.ids for sample in samples}
     released = {sample.name: sample.released for sample in samples}
-    return best_slope(text.candidates, text.space, true, released)
+    return best_slope(text.attackers, text.space, true, released)
 
 
 def _success(

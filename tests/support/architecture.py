@@ -221,6 +221,9 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help="write the docs' table and picture")
     arguments = parser.parse_args()
     found = graph()
+    if arguments.write:
+        PAGE.write_text(page(PAGE.read_text("utf-8"), found), "utf-8")
+        draw(found, PICTURE)
     print(table(found))
     for part, floors in PLAN.items():
         print(f"\n{part}")
@@ -228,9 +231,6 @@ def main() -> None:
         for level in reversed(range(len(floors))):
             for room in floors[level]:
                 print(f"  {level}  {room:<12} {' '.join(sorted(there.get(room, ())))}".rstrip())
-    if arguments.write:
-        PAGE.write_text(page(PAGE.read_text("utf-8"), found), "utf-8")
-        draw(found, PICTURE)
     wrong = faults(found)
     for sentence in wrong:
         print(f"fault: {sentence}", file=sys.stderr)

@@ -85,6 +85,8 @@ def save(
     """Writes the adapter to ``folder``, replacing one that is there: its own parameters and its
     head, nothing else of the backbone and nothing of the reconstruction head.
 
+    The folder that holds ``folder`` must be there.
+
     Raises:
         SottovoceError: the method gave other tensors than those that were trained.
         Unavailable: the disk is full.
@@ -111,7 +113,7 @@ def _place(
     folder: Path, model: TextClassifier, tensors: dict[str, Tensor], facts: dict[str, Any]
 ) -> None:
     with in_place_of(folder) as aside:
-        aside.mkdir(parents=True)
+        aside.mkdir()  # no parents: a worker that slept must not make what a purge removed
         _write(aside / _WEIGHTS, tensors)
         if facts["label_words"] is None:
             _write(aside / _HEAD, {"weight": model.head.weight, "bias": model.head.bias})

@@ -185,6 +185,7 @@ class Workshop:
     def _python(self, folder: Path, module: Module, *arguments: str) -> str:
         path = os.pathsep.join([str(folder / "mutants" / "src"), str(self.tool)])
         here = {"PYTHONPATH": path, "SOTTO_TEST_BUNDLE": str(self.bundle)}
+        here["OMP_NUM_THREADS"] = "1"  # mutants are what runs side by side
         ran = subprocess.run(
             [ROOT / module.environment / "bin" / "python", *arguments],
             cwd=folder,

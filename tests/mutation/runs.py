@@ -112,13 +112,15 @@ class Workshop:
             again = tuple(mutant.name for mutant in _read(known).survivors)
             # So that tests that are new, or reach further than before, are tried as well.
             (folder / "mutants" / "mutmut-stats.json").unlink(missing_ok=True)
+            self._set_up(folder, module)
             # Without the tests' hash: the next whole run starts afresh.
             return (
                 self._run(folder, module, again, state | {"tests": ""}) if again else _read(known)
             )
         if not _begun(folder, state):
             shutil.rmtree(folder, ignore_errors=True)
-            self._lay_out(folder, module)
+            _lay_out(folder, module)
+            self._set_up(folder, module)
             (folder / "state.json").write_text(json.dumps(state), encoding="utf-8")
         return self._run(folder, module, (), state)
 
@@ -140,20 +142,10 @@ class Workshop:
             "tests": _digest(tests, *module.without),
         }
 
-    def _lay_out(self, folder: Path, module: Module) -> None:
-        inside = folder / "mutants"
-        (folder / "src" / "sottovoce").mkdir(parents=True)
-        (inside / "src" / "sottovoce").mkdir(parents=True)
-        parts = [p for p in _PARTS if p != "cloud" or module.environment == ".venv"]
-        for part in parts:
-            (folder / "src" / "sottovoce" / part).symlink_to(ROOT / _PARTS[part])
-        for name in _LINKED:  # beside the mutated sources, as the tests find them
-            (inside / name).symlink_to(ROOT / name)
-        # A copy: mutmut copies it on, and would write through a link.
-        shutil.copy(ROOT / "pyproject.toml", folder)
+    def _set_up(self, folder: Path, module: Module) -> None:
         settings = configparser.ConfigParser(interpolation=None)
         settings["mutmut"] = {
-            "source_paths": _lines(f"src/sottovoce/{part}" for part in parts),
+            "source_paths": _lines(f"src/sottovoce/{part}" for part in _parts(module)),
             "only_mutate": f"src/sottovoce/{module.name}.py",
             "do_not_mutate_patterns": _lines(self.wording),
             "pytest_add_cli_args": _lines(["-p", "no:cacheprovider"]),
@@ -209,6 +201,22 @@ def changed(diff: str) -> tuple[str, str]:
     gone = [line[1:].strip() for line in body if line.startswith("-")]
     come = [line[1:].strip() for line in body if line.startswith("+")]
     return " ".join(gone), " ".join(come)
+
+
+def _parts(module: Module) -> list[str]:
+    return [part for part in _PARTS if part != "cloud" or module.environment == ".venv"]
+
+
+def _lay_out(folder: Path, module: Module) -> None:
+    inside = folder / "mutants"
+    (folder / "src" / "sottovoce").mkdir(parents=True)
+    (inside / "src" / "sottovoce").mkdir(parents=True)
+    for part in _parts(module):
+        (folder / "src" / "sottovoce" / part).symlink_to(ROOT / _PARTS[part])
+    for name in _LINKED:  # beside the mutated sources, as the tests find them
+        (inside / name).symlink_to(ROOT / name)
+    # A copy: mutmut copies it on, and would write through a link.
+    shutil.copy(ROOT / "pyproject.toml", folder)
 
 
 def _saved(file: Path) -> Any:

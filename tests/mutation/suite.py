@@ -101,8 +101,12 @@ class Suite:
         return tuple(each for each in self.excuses_of(module) if each.line not in words)
 
     def is_spelling(self, line: str, mutant: str) -> bool:
-        """Whether a mutation writes a caseless line in letters of another case, and no more."""
-        return line.lower() == mutant.lower() and any(re.search(p, line) for p in self.caseless)
+        """Whether a mutation writes a caseless line in letters of another case, and no more.
+
+        What SQL quotes has a case.
+        """
+        same = line.lower() == mutant.lower() and _quoted(line) == _quoted(mutant)
+        return same and any(re.search(pattern, line) for pattern in self.caseless)
 
     def chosen(self, names: tuple[str, ...]) -> tuple[Module, ...]:
         """The modules whose path ends in one of ``names`` (``noise``, ``privacy/noise``).
@@ -118,3 +122,7 @@ class Suite:
                 raise InvalidInput(f"no module {name!r}", fix=f"choose from {known}")
             found |= {module.name: module for module in fitting}
         return tuple(found.values()) if names else self.modules
+
+
+def _quoted(line: str) -> list[str]:
+    return re.findall(r"'[^']*'", line)

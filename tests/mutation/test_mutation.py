@@ -62,6 +62,7 @@ def test_sql_has_no_case_but_for_what_it_quotes() -> None:
     assert suite.is_spelling(asked, asked.replace("SELECT", "select"))
     assert not suite.is_spelling(asked, asked.replace("spent", "XXspent"))
     quoted = """rows = store.rows("SELECT id FROM jobs WHERE state = 'QUEUED'")"""
+    assert suite.is_spelling(quoted, quoted.replace("SELECT", "select"))
     assert not suite.is_spelling(quoted, quoted.lower())
     assert not suite.is_spelling('b = "SELECTED"', 'b = "selected"')
 

@@ -39,8 +39,9 @@ def test_pages_hold_every_job_once_newest_first(jobs: Jobs) -> None:
 
 @pytest.mark.parametrize("token", ["x", "-1", "9" * 19, "9" * 5_000, "\u0663"])
 def test_a_page_token_of_somebody_else_is_refused(jobs: Jobs, token: str) -> None:
-    with pytest.raises(InvalidInput, match="page token"):
+    with pytest.raises(InvalidInput, match="page token") as caught:
         jobs.page("acme", page_token=token)
+    assert caught.value.subject == "page_token"
 
 
 def test_a_page_ends_where_a_message_would_be_too_large(jobs: Jobs) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from sottovoce.cloud.config import Limits
 from sottovoce.cloud.job import FINAL, TRANSITIONS, Progress, State, TrainingOptions
 from sottovoce.cloud.jobs.jobs import ABANDONED_SECONDS, Jobs
 from sottovoce.cloud.jobs.queue import Lease, Queue
@@ -47,21 +48,24 @@ def test_the_same_request_makes_one_job(jobs: Jobs) -> None:
     assert create(jobs) == first
     assert create(jobs, tenant="other").id != first.id
     assert len(jobs.page("acme")[0]) == 1
-    with pytest.raises(InvalidInput, match="another job"):
+    with pytest.raises(InvalidInput, match="another job") as caught:
         jobs.create("acme", "r", "else", TrainingOptions(), RELEASE)
+    assert caught.value.subject == "request_id"
 
 
 @pytest.mark.parametrize("eta", [0.0, -1.0, float("nan"), float("inf")])
 def test_an_eta_that_protects_nothing_is_refused(jobs: Jobs, eta: float) -> None:
-    with pytest.raises(InvalidInput, match="eta"):
+    with pytest.raises(InvalidInput) as caught:
         jobs.create("acme", "r", "topics", TrainingOptions(), replace(RELEASE, eta=eta))
+    assert caught.value.subject == "release.eta"
 
 
 def test_bad_names_and_request_ids_are_refused(jobs: Jobs) -> None:
-    with pytest.raises(InvalidInput, match="adapter"):
+    with pytest.raises(InvalidInput) as named:
         jobs.create("acme", "r", "../x", TrainingOptions(), RELEASE)
-    with pytest.raises(InvalidInput, match="request id"):
+    with pytest.raises(InvalidInput) as asked:
         create(jobs, "")
+    assert (named.value.subject, asked.value.subject) == ("adapter", "request_id")
 
 
 def test_unfinished_jobs_are_limited_by_tenant(jobs: Jobs) -> None:
@@ -193,8 +197,9 @@ def test_a_job_starts_only_when_it_is_complete(jobs: Jobs) -> None:
     with pytest.raises(NotReady, match="0 examples, not 12"):
         jobs.start(job.id, "acme", 12)
     assert fill(jobs, job) == 12
-    with pytest.raises(NotReady, match="12 examples, not 13"):
+    with pytest.raises(NotReady, match="12 examples, not 13") as caught:
         jobs.start(job.id, "acme", 13)
+    assert caught.value.subject == "examples"
     assert jobs.start(job.id, "acme", 12).state == State.QUEUED
     assert jobs.start(job.id, "acme", 12).state == State.QUEUED
 
@@ -208,13 +213,23 @@ def test_a_label_seen_once_is_told_at_the_start(jobs: Jobs) -> None:
     assert jobs.get(job.id).state == State.UPLOADING
 
 
+def test_the_providers_own_limit_on_labels_counts(jobs: Jobs) -> None:
+    job = create(jobs)
+    total = fill(jobs, job, examples(12))  # of three topics
+    with pytest.raises(NotReady):
+        Jobs(jobs.database, Limits(labels=2)).start(job.id, "acme", total)
+    assert Jobs(jobs.database, Limits(labels=3)).start(job.id, "acme", total).labels == ()
+
+
 def test_cancelling_ends_a_waiting_job_and_asks_a_running_one(jobs: Jobs) -> None:
     waiting, running = queued(jobs, "1"), queued(jobs, "2")
     assert jobs.cancel(waiting.id, "acme").state == State.CANCELLED
     assert jobs.cancel(waiting.id, "acme").state == State.CANCELLED
     _, lease = claim(jobs)
     assert not Queue(jobs.database).stop_requested(lease)
-    assert jobs.cancel(running.id, "acme").state == State.RUNNING
+    asked = jobs.cancel(running.id, "acme")
+    assert (asked.state, asked.cancel_requested) == (State.RUNNING, True)
+    assert asked == jobs.get(running.id)
     assert Queue(jobs.database).stop_requested(lease)
     with pytest.raises(NotReady, match="cancelled"):
         jobs.start(waiting.id, "acme", 12)
@@ -265,13 +280,14 @@ def test_a_request_id_and_a_name_may_be_as_long_as_is_said(jobs: Jobs) -> None:
     assert create(jobs, "r" * 128) == longest
     with pytest.raises(InvalidInput, match="request id"):
         create(jobs, "r" * 129)
-    release = replace(RELEASE, level="x" * 128, policy="x" * 128)
+    release = replace(RELEASE, level="x" * 128, policy="x" * 128, eta=0.5)
     assert jobs.create("acme", "r", "topics", TrainingOptions(), release).release == release
 
 
 def test_a_release_names_its_mechanism(jobs: Jobs) -> None:
-    with pytest.raises(InvalidInput, match="mechanism"):
+    with pytest.raises(InvalidInput) as caught:
         jobs.create("acme", "r", "topics", TrainingOptions(), replace(RELEASE, mechanism=""))
+    assert caught.value.subject == "release.mechanism"
 
 
 def test_a_deleted_job_is_not_counted_as_unfinished(jobs: Jobs) -> None:

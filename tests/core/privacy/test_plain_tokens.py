@@ -9,9 +9,12 @@ import pytest
 from scipy import stats
 
 from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.bundle.manifest import ANY
 from sottovoce.core.errors import NotFound, NotReady
 from sottovoce.core.privacy import plain_tokens
 from sottovoce.core.privacy.noise import SecureRandom
+from sottovoce.core.privacy.privatizer import Privatizer
+from sottovoce.core.privacy.setting import Setting
 
 ALPHA = 1e-3
 
@@ -104,3 +107,19 @@ def test_sequences_are_new_for_each_example_or_a_few_shared_ones(small_bundle: B
     _, counts = np.unique(list(shared), axis=0, return_counts=True)
     assert len(counts) == 3
     assert stats.chisquare(counts).pvalue > ALPHA
+
+
+def test_a_plain_token_of_no_covered_class_may_become_any_word(
+    small_privatizer: Privatizer, small_bundle: Bundle
+) -> None:
+    ids = [small_bundle.words.index(word) for word in ("cold", "the", "and")] * 40
+    kept = [small_bundle.words[i] for i in ids]
+    assert small_privatizer.release_plain_tokens(ids, Setting(level="light")) == kept
+    moved = set(
+        small_privatizer.release_plain_tokens(
+            ids, Setting(level="strong"), np.random.default_rng(0)
+        )
+    )
+    members = {small_bundle.words[i] for i in small_bundle.class_members(ANY)}
+    assert len(moved - {"cold", "the", "and"}) > 10
+    assert moved <= members

@@ -245,6 +245,27 @@ def test_windows_do_not_cut_what_the_tagger_sees(
     ]
 
 
+@pytest.mark.parametrize("reach", [0, 2])
+def test_the_tagger_sees_a_window_and_as_far_as_it_looks(
+    small_bundle: Bundle, lexicon_tagger: Tagger, monkeypatch: pytest.MonkeyPatch, reach: int
+) -> None:
+    class Counting:
+        tagset = lexicon_tagger.tagset
+
+        def __init__(self) -> None:
+            self.reach = reach
+            self.seen: list[int] = []
+
+        def tag(self, words: Sequence[str]) -> Tags:
+            self.seen.append(len(words))
+            return lexicon_tagger.tag(words)
+
+    tagger = Counting()
+    monkeypatch.setattr(privatizing, "WINDOW", 7)
+    Privatizer(small_bundle, tagger).release("lake " * 50, STRONG)
+    assert max(tagger.seen) == 7 + 2 * reach
+
+
 # Noise, budgets, settings
 
 

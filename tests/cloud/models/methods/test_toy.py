@@ -83,6 +83,7 @@ def registered(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_it_trains_saves_loads_and_answers_beside_other_methods(bert: str, tmp_path: Path) -> None:
     options = TrainingOptions("bitfit", epochs=8, batch_size=8)
+    (tmp_path / "toy").mkdir()
     result = train(examples(90), options, backbone.load(bert), tmp_path / "toy" / "adapter")
     # Chance is 1/3 of 13 held out; 11 or more by chance in one of 10,000 runs.
     assert result.held_out_accuracy > 0.8

@@ -83,7 +83,7 @@ def test_adapters_in_memory_do_not_colour_embeddings(
 ) -> None:
     options = TrainingOptions(epochs=1, batch_size=8, learning_rate=5e-2)
     loaded = backbone.load(str(bert))
-    trained = train(examples(16), options, loaded, tmp_path / "job" / "adapter")
+    trained = train(examples(16), options, loaded, tmp_path / "adapter")
     files = AdapterFiles.of(trained.folder)
     (query,) = queries(tiny, [6], (20.0,))
     with serving(bert, tiny) as (embedder, predictor):

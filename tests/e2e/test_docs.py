@@ -72,7 +72,8 @@ def test_every_module_takes_its_options(
     if not used:
         return
     monkeypatch.setattr(sys, "argv", [module, "--help"])
-    monkeypatch.delitem(sys.modules, module, raising=False)  # runpy wants it fresh
+    for name in (module, f"{module}.__main__"):  # runpy wants them fresh
+        monkeypatch.delitem(sys.modules, name, raising=False)
     with pytest.raises(SystemExit) as caught:
         runpy.run_module(module, run_name="__main__", alter_sys=True)
     assert caught.value.code == 0

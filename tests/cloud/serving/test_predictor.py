@@ -42,7 +42,7 @@ def trained(bert: str, tmp_path_factory: pytest.TempPathFactory) -> list[Adapter
     for i, topics in enumerate(choices):
         options = TrainingOptions(epochs=2, batch_size=8, learning_rate=2e-2, seed=i)
         rows = examples(24, topics=topics, seed=i)
-        result = train(rows, options, backbone.load(bert), jobs / f"j{i}" / "adapter")
+        result = train(rows, options, backbone.load(bert), jobs / f"adapter-{i}")
         made.append(AdapterFiles.of(result.folder))
     return made
 

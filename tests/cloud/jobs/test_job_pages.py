@@ -66,6 +66,7 @@ def test_a_page_holds_fifty_unless_more_are_asked_for_and_never_above_200(jobs: 
         page, token = jobs.page("acme", page_size=asked)
         assert [job.id for job in page] == made[:given]
         assert token
+    assert jobs.page("acme") == jobs.page("acme", page_size=50)
     page, token = jobs.page("acme", page_size=2, page_token=jobs.page(page_size=200)[1])
     assert ([job.id for job in page], token) == (made[200:], ""), "the last page is full"
     other = create(jobs, "r", "other")
@@ -84,3 +85,10 @@ def test_one_jobs_labels_may_fill_a_page_of_their_own(jobs: Jobs) -> None:
     page, token = jobs.page("acme")
     assert [job.id for job in page] == made[1:]
     assert [job.id for job in jobs.page("acme", page_token=token)[0]] == made[:1]
+
+
+def test_a_page_may_be_just_full(jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = [create(jobs, str(i)).id for i in range(3)]
+    monkeypatch.setattr("sottovoce.cloud.jobs.jobs.PAGE_BYTES", 2 * len("[]"))
+    page, _ = jobs.page("acme")
+    assert [job.id for job in page] == made[:0:-1]

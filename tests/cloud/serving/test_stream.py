@@ -300,3 +300,17 @@ def test_many_readers_of_many_streams_each_get_their_own() -> None:
         assert not wrong
         assert not batcher._open
         assert len(batcher._queue) == 0
+
+
+def test_a_stream_is_one_token_of_nobody_where_nothing_is_said() -> None:
+    with closing(Batcher(tokens=2, streams=3, streams_per_tenant=2, patience=0.05)) as batcher:
+        counting, gate = Counting(), held(batcher)
+        streams = [
+            batcher.stream(counting, ("a", 1, 1), tenant=""),
+            batcher.stream(counting, ("b", 1, 1)),
+        ]
+        with pytest.raises(Overloaded):
+            batcher.stream(counting, ("c", 1, 1))
+        gate.open.set()
+        assert [list(stream) for stream in streams] == [[1], [1]]
+    assert counting.steps == [[("a", 1), ("b", 1)]]

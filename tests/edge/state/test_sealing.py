@@ -28,6 +28,8 @@ def test_what_was_sealed_once_opens_for_ever() -> None:
     assert seal.unseal(sealed, b"here") == b"clear words"
     name = "fa5f6d730b15703f0bbe6e4a932961c8e8f9fcec9f32e0f06a666125f4ec738d"
     assert seal.name(b"ab", b"c").hex() == name
+    mark = "48d45ff19d1d6acddbacb8f49cf8f5184c6319e29b7b1b1a9f33acffe468589a"
+    assert seal.mark.hex() == mark
 
 
 def test_equal_data_seal_differently() -> None:

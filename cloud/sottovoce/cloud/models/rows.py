@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Self
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
@@ -124,10 +125,23 @@ def _updated(encoder: Any, rows: Sequence[Row]) -> Iterator[None]:
     with ExitStack() as undo:
         for kind in dict.fromkeys(type(row.updates) for row in rows if row.updates is not None):
             own = [row.updates if type(row.updates) is kind else None for row in rows]
+            layers = _layers(encoder)
             for name, update in kind.stacked(own).items():
-                layer = encoder.get_submodule(name)
-                undo.callback(layer.register_forward_hook(_hook(update)).remove)
+                undo.callback(layers[name].register_forward_hook(_hook(update)).remove)
         yield
+
+
+_LAYERS: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
+
+
+def _layers(encoder: Any) -> dict[str, Any]:
+    """An encoder's layers by name, looked up once: by name in every pass they cost a fiftieth."""
+    found = _LAYERS.get(encoder)
+    if found is None:
+        # Not the encoder itself, which would keep itself alive.
+        found = {name: layer for name, layer in encoder.named_modules() if name}
+        _LAYERS[encoder] = found
+    return found
 
 
 def _hook(update: Update) -> Any:

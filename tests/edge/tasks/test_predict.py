@@ -15,6 +15,7 @@ from sottovoce.core.text.tagger import Tagger
 from sottovoce.edge.client.cloud import Cloud
 from sottovoce.edge.client.resending import WINDOW
 from sottovoce.edge.config import CloudConfig
+from sottovoce.edge.state.outbox import ENDED
 from sottovoce.edge.tasks.agent import Agent
 from sottovoce.edge.tasks.customize import Customizer, Defaults
 from sottovoce.edge.tasks.predict import Predictor
@@ -33,7 +34,6 @@ def _trained(folder: Path, bundle: Path, tagger: Tagger) -> Iterator[tuple[Agent
         config = configured(folder, bundle=bundle, SOTTO_CLOUD_ADDRESS=cloud.address)
         with opened(config, tagger) as device:
             _train(device, "light")
-            until(lambda: cloud.adapters)
             yield device, cloud
 
 
@@ -52,6 +52,7 @@ def _train(device: Agent, level: str) -> None:
     ]
     record = customizer.accept(settings, examples)
     Uploader(device.cloud, device.outbox).carry(record.id)
+    until(lambda: device.outbox.get(record.id).state in ENDED)  # so does the uploader's thread
 
 
 def _request(text: str, adapter: str = "desk", level: str = "") -> agent.PredictRequest:
@@ -89,15 +90,15 @@ def test_a_training_that_failed_does_not_change_the_default_privacy(
 ) -> None:
     text = "the river and the stone by the garden of the clinic"
     with _trained(tmp_path, small_bundle_folder, lexicon_tagger) as (device, cloud):
-        until(lambda: device.outbox.newest("desk").state == agent.CUSTOMIZATION_STATE_SUCCEEDED)
+        assert device.outbox.newest("desk").state == agent.CUSTOMIZATION_STATE_SUCCEEDED
         before = device.predict(_request(text)).released_text
         cloud.fail_training = "no"
         _train(device, "strong")
-        until(lambda: device.outbox.newest("desk").state == agent.CUSTOMIZATION_STATE_FAILED)
+        assert device.outbox.newest("desk").state == agent.CUSTOMIZATION_STATE_FAILED
         assert device.predict(_request(text)).released_text == before
         cloud.fail_training = ""
         _train(device, "strong")
-        until(lambda: device.outbox.newest("desk").state == agent.CUSTOMIZATION_STATE_SUCCEEDED)
+        assert device.outbox.newest("desk").state == agent.CUSTOMIZATION_STATE_SUCCEEDED
         strong = device.releases.release(text, Setting("strong"))
         assert device.predict(_request(text)).released_text == strong.text
 

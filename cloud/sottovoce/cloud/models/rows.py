@@ -135,7 +135,7 @@ _LAYERS: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
 
 
 def _layers(encoder: Any) -> dict[str, Any]:
-    """An encoder's layers by name, looked up once: by name in every pass they cost a fiftieth."""
+    """An encoder's layers by name, looked up once and not in every pass."""
     found = _LAYERS.get(encoder)
     if found is None:
         # Not the encoder itself, which would keep itself alive.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sottovoce.core.bundle.manifest import bundle_id
+from sottovoce.core.bundle.signature import Signature
 from sottovoce.core.errors import NotFound, OutOfRange
 from sottovoce.v1 import bundles_pb2 as wire
 from tests.support.caller import Caller
@@ -30,6 +31,7 @@ def test_the_manifest_comes_as_its_exact_bytes(cloud: Peer, acme: Caller) -> Non
     for asked in ("", bundle_id(data)):
         got = acme.bundles.GetManifest(wire.GetManifestRequest(bundle_id=asked))
         assert (got.bundle_id, got.manifest) == (bundle_id(data), data)
+        Signature.of(got.public_key, got.signature).check(data)
 
 
 def test_a_file_comes_whole_from_any_offset(cloud: Peer, acme: Caller, largest: str) -> None:

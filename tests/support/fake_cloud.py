@@ -21,8 +21,10 @@ from pathlib import Path
 
 import grpc
 import numpy as np
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from sottovoce.core.bundle.manifest import Manifest, bundle_id
+from sottovoce.core.bundle.signature import Signature
 from sottovoce.core.errors import (
     BundleMismatch,
     InvalidInput,
@@ -66,6 +68,8 @@ class FakeCloud(
         """First sequence number of each message that arrived, repeats included."""
         self.break_after: int | None = None
         """Lose the connection after so many more upload messages, once."""
+        self.key: Ed25519PrivateKey | None = Ed25519PrivateKey.generate()
+        """Signs the bundle; None leaves the signature out."""
         self.bytes_left: int | None = None
         """Lose the connection after so many more bundle bytes, once."""
         self.altered = ""
@@ -135,7 +139,11 @@ class FakeCloud(
 
     def GetManifest(self, request, context):  # noqa: N802
         data = self._manifest_of(request.bundle_id)
-        return bundles.GetManifestResponse(bundle_id=bundle_id(data), manifest=data)
+        answer = bundles.GetManifestResponse(bundle_id=bundle_id(data), manifest=data)
+        if self.key is not None:
+            signature = Signature.make(data, self.key)
+            answer.public_key, answer.signature = signature.key, signature.value
+        return answer
 
     def FetchFile(self, request, context):  # noqa: N802
         manifest = _parsed(self._manifest_of(request.bundle_id))

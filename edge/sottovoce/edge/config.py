@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_type_hints
 
+from sottovoce.core.bundle.signature import is_key
 from sottovoce.core.errors import ConfigError
 from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.wire.limits import MOST
@@ -57,10 +58,15 @@ class AgentConfig:
 
 @dataclass(frozen=True, slots=True)
 class BundleConfig:
-    """Folder that holds ``bundles/<id>/`` and the link ``current``; the backbone to insist on."""
+    """Folder that holds ``bundles/<id>/`` and the link ``current``; the backbone to insist on.
+
+    ``key`` is the provider's public key, to insist on as well; where there is none, that of a cloud
+    is noted when a bundle is first pulled from it.
+    """
 
     path: Path
     backbone: str = ""
+    key: str = ""
 
     @property
     def current(self) -> Path:
@@ -270,6 +276,11 @@ def _check(config: Config) -> None:
             0 <= privacy.plain_tokens <= MOST["plain_tokens"],
             "privacy.plain_tokens",
             f"a number from 0 to {MOST['plain_tokens']}",
+        ),
+        (
+            not config.bundle.key or is_key(config.bundle.key),
+            "bundle.key",
+            "the provider's public key, ed25519:...",
         ),
         (config.tagger.backend in ("onnx", "spacy"), "tagger.backend", '"onnx" or "spacy"'),
         (

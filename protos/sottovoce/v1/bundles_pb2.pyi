@@ -11,12 +11,16 @@ class GetManifestRequest(_message.Message):
     def __init__(self, bundle_id: _Optional[str] = ...) -> None: ...
 
 class GetManifestResponse(_message.Message):
-    __slots__ = ("bundle_id", "manifest")
+    __slots__ = ("bundle_id", "manifest", "public_key", "signature")
     BUNDLE_ID_FIELD_NUMBER: _ClassVar[int]
     MANIFEST_FIELD_NUMBER: _ClassVar[int]
+    PUBLIC_KEY_FIELD_NUMBER: _ClassVar[int]
+    SIGNATURE_FIELD_NUMBER: _ClassVar[int]
     bundle_id: str
     manifest: bytes
-    def __init__(self, bundle_id: _Optional[str] = ..., manifest: _Optional[bytes] = ...) -> None: ...
+    public_key: bytes
+    signature: bytes
+    def __init__(self, bundle_id: _Optional[str] = ..., manifest: _Optional[bytes] = ..., public_key: _Optional[bytes] = ..., signature: _Optional[bytes] = ...) -> None: ...
 
 class FetchFileRequest(_message.Message):
     __slots__ = ("bundle_id", "path", "offset")

@@ -5,10 +5,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from sottovoce.cloud import building
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.manifest import sha256
+from sottovoce.core.bundle.signature import Signature
 from sottovoce.core.errors import InvalidInput, NotFound, NotReady
 from sottovoce.core.privacy.privatizer import Privatizer
 from sottovoce.core.privacy.setting import Setting
@@ -64,11 +66,15 @@ def test_a_second_build_is_the_same_bundle(
         tmp_path / "again",
         models=shipped_models,
         limit=1_500,
+        sign=Ed25519PrivateKey.generate(),
         progress=lambda stage, done, total: stages.append(stage),
     )
 
     again = (tmp_path / "again" / "manifest.json").read_bytes()
     assert again == (small_build.folder / "manifest.json").read_bytes()
+    signature = Signature.read(tmp_path / "again")
+    assert signature is not None
+    signature.check(again)
     in_turn = ["reading", "words", "calibrating", "indexing", "denoiser", "done"]
     assert list(dict.fromkeys(stages)) == in_turn
 

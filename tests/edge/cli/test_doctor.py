@@ -29,6 +29,7 @@ def test_a_healthy_device_is_well(linked: Device) -> None:
         "state",
         "permissions",
         "bundle",
+        "signature",
         "tagger",
         "daemon",
         "cloud",
@@ -64,6 +65,19 @@ def test_a_damaged_bundle_is_found(linked: Device, cloud: FakeCloud, path: str) 
     assert f"{path} was altered" in _checks(linked, 3)["bundle"][1]
     linked.sotto("pull")
     assert _checks(linked, 3)["bundle"][0] == "OK"
+
+
+def test_who_made_the_bundle_is_told(linked: Device, cloud: FakeCloud) -> None:
+    assert "linked by hand" in _checks(linked, 3)["signature"][1]  # the daemon does not run
+    linked.config.bundle.current.unlink()
+    (pulled,) = linked.json("pull")
+    assert pulled["key"] in _checks(linked, 3)["signature"][1]
+    (linked.config.bundle.path / "known_clouds").unlink()
+    for check in ("bundle", "signature"):
+        result, told = _checks(linked, 3)[check]
+        assert result == "FAIL"
+        assert "never noted here" in told
+    assert linked.sotto("privatize", stdin="Anna was here", code=3).stdout == ""
 
 
 def test_half_a_state_is_found(linked: Device) -> None:

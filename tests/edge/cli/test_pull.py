@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from sottovoce.core.bundle.folder import Bundle
 from tests.support.fake_cloud import FakeCloud
@@ -25,6 +28,19 @@ def test_a_new_device_pulls_and_privatises(
 def test_the_configured_cloud_is_the_default(linked: Device) -> None:
     linked.config.bundle.current.unlink()
     assert "is in place" in linked.sotto("pull").stdout
+
+
+def test_another_key_is_taken_on_the_owners_word_only(linked: Device, cloud: FakeCloud) -> None:
+    linked.config.bundle.current.unlink()
+    assert "signed by ed25519:" in linked.sotto("pull").stdout
+    cloud.key = Ed25519PrivateKey.generate()
+    error = json.loads(linked.sotto("pull", "--json", code=3).stderr)["error"]
+    assert error["subject"] == "bundle.key"
+    (new,) = re.findall(r"ed25519:\S{43}", error["fix"])
+    (pulled,) = linked.json("pull", "--key", new)
+    assert pulled["key"] == new
+    assert linked.sotto("privatize", stdin="the lake").stdout
+    assert "not a public key" in linked.sotto("pull", "--key", "ssh-rsa", code=2).stderr
 
 
 def test_what_goes_wrong_is_told(new_device: Callable[..., Device], cloud: FakeCloud) -> None:

@@ -7,11 +7,14 @@ import shutil
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.manifest import bundle_id
+from sottovoce.core.bundle.signature import Signature, show_key
 from sottovoce.core.errors import BundleMismatch, DataLoss, NotFound, NotReady, Unavailable
 from sottovoce.edge.client.cloud import Cloud
 from sottovoce.edge.client.pull import Pulled, pull
@@ -27,7 +30,7 @@ def _pair(folder: Path, bundle: Path, **environ: str) -> Iterator[tuple[FakeClou
         yield server, configured(folder, SOTTO_CLOUD_ADDRESS=server.address, **environ)
 
 
-def _pull(config: Config, **options: str) -> Pulled:
+def _pull(config: Config, **options: Any) -> Pulled:
     with closing(Cloud(config.cloud)) as cloud:
         return pull(cloud, config.bundle, pause=0, **options)
 
@@ -163,7 +166,10 @@ def test_a_manifest_that_is_not_its_own_id_is_refused(
         "another manifest": (bundle_id(right), other),
         "another bundle": (bundle_id(other), other),  # consistent, but not what was asked for
     }[lie]
-    answer = bundles_pb2.GetManifestResponse(bundle_id=said, manifest=sent)
+    signature = Signature.make(sent, Ed25519PrivateKey.generate())
+    answer = bundles_pb2.GetManifestResponse(
+        bundle_id=said, manifest=sent, public_key=signature.key, signature=signature.value
+    )
     with _pair(tmp_path, small_bundle_folder) as (server, config):
         monkeypatch.setattr(Cloud, "get_manifest", lambda *_: answer)
         if lie == "another bundle" and not asked:
@@ -195,6 +201,74 @@ def test_the_wrong_backbone_is_refused_before_anything_is_fetched(
         with pytest.raises(BundleMismatch, match="other"):
             _pull(config)
         assert server.fetched.total() == 0
+
+
+def test_another_key_is_refused_until_the_owner_says_so(
+    tmp_path: Path, small_bundle_folder: Path
+) -> None:
+    with _pair(tmp_path, small_bundle_folder) as (server, config):
+        before = _pull(config)
+        server.bundle = _other(tmp_path, small_bundle_folder, "aa")
+        assert server.key is not None
+        assert before.key == server.key.public_key().public_bytes_raw()
+        server.key = Ed25519PrivateKey.generate()
+        server.fetched.clear()
+        with pytest.raises(BundleMismatch, match="not as before") as caught:
+            _pull(config)
+        assert server.fetched.total() == 0  # refused before anything is fetched
+        assert config.bundle.current.resolve() == before.folder
+        new = server.key.public_key().public_bytes_raw()
+        assert show_key(new) in caught.value.fix
+        with pytest.raises(BundleMismatch, match="not with the key given"):
+            _pull(config, key=before.key)
+        assert _pull(config, key=new).key == new
+        assert _pull(config).up_to_date  # noted
+        with pytest.raises(BundleMismatch, match="not with the key given"):
+            _pull(config, key=before.key)
+
+
+def test_the_configured_key_is_insisted_on_at_the_first_pull(
+    tmp_path: Path, small_bundle_folder: Path
+) -> None:
+    key = Ed25519PrivateKey.generate()
+    shown = show_key(key.public_key().public_bytes_raw())
+    with _pair(tmp_path, small_bundle_folder, SOTTO_BUNDLE_KEY=shown) as (server, config):
+        with pytest.raises(BundleMismatch, match="not the configured key"):
+            _pull(config)
+        server.key = key
+        assert _pull(config).key == key.public_key().public_bytes_raw()
+
+
+def test_a_bundle_that_nobody_signed_is_refused(tmp_path: Path, small_bundle_folder: Path) -> None:
+    with _pair(tmp_path, small_bundle_folder) as (server, config):
+        server.key = None
+        with pytest.raises(NotReady, match="no signature"):
+            _pull(config)
+        assert not config.bundle.current.exists()
+
+
+def test_a_signature_of_another_manifest_is_refused(
+    tmp_path: Path, small_bundle_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with _pair(tmp_path, small_bundle_folder) as (server, config):
+        genuine = Signature.make
+        monkeypatch.setattr(
+            Signature, "make", lambda data, key: genuine(data.replace(b"en", b"xx"), key)
+        )
+        with pytest.raises(DataLoss, match="does not fit its manifest"):
+            _pull(config)
+        assert server.fetched.total() == 0
+        assert not (config.bundle.path / "known_clouds").exists()
+
+
+def test_a_pull_that_failed_notes_no_key(tmp_path: Path, small_bundle_folder: Path) -> None:
+    with _pair(tmp_path, small_bundle_folder) as (server, config):
+        server.altered = "rows.npy"
+        with pytest.raises(DataLoss, match="altered"):
+            _pull(config)
+        server.altered = ""
+        server.key = Ed25519PrivateKey.generate()
+        assert not _pull(config).up_to_date
 
 
 def test_one_pull_at_a_time(tmp_path: Path, small_bundle_folder: Path) -> None:

@@ -14,6 +14,7 @@ from sottovoce.core.text.tagger import Tagger
 from sottovoce.edge.config import Config
 from sottovoce.edge.tasks.engine import open_tagger
 from tests.support.agent import configured, engine
+from tests.support.signing import lay_pulled
 
 
 def test_no_bundle_is_not_ready_until_there_is_one(
@@ -49,9 +50,7 @@ def test_a_newly_linked_bundle_is_taken_up(
 def _pulled(folder: Path, bundle: Path) -> Config:
     """Settings over a copy of `bundle` that lies as one that was pulled."""
     config = configured(folder)
-    copy = config.bundle.pulled / Bundle.open(bundle).id
-    shutil.copytree(bundle, copy)
-    config.bundle.current.symlink_to(copy)
+    lay_pulled(config, bundle)
     return config
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
@@ -41,6 +42,7 @@ from sottovoce.core.bundle.manifest import (
     WordClass,
 )
 from sottovoce.core.bundle.manifest import sha256 as file_hash
+from sottovoce.core.bundle.signature import SIGNATURE, Signature
 from sottovoce.core.bundle.tokenizer import VOCABULARY, without_vocabulary
 from sottovoce.core.errors import InvalidInput, NotReady
 from sottovoce.core.privacy.mechanisms import registry
@@ -90,6 +92,7 @@ def build(
     dimensions: int = space.DIMENSIONS,
     index: indexes.Choice = "auto",
     limit: int | None = None,
+    sign: Ed25519PrivateKey | None = None,
     progress: Progress | None = None,
 ) -> Manifest:
     """Builds a bundle in ``out``, replacing the one there at once when all is done.
@@ -103,6 +106,7 @@ def build(
         dimensions: r, of the privacy space.
         index: how classes are searched, see `sottovoce.cloud.building.indexes`.
         limit: only the first so many whole words of the backbone, for small bundles.
+        sign: the provider's key; without one the bundle is not signed.
         progress: told of every step.
 
     Returns:
@@ -181,6 +185,9 @@ def build(
             embed=embed,
         )
         (folder / MANIFEST).write_bytes(manifest.to_json())
+        if sign is not None:
+            signature = Signature.make(manifest.to_json(), sign)
+            (folder / SIGNATURE).write_bytes(signature.to_bytes())
     tell("done", 1, 1)
     return manifest
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from sottovoce.cloud.cli.options import folder, watch_stages
+from sottovoce.cloud.state.signing import signing_key
 from sottovoce.core.bundle.manifest import bundle_id
 from sottovoce.core.system.console import Command, json_option, print_json
 
@@ -54,6 +55,12 @@ if TYPE_CHECKING:
     help="How words are searched: as measured to be best on this machine; one by one; over a graph"
     " wherever that finds enough.",
 )
+@click.option(
+    "--key",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Sign the bundle with this private key (PEM, Ed25519), which is made if it is not there."
+    "  [default: sotto-cloud serve signs]",
+)
 @json_option
 def command(
     out: Path,
@@ -62,6 +69,7 @@ def command(
     spacy: str,
     dimensions: int,
     index: Choice,
+    key: Path | None,
     as_json: bool,
 ) -> None:
     """Build the bundle that devices fetch: privacy space, indexes, calibration, tagger.
@@ -80,6 +88,7 @@ def command(
             spacy=spacy,
             dimensions=dimensions,
             index=index,
+            sign=signing_key(key) if key else None,
             progress=show,
         )
     identity, seconds = bundle_id(manifest.to_json()), time.monotonic() - started

@@ -12,6 +12,7 @@ import click
 
 from sottovoce.cloud.cli.options import folder, state_option
 from sottovoce.cloud.config import DEFAULT_LISTEN, Limits, Settings
+from sottovoce.core.bundle.signature import show_key
 from sottovoce.core.system.console import Command, json_option, print_json
 
 if TYPE_CHECKING:
@@ -127,8 +128,10 @@ def command(
     A worker process beside the server trains the queued jobs, one at a time, and
     takes up what a crash or a restart left unfinished. Tenants take turns: next is
     the job of the one who had least of the trainer's time in the last day. Limits
-    hold for each tenant; `sotto-cloud limit` changes them for one. Prints one line
-    when ready.
+    hold for each tenant; `sotto-cloud limit` changes them for one. Bundles that
+    `build-bundle --key` has not signed are signed by a key of the state's own,
+    signing.key: keep it, devices refuse another. Prints one line when ready, with
+    the public key.
     """
     settings = Settings(
         state=state,
@@ -156,6 +159,7 @@ def command(
     logging.basicConfig(level=logging.INFO, format="%(message)s")
 
     def ready(running: Server) -> None:
+        keys = [show_key(signature.key) for signature in running.signatures.values()]
         if as_json:
             print_json(
                 {
@@ -163,9 +167,11 @@ def command(
                     "address": running.address,
                     "pid": os.getpid(),
                     "bundles": list(running.bundles),
+                    "keys": keys,
                 }
             )
         else:
-            click.echo(f"serving on {running.address}", err=True)
+            signers = ", ".join(dict.fromkeys(keys))
+            click.echo(f"serving on {running.address}, bundles signed by {signers}", err=True)
 
     server.serve(settings, ready, os.getpid())

@@ -8,6 +8,7 @@ import grpc
 
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.manifest import MANIFEST
+from sottovoce.core.bundle.signature import Signature
 from sottovoce.core.errors import NotFound, OutOfRange
 from sottovoce.v1 import bundles_pb2 as wire
 from sottovoce.v1 import bundles_pb2_grpc
@@ -35,18 +36,30 @@ def find(bundles: Mapping[str, Bundle], bundle_id: str) -> Bundle:
 
 
 class BundlesService(bundles_pb2_grpc.BundlesServicer):
-    """Serves the bundles it is given, the first one by default."""
+    """Serves the bundles it is given, the first one by default.
 
-    def __init__(self, bundles: Mapping[str, Bundle]) -> None:
+    Args:
+        bundles: by id.
+        signatures: of their manifests, by the same ids.
+    """
+
+    def __init__(self, bundles: Mapping[str, Bundle], signatures: Mapping[str, Signature]) -> None:
         self._bundles = bundles
+        self._signatures = signatures
 
     def GetManifest(  # noqa: N802 - the wire's name
         self, request: wire.GetManifestRequest, context: grpc.ServicerContext
     ) -> wire.GetManifestResponse:
-        """The manifest's exact bytes."""
+        """The manifest's exact bytes, and who signed them."""
         bundle = find(self._bundles, request.bundle_id)
         data = (bundle.folder / MANIFEST).read_bytes()
-        return wire.GetManifestResponse(bundle_id=bundle.id, manifest=data)
+        signature = self._signatures[bundle.id]
+        return wire.GetManifestResponse(
+            bundle_id=bundle.id,
+            manifest=data,
+            public_key=signature.key,
+            signature=signature.value,
+        )
 
     def FetchFile(  # noqa: N802
         self, request: wire.FetchFileRequest, context: grpc.ServicerContext

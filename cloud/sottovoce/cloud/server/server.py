@@ -30,6 +30,7 @@ from sottovoce.cloud.server.training_service import UPLOADS, WATCHES, TrainingSe
 from sottovoce.cloud.serving.embedder import Embedder
 from sottovoce.cloud.serving.model_thread import ModelThread
 from sottovoce.cloud.serving.predictor import Predictor
+from sottovoce.cloud.state.signing import SIGNING_KEY, signature_of
 from sottovoce.cloud.state.sqlite import SqliteDatabase
 from sottovoce.cloud.state.tenants import Tenants
 from sottovoce.core.bundle.folder import Bundle
@@ -146,6 +147,10 @@ class Server:
         loaded = backbone.load(settings.backbone)
         self.bundles = _open_bundles(settings, loaded.sha256)
         self.database = SqliteDatabase(settings.state)
+        self.signatures = {
+            identity: signature_of(bundle, settings.state / SIGNING_KEY)
+            for identity, bundle in self.bundles.items()
+        }
         self.jobs = Jobs(self.database, settings.limits)
         self.tenants = Tenants(self.database)
         self._grace = settings.grace_seconds
@@ -182,7 +187,7 @@ class Server:
         )
         self.embedder = Embedder(self.thread, self.bundles)
         bundles_pb2_grpc.add_BundlesServicer_to_server(  # type: ignore[no-untyped-call]
-            BundlesService(self.bundles), self._server
+            BundlesService(self.bundles, self.signatures), self._server
         )
         training_pb2_grpc.add_TrainingServicer_to_server(  # type: ignore[no-untyped-call]
             TrainingService(self.jobs, self.tenants, self.bundles, loaded), self._server

@@ -10,6 +10,7 @@ import click
 import numpy as np
 
 from sottovoce.core.bundle.manifest import bundle_id
+from sottovoce.core.bundle.signature import show_key
 from sottovoce.core.errors import BundleMismatch, NotReady, SottovoceError
 from sottovoce.core.privacy.noise import SecureRandom
 from sottovoce.core.system.console import Command, json_option, print_json
@@ -20,7 +21,7 @@ from sottovoce.edge.client.cloud import Cloud
 from sottovoce.edge.config import Config
 from sottovoce.edge.state.database import Store
 from sottovoce.edge.state.ledger import Ledger
-from sottovoce.edge.tasks.bundle import open_current
+from sottovoce.edge.tasks.bundle import open_current, signer
 from sottovoce.edge.tasks.engine import open_tagger
 
 __all__ = ["command"]
@@ -77,6 +78,7 @@ def _examine(ctx: click.Context) -> Iterator[Finding]:
         ("state", _state),
         ("permissions", _permissions),
         ("bundle", _bundle),
+        ("signature", _signature),
         ("tagger", _tagger),
         ("daemon", _daemon),
     )
@@ -126,6 +128,13 @@ def _permissions(config: Config) -> str:
 def _bundle(config: Config) -> str:
     bundle = open_current(config.bundle)
     return f"{bundle.id}, backbone {bundle.manifest.backbone.name}, all files as built"
+
+
+def _signature(config: Config) -> str:
+    key = signer(config.bundle)
+    if key is None:
+        return "linked by hand: nobody is asked who made it; bundle.key would insist on a signature"
+    return f"signed by {show_key(key)}"
 
 
 def _tagger(config: Config) -> str:

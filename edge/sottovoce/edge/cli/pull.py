@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from sottovoce.core.bundle.signature import read_key, show_key
 from sottovoce.core.system.console import Command, json_option, print_json, progress_bar
 from sottovoce.edge.cli.common import load_config
 from sottovoce.edge.client.cloud import Cloud
@@ -24,17 +25,29 @@ __all__ = ["command"]
     type=click.Path(path_type=Path),
     help="Certificate authority of the cloud.  [default: configured, else the public ones]",
 )
+@click.option(
+    "--key",
+    default="",
+    help="The provider's public key, ed25519:..., to note in place of the one noted before.",
+)
 @json_option
 @click.pass_context
 def command(
-    ctx: click.Context, address: str | None, wanted: str, ca_file: Path | None, as_json: bool
+    ctx: click.Context,
+    address: str | None,
+    wanted: str,
+    ca_file: Path | None,
+    key: str,
+    as_json: bool,
 ) -> None:
     """Fetch the bundle from a cloud, or update it.
 
     An interrupted pull goes on where it stopped. Every file is checked against the manifest before
-    the bundle is used; a running agent takes the new one up by itself. Needs no account. The cloud
-    is the configured one unless HOST is given; the port is 8471 unless given.
+    the bundle is used; a running agent takes the new one up by itself. The key that signed it is
+    noted at the first pull, and another one is refused after that. Needs no account. The cloud is
+    the configured one unless HOST is given; the port is 8471 unless given.
     """
+    expected = read_key(key) if key else None
     config = load_config(ctx)
     cloud_config = dataclasses.replace(
         config.cloud,
@@ -47,17 +60,19 @@ def command(
         def progress(name: str, done: int, total: int) -> None:
             bar.update(task, completed=done >> 10, total=total >> 10, note=f"KiB  {name}")
 
-        pulled = pull(cloud, config.bundle, wanted=wanted, progress=progress)
+        pulled = pull(cloud, config.bundle, wanted=wanted, key=expected, progress=progress)
     if as_json:
         print_json(
             {
                 "bundle_id": pulled.id,
                 "folder": str(pulled.folder),
                 "bytes": pulled.bytes,
+                "key": show_key(pulled.key),
                 "up_to_date": pulled.up_to_date,
             }
         )
     elif pulled.up_to_date:
         click.echo(f"bundle {pulled.id} is up to date")
     else:
-        click.echo(f"bundle {pulled.id} is in place ({pulled.bytes / 1e6:.1f} MB)")
+        size = f"{pulled.bytes / 1e6:.1f} MB"
+        click.echo(f"bundle {pulled.id} is in place ({size}), signed by {show_key(pulled.key)}")

@@ -1,8 +1,9 @@
 """Fetches a bundle from the cloud: resumable, checked byte by byte, put in place in one step.
 
 Why it is here: a bundle decides what every word is replaced by, so a device must use all of the
-right one or none of it. Files gather in a folder aside, each is hashed against the manifest, and a
-single rename makes the whole the current bundle. A pull that was cut off goes on where it stopped.
+right one or none of it. Files gather in a folder aside, each is hashed against the manifest, which
+the provider signed, and a single rename makes the whole the current bundle. A pull that was cut off
+goes on where it stopped.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from pathlib import Path
 
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.manifest import MANIFEST, Manifest, StoredFile, bundle_id, sha256
+from sottovoce.core.bundle.signature import SIGNATURE, Signature, show_key
 from sottovoce.core.errors import (
     BundleMismatch,
     DataLoss,
@@ -30,6 +32,7 @@ from sottovoce.core.errors import (
 )
 from sottovoce.core.system.files import disk, private_folder, sync_folder
 from sottovoce.edge.client.cloud import Cloud
+from sottovoce.edge.client.known_clouds import KnownClouds
 from sottovoce.edge.config import BundleConfig
 
 __all__ = ["Progress", "Pulled", "pull"]
@@ -43,10 +46,11 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Pulled:
-    """The bundle in place, and whether it had been there already."""
+    """The bundle in place, who signed it, and whether it had been there already."""
 
     id: str
     folder: Path
+    key: bytes
     bytes: int
     up_to_date: bool
 
@@ -56,6 +60,7 @@ def pull(
     config: BundleConfig,
     *,
     wanted: str = "",
+    key: bytes | None = None,
     progress: Progress = lambda name, done, total: None,
     pause: float = 1.0,
 ) -> Pulled:
@@ -65,14 +70,18 @@ def pull(
         cloud: where to fetch.
         config: where bundles are kept, and the backbone to insist on.
         wanted: a bundle id; empty takes the cloud's default.
+        key: the public key that the owner says is the provider's; it takes the place of the one
+            noted before.
         progress: told how far it is.
         pause: seconds to wait after a break before going on.
 
     Raises:
-        DataLoss: what arrived does not match the manifest; the bad file is removed.
-        BundleMismatch: another format or backbone. Unavailable: the connection broke repeatedly;
-            what had arrived is kept for the next try. QuotaExceeded: the disk is full.
-        NotReady: another pull is at work.
+        DataLoss: what arrived does not match the manifest; the bad file is removed. Or the manifest
+            does not match its signature.
+        BundleMismatch: another format or backbone, or signed with another key than noted,
+            configured or given. Unavailable: the connection broke repeatedly; what had arrived is
+            kept for the next try. QuotaExceeded: the disk is full.
+        NotReady: another pull is at work, or the bundle is not signed.
     """
     private_folder(config.path)
     bundles = config.pulled
@@ -82,6 +91,10 @@ def pull(
         identity = bundle_id(answer.manifest)
         if not identity == answer.bundle_id == (wanted or identity):
             raise DataLoss("the manifest is not the bundle's", fix="try again, or ask the provider")
+        signature = Signature.of(answer.public_key, answer.signature)
+        signature.check(answer.manifest)
+        known = KnownClouds(config)
+        _check_key(known, cloud.address, signature.key, key)
         manifest = Manifest.from_json(answer.manifest)
         if config.backbone and manifest.backbone.name != config.backbone:
             raise BundleMismatch(
@@ -96,8 +109,10 @@ def pull(
         if folder.exists():
             try:
                 Bundle.open(folder, expected=identity)
+                _write(folder / SIGNATURE, signature.to_bytes())
+                known.note(cloud.address, signature.key)
                 _switch(config.current, folder)
-                return Pulled(identity, folder, size, up_to_date=True)
+                return Pulled(identity, folder, signature.key, size, up_to_date=True)
             except SottovoceError:  # damaged: keep its good files, fetch the others anew
                 shutil.rmtree(partial, ignore_errors=True)
                 folder.rename(partial)
@@ -109,15 +124,29 @@ def pull(
             _complete(cloud, identity, partial, path, stored, report, pause)
             done += stored.bytes
         _write(partial / MANIFEST, answer.manifest)
+        _write(partial / SIGNATURE, signature.to_bytes())
         Bundle.open(partial, expected=identity)
         for inner in (*(p for p in partial.rglob("*") if p.is_dir()), partial):
             sync_folder(inner)
         partial.rename(folder)
         sync_folder(bundles)
         before = config.current.resolve()
+        known.note(cloud.address, signature.key)
         _switch(config.current, folder)
         _tidy(bundles, keep={folder, before})
-    return Pulled(identity, folder, size, up_to_date=False)
+    return Pulled(identity, folder, signature.key, size, up_to_date=False)
+
+
+def _check_key(known: KnownClouds, address: str, key: bytes, given: bytes | None) -> None:
+    """Nothing, if ``key`` is the one the owner gave, or else one that may sign for ``address``."""
+    if given is None:
+        known.check(address, key)
+    elif given != key:
+        raise BundleMismatch(
+            f"{address} signs bundles with {show_key(key)}, not with the key given",
+            fix="compare the keys; if the address is right, ask the provider",
+            subject="bundle.key",
+        )
 
 
 def _complete(

@@ -1,0 +1,77 @@
+"""The provider's key, which devices know the provider by, and what it signs.
+
+Why it is here: a bundle decides what leaves a device, so the device wants the one that the provider
+made. A key is made by itself where there is none, as ssh makes that of a host: nobody has to do
+anything, and who wants to keep the key off the server signs when the bundle is built.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.bundle.manifest import MANIFEST
+from sottovoce.core.bundle.signature import Signature
+from sottovoce.core.errors import ConfigError
+from sottovoce.core.system.files import atomic, open_to_others
+
+__all__ = ["SIGNING_KEY", "signature_of", "signing_key"]
+
+SIGNING_KEY: Final = "signing.key"
+"""The file in the server's state."""
+
+
+def signing_key(file: Path) -> Ed25519PrivateKey:
+    """The private key in ``file`` (PEM, PKCS 8), made there with mode 0600 where there is none.
+
+    Raises:
+        ConfigError: it cannot be read or written, others can read it, or it is no Ed25519 key.
+    """
+    if not file.exists():
+        made = Ed25519PrivateKey.generate()
+        with atomic(file) as out:
+            out.write(
+                made.private_bytes(
+                    serialization.Encoding.PEM,
+                    serialization.PrivateFormat.PKCS8,
+                    serialization.NoEncryption(),
+                )
+            )
+        return made
+    try:
+        if open_to_others(file):
+            raise ConfigError(
+                f"other users can read the key {file}", fix=f"chmod 600 {file}", subject=str(file)
+            )
+        key = serialization.load_pem_private_key(file.read_bytes(), None)
+    except (OSError, ValueError, TypeError) as error:
+        raise _unusable(file) from error
+    if not isinstance(key, Ed25519PrivateKey):
+        raise _unusable(file)
+    return key
+
+
+def signature_of(bundle: Bundle, file: Path) -> Signature:
+    """The signature that lies beside the manifest, or else one with the key in ``file``.
+
+    Raises:
+        DataLoss: the signature there does not fit. ConfigError: see `signing_key`.
+    """
+    manifest = (bundle.folder / MANIFEST).read_bytes()
+    found = Signature.read(bundle.folder)
+    if found is None:
+        return Signature.make(manifest, signing_key(file))
+    found.check(manifest)
+    return found
+
+
+def _unusable(file: Path) -> ConfigError:
+    return ConfigError(
+        f"{file} is no private Ed25519 key that can be read",
+        fix="bring it back, or name another; devices refuse bundles that a new key signed",
+        subject=str(file),
+    )

@@ -1,0 +1,134 @@
+"""Who vouches for a bundle: an Ed25519 signature over the manifest's exact bytes.
+
+Why it is here: hashes say that a bundle is whole, not whose it is. The manifest names every other
+file by its hash, so one signature covers all of it. It is plain Ed25519 (RFC 8032), which `openssl
+pkeyutl -verify -rawin` checks as well. The library is loaded where a signature is made or checked,
+and not above: most commands never open a bundle.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Self
+
+from sottovoce.core.errors import DataLoss, InvalidInput, NotReady
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+__all__ = ["SIGNATURE", "Signature", "is_key", "read_key", "show_key"]
+
+SIGNATURE: Final = "manifest.sig"
+"""The signature's file, beside the manifest: 32 bytes of public key, 64 of signature."""
+
+_KEY, _VALUE = 32, 64
+_KIND: Final = "ed25519:"
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """Whose public key (32 bytes) signed a manifest, and the signature (64 bytes)."""
+
+    key: bytes
+    value: bytes
+
+    @classmethod
+    def make(cls, manifest: bytes, key: Ed25519PrivateKey) -> Self:
+        """Signs the bytes of a manifest; the same bytes and key give the same signature."""
+        return cls(key.public_key().public_bytes_raw(), key.sign(manifest))
+
+    @classmethod
+    def read(cls, folder: Path) -> Self | None:
+        """The one that lies in a bundle's folder, if any; it may fit or not.
+
+        Raises:
+            DataLoss: the file has the wrong length.
+        """
+        try:
+            data = (folder / SIGNATURE).read_bytes()
+        except FileNotFoundError:
+            return None
+        return cls.of(data[:_KEY], data[_KEY:])
+
+    @classmethod
+    def of(cls, key: bytes, value: bytes) -> Self:
+        """As it was received from anyone.
+
+        Raises:
+            NotReady: there is none. DataLoss: key or signature has the wrong length.
+        """
+        if not key and not value:
+            raise NotReady(
+                "the bundle carries no signature",
+                fix="ask the provider to update sottovoce-cloud, which signs what it serves",
+                subject="bundle",
+            )
+        if (len(key), len(value)) != (_KEY, _VALUE):
+            raise DataLoss(
+                "the bundle's signature is cut short or not one",
+                fix="run `sotto pull` again; if it happens again, ask the provider",
+                subject=SIGNATURE,
+            )
+        return cls(key, value)
+
+    def to_bytes(self) -> bytes:
+        """What `read` reads."""
+        return self.key + self.value
+
+    def check(self, manifest: bytes) -> None:
+        """Nothing, if ``key`` did sign these bytes.
+
+        Raises:
+            DataLoss: it did not.
+        """
+        from cryptography.exceptions import InvalidSignature
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+        try:
+            Ed25519PublicKey.from_public_bytes(self.key).verify(self.value, manifest)
+        except InvalidSignature as error:
+            raise DataLoss(
+                "the bundle's signature does not fit its manifest",
+                fix="run `sotto pull` again; if it happens again, ask the provider",
+                subject=SIGNATURE,
+            ) from error
+
+
+def show_key(key: bytes) -> str:
+    """A public key as people read, compare and configure it.
+
+    >>> show_key(bytes(32))
+    'ed25519:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA'
+    """
+    return _KIND + base64.b64encode(key).decode().rstrip("=")
+
+
+def is_key(text: str) -> bool:
+    """Whether `read_key` can read it."""
+    try:
+        return bool(read_key(text))
+    except InvalidInput:
+        return False
+
+
+def read_key(text: str) -> bytes:
+    """What `show_key` shows.
+
+    Raises:
+        InvalidInput: not a key.
+    """
+    try:
+        kind, _, data = text.strip().partition(":")
+        key = base64.b64decode(data + "=" * (-len(data) % 4), validate=True)
+    except (binascii.Error, ValueError):
+        kind, key = "", b""
+    if f"{kind}:" != _KIND or len(key) != _KEY:
+        raise InvalidInput(
+            "not a public key",
+            fix=f"give it as the provider shows it, {_KIND} and 43 letters and digits",
+            subject="key",
+        )
+    return key

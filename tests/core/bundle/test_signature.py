@@ -1,0 +1,83 @@
+"""A signature holds for one manifest, to the bit, and for one key."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from sottovoce.core.bundle.signature import SIGNATURE, Signature, is_key, read_key, show_key
+from sottovoce.core.errors import DataLoss, InvalidInput, NotReady
+
+MANIFEST = b'{"format": "sottovoce.bundle"}\n'
+# RFC 8032, section 7.1, test 3.
+SECRET = bytes.fromhex("c5aa8df43f9f837bedb7442f31dcb7b166d38535076f094b85ce3a2e0b4458f7")
+PUBLIC = bytes.fromhex("fc51cd8e6218a1a38da47ed00230f0580816ed13ba3303ac5deb911548908025")
+SIGNED = bytes.fromhex(
+    "6291d657deec24024827e69c3abe01a30ce548a284743a445e3680d7db5ac3ac"
+    "18ff9b538d16f290ae67f760984dc6594a7c15e9716ed28dc027beceea1ec40a"
+)
+
+
+def test_it_is_plain_ed25519() -> None:
+    made = Signature.make(b"\xaf\x82", Ed25519PrivateKey.from_private_bytes(SECRET))
+    assert made == Signature(PUBLIC, SIGNED)
+    made.check(b"\xaf\x82")
+
+
+def test_openssl_reads_it_too(tmp_path: Path) -> None:
+    key = Ed25519PrivateKey.generate()
+    (tmp_path / "manifest.json").write_bytes(MANIFEST)
+    (tmp_path / "signature").write_bytes(Signature.make(MANIFEST, key).value)
+    (tmp_path / "key.pem").write_bytes(
+        key.public_key().public_bytes(
+            serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+        )
+    )
+    command = "openssl pkeyutl -verify -pubin -inkey key.pem -rawin -in manifest.json -sigfile"
+    try:
+        subprocess.run([*command.split(), "signature"], cwd=tmp_path, check=True)
+    except FileNotFoundError:
+        pytest.skip("no openssl here")
+
+
+@pytest.mark.parametrize("part", ["key", "value", "manifest"])
+def test_one_altered_bit_is_found(part: str) -> None:
+    made = Signature.make(MANIFEST, Ed25519PrivateKey.generate())
+    made.check(MANIFEST)
+    parts = {"key": made.key, "value": made.value, "manifest": MANIFEST}
+    parts[part] = bytes([parts[part][0] ^ 1]) + parts[part][1:]
+    with pytest.raises(DataLoss, match="does not fit"):
+        Signature(parts["key"], parts["value"]).check(parts["manifest"])
+
+
+def test_it_survives_the_file(tmp_path: Path) -> None:
+    assert Signature.read(tmp_path) is None
+    made = Signature.make(MANIFEST, Ed25519PrivateKey.generate())
+    (tmp_path / SIGNATURE).write_bytes(made.to_bytes())
+    assert Signature.read(tmp_path) == made
+    for damaged in (made.to_bytes()[:-1], made.to_bytes() + b"0", made.key):
+        (tmp_path / SIGNATURE).write_bytes(damaged)
+        with pytest.raises(DataLoss, match="cut short"):
+            Signature.read(tmp_path)
+
+
+def test_none_is_told_from_half_a_one() -> None:
+    with pytest.raises(NotReady, match="no signature"):
+        Signature.of(b"", b"")
+    with pytest.raises(DataLoss, match="cut short"):
+        Signature.of(bytes(32), b"")
+
+
+def test_keys_are_read_as_they_are_shown() -> None:
+    assert read_key(show_key(PUBLIC)) == PUBLIC
+    assert read_key(f" {show_key(PUBLIC)}=\n") == PUBLIC
+    assert is_key(show_key(PUBLIC))
+    shown = show_key(PUBLIC)
+    for wrong in ("", shown[:-1], shown + "A", shown[8:], "rsa:" + shown[8:], "ed25519:Ä"):
+        assert not is_key(wrong)
+        with pytest.raises(InvalidInput, match="public key"):
+            read_key(wrong)

@@ -1,0 +1,58 @@
+"""A cloud's key is noted once, and no other is taken for it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sottovoce.core.bundle.signature import show_key
+from sottovoce.core.errors import BundleMismatch, DataLoss
+from sottovoce.edge.client.known_clouds import KnownClouds
+from sottovoce.edge.config import BundleConfig
+
+ONE, OTHER = bytes(32), b"1" * 32
+
+
+def test_the_first_key_is_taken_and_no_other(tmp_path: Path) -> None:
+    known = KnownClouds(BundleConfig(tmp_path))
+    known.check("cloud.example.org", OTHER)  # not noted by asking
+    known.check("cloud.example.org", ONE)
+    known.note("cloud.example.org", ONE)
+    for each in (known, KnownClouds(BundleConfig(tmp_path))):
+        each.check("cloud.example.org:8471", ONE)
+        with pytest.raises(BundleMismatch, match="not as before") as caught:
+            each.check("cloud.example.org", OTHER)
+        assert f"sotto pull --key {show_key(OTHER)}" in caught.value.fix
+        each.check("cloud.example.org:9000", OTHER)  # another cloud
+    known.note("cloud.example.org", OTHER)
+    known.check("cloud.example.org", OTHER)
+
+
+def test_any_noted_key_vouches_for_a_bundle_that_is_there(tmp_path: Path) -> None:
+    known = KnownClouds(BundleConfig(tmp_path))
+    with pytest.raises(BundleMismatch, match="never noted"):
+        known.check_any(ONE)
+    known.note("[::1]:80", ONE)
+    known.note("cloud.example.org", OTHER)
+    known.check_any(ONE)
+    known.check_any(OTHER)
+
+
+def test_a_configured_key_alone_counts(tmp_path: Path) -> None:
+    KnownClouds(BundleConfig(tmp_path)).note("cloud.example.org", ONE)
+    known = KnownClouds(BundleConfig(tmp_path, key=show_key(OTHER)))
+    known.check("cloud.example.org", OTHER)
+    known.check_any(OTHER)
+    for refused in (lambda: known.check("new", ONE), lambda: known.check_any(ONE)):
+        with pytest.raises(BundleMismatch, match="not the configured key"):
+            refused()
+
+
+@pytest.mark.parametrize("text", ["cloud:1", "cloud:1 key", "a b c", "cloud:1 \xff"])
+def test_a_damaged_file_opens_to_nobody(tmp_path: Path, text: str) -> None:
+    (tmp_path / "known_clouds").write_text(text, encoding="latin-1")
+    known = KnownClouds(BundleConfig(tmp_path))
+    for call in (known.check, known.note):
+        with pytest.raises(DataLoss, match="known_clouds is damaged"):
+            call("cloud", ONE)

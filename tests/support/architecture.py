@@ -54,7 +54,7 @@ PLAN: Plan = {
     "bench": [
         ["data", "live", "processes", "resampling"],
         ["console"],
-        ["attacks"],
+        ["attacks", "leaks"],
         ["embedding", "space", "utility"],
         ["report", "speed"],
     ],

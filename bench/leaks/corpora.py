@@ -1,0 +1,203 @@
+"""Texts in which people marked what is private, and one in which they tagged every word.
+
+Why it is here: data sets name the same things differently, and not one marks nationalities and
+creeds: those are read off treebanks, where they are the adjectives that nobody writes small.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+__all__ = ["CORPORA", "FILES", "GROUPS", "OTHER_WORDS", "Document", "Span", "read"]
+
+GROUPS: Final = {
+    "identifiers": (
+        *("CREDIT_CARD", "PHONE_NUMBER", "EMAIL_ADDRESS", "US_SSN", "IBAN_CODE"),
+        *("DOMAIN_NAME", "US_DRIVER_LICENSE", "IP_ADDRESS"),
+    ),
+    "persons": ("PERSON", "PER", "person"),
+    "places": ("LOCATION", "LOC", "location"),
+    "organisations": ("ORGANIZATION", "ORG", "corporation", "group"),
+    "nationalities": ("NATIONALITY",),
+    "addresses": ("ADDRESS",),
+    "dates": ("DATE_TIME",),
+    "other names": ("product", "creative-work", "TITLE", "PREFIX"),
+}
+"""What the data sets' own names of kinds are counted as."""
+
+OTHER_WORDS: Final = "other words"
+"""The corpus in which everything *but* names and numbers is marked, word by word."""
+
+_GROUP: Final = {kind: group for group, kinds in GROUPS.items() for kind in kinds}
+_NAMING: Final = {"PROPN", "NUM", "PUNCT", "SYM", "X"}
+_MOSTLY_SMALL: Final = 0.6
+_NEVER_SMALL: Final = 3
+"""Letters at least of an adjective that counts as one nobody writes small."""
+
+
+class Span(NamedTuple):
+    """``text[start:end]``, in code points, is of this one of `GROUPS`, or of `OTHER_WORDS`."""
+
+    start: int
+    end: int
+    group: str
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One line of text, white space single or not, and what is marked in it."""
+
+    text: str
+    spans: tuple[Span, ...]
+
+
+class _Token(NamedTuple):
+    form: str
+    tag: str
+    ordinal: bool
+
+
+def _pii(data: Path) -> Iterator[Document]:
+    for row in _json_lines(data / _PII):
+        spans = (_span(row["text"], span) for span in row["spans"])
+        yield Document(_one_line(row["text"]), tuple(span for span in spans if span))
+
+
+def _span(text: str, span: dict[str, int | str]) -> Span | None:
+    start, end = int(span["start"]), int(span["end"])
+    if str(span["kind"]) not in _GROUP or not text[start:end].strip():
+        return None
+    return Span(start, end, _GROUP[str(span["kind"])])
+
+
+def _one_line(text: str) -> str:
+    """The same length, on one line: `sotto privatize` reads a text a line."""
+    return "".join(" " if each in "\r\n\v\f\x1c\x1d\x1e\x85\u2028\u2029" else each for each in text)
+
+
+def _entities(path: str) -> Callable[[Path], Iterator[Document]]:
+    def documents(data: Path) -> Iterator[Document]:
+        for row in _json_lines(data / path):
+            if row["tokens"]:
+                yield _joined(row["tokens"], _groups(row["ner_tags"]))
+
+    return documents
+
+
+def _groups(labels: Sequence[str]) -> list[tuple[int, int, str]]:
+    """First and last token (past it) of each entity, of labels in IOB2."""
+    found: list[tuple[int, int, str]] = []
+    for place, label in enumerate(labels):
+        kind = label[2:]
+        if label.startswith("I-") and found and found[-1][1:] == (place, _GROUP.get(kind, kind)):
+            found[-1] = (found[-1][0], place + 1, found[-1][2])
+        elif label != "O":
+            found.append((place, place + 1, _GROUP.get(kind, kind)))
+    return [each for each in found if each[2] in GROUPS]
+
+
+def _joined(tokens: Sequence[str], marked: Iterable[tuple[int, int, str]]) -> Document:
+    starts, ends, end = [], [], 0
+    for token in tokens:
+        starts.append(end)
+        ends.append(end + len(token))
+        end = ends[-1] + 1
+    spans = tuple(Span(starts[first], ends[last - 1], group) for first, last, group in marked)
+    return Document(_one_line(" ".join(tokens)), spans)
+
+
+def _nationalities(data: Path) -> Iterator[Document]:
+    """Sentences with an adjective that is never written small, and their copies in small letters.
+
+    Such an adjective tells where somebody is from or what they believe ("Thai", "Sunni"), or a
+    thing that does; so does a noun made of it ("Americans").
+    """
+    banks = [list(_treebank(data / path)) for path in _TREEBANKS]
+    sentences = [sentence for bank in banks for sentence in bank]
+    small = {token.form for sentence in sentences for token in sentence if token.form.islower()}
+    found: set[str] = set()
+    for sentence in filter(_in_sentence_case, sentences):
+        for token in sentence[1:]:
+            if token.tag == "ADJ" and token.form.istitle() and len(token.form) > _NEVER_SMALL:
+                found.add(token.form)
+    found = {form for form in found if form.lower() not in small}
+    found |= {f"{form}s" for form in found}
+    for sentence in sentences:
+        forms = [token.form for token in sentence]
+        marked = [
+            (place, place + 1, "nationalities")
+            for place, token in enumerate(sentence)
+            if token.form in found and token.tag in ("ADJ", "NOUN", "PROPN")
+        ]
+        if marked:
+            yield _joined(forms, marked)
+            yield _joined([form.lower() for form in forms], marked)
+
+
+def _in_sentence_case(sentence: Sequence[_Token]) -> bool:
+    """Whether capitals mean something: in a heading they do not."""
+    words = [token.form for token in sentence if token.form[0].isalpha()]
+    return sum(form[0].islower() for form in words) > _MOSTLY_SMALL * len(words)
+
+
+def _other_words(data: Path) -> Iterator[Document]:
+    """A treebank, marked where people tagged neither a name, a number nor a sign."""
+    for sentence in _treebank(data / _GUM_DEV):
+        marked = [
+            (place, place + 1, OTHER_WORDS)
+            for place, token in enumerate(sentence)
+            if token.tag not in _NAMING and not token.ordinal and token.form.isalpha()
+        ]
+        yield _joined([token.form for token in sentence], marked)
+
+
+def _treebank(file: Path) -> Iterator[list[_Token]]:
+    with gzip.open(file, "rt", encoding="utf-8") as lines:
+        for filled, block in groupby(lines, lambda line: bool(line.strip())):
+            rows = [line.split("\t") for line in block if line[:1].isdigit()]
+            tokens = [
+                _Token(row[1], row[3], "NumType=Ord" in row[5]) for row in rows if row[0].isdigit()
+            ]
+            if filled and tokens:
+                yield tokens
+
+
+def _json_lines(file: Path) -> Iterator[dict[str, Any]]:
+    with gzip.open(file, "rt", encoding="utf-8") as lines:
+        yield from map(json.loads, lines)
+
+
+_PII: Final = "pii/dev.jsonl.gz"
+_UNER: Final = "uner_ewt/test.jsonl.gz"
+_WNUT: Final = "wnut17/dev.jsonl.gz"
+_GUM_DEV: Final = "ud_gum/dev.conllu.gz"
+_TREEBANKS: Final = ("ud_gum/train.conllu.gz", _GUM_DEV, "ud_ewt/test.conllu.gz")
+
+CORPORA: Final[dict[str, Callable[[Path], Iterator[Document]]]] = {
+    "pii": _pii,
+    "uner_ewt": _entities(_UNER),
+    "wnut17": _entities(_WNUT),
+    "nationalities": _nationalities,
+    OTHER_WORDS: _other_words,
+}
+"""How each is read from the data folder. None of it may have trained what is judged."""
+
+FILES: Final[dict[str, tuple[str, ...]]] = {
+    "pii": (_PII,),
+    "uner_ewt": (_UNER,),
+    "wnut17": (_WNUT,),
+    "nationalities": _TREEBANKS,
+    OTHER_WORDS: (_GUM_DEV,),
+}
+"""What of the data folder each needs."""
+
+
+def read(name: str, data: Path, every: int = 1) -> list[Document]:
+    """A corpus of `CORPORA`; of it every ``every``-th document."""
+    return [*CORPORA[name](data)][::every]

@@ -1,0 +1,140 @@
+"""Marked spans held against what was released: how many came through, and how sure that is.
+
+Why it is here: what counts as a leak is said once. A word came through if it was released as it
+was, but for its case; a span, if all its words did. Punctuation is no word. Function words within a
+name ("Bank of the West") neither count for it nor against it, unless the span holds nothing else.
+Documents are resampled, not words: the words of one document stand or fall together.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+from scipy.stats import binomtest
+
+from bench.leaks.corpora import OTHER_WORDS, Document
+from bench.leaks.released import DRAW, PASS, Fate
+from bench.resampling import drawn, interval
+
+__all__ = ["Rate", "Tally", "kept", "tally"]
+
+_FUNCTION_WORDS: Final = frozenset(
+    "a an and at by for from in of on or the to with 's ’s &".split()  # noqa: SIM905
+)
+
+
+@dataclass
+class Rate:
+    """How often, of how many, in documents one after the other."""
+
+    hits: list[int] = field(default_factory=list)
+    n: list[int] = field(default_factory=list)
+
+    def add(self, hits: int, n: int) -> None:
+        """Another document; one without any is no document of this rate."""
+        if n:
+            self.hits.append(hits)
+            self.n.append(n)
+
+    def extend(self, other: Rate) -> None:
+        """Documents of another corpus."""
+        self.hits += other.hits
+        self.n += other.n
+
+    def figures(self) -> dict[str, Any]:
+        """``hits``, ``n``, ``share`` and ``ci``: the bootstrap's over documents or, where all were
+        alike, Wilson's over as many."""
+        hits, n = sum(self.hits), sum(self.n)
+        if not n:
+            return {"hits": 0, "n": 0, "share": None, "ci": None}
+        if hits in (0, n):
+            documents = len(self.n)
+            likely = binomtest(documents if hits else 0, documents).proportion_ci(method="wilson")
+            ci = [float(likely.low), float(likely.high)]
+        else:
+            times = drawn(len(self.n))
+            ci = interval((times @ np.array(self.hits)) / (times @ np.array(self.n)))
+        return {"hits": hits, "n": n, "share": hits / n, "ci": ci}
+
+
+@dataclass
+class Tally:
+    """Of one group of spans in one corpus.
+
+    Attributes:
+        spans: that came through whole.
+        words: of them that came through.
+        passed: words of them that no treatment touched, by luck or not.
+        drawn: words of them that gave way to a surrogate.
+        leaked: the spans that came through, and how often.
+        drawn_as: what the device took drawn words for.
+    """
+
+    spans: Rate = field(default_factory=Rate)
+    words: Rate = field(default_factory=Rate)
+    passed: Rate = field(default_factory=Rate)
+    drawn: Rate = field(default_factory=Rate)
+    leaked: Counter[str] = field(default_factory=Counter)
+    drawn_as: Counter[str] = field(default_factory=Counter)
+
+    def extend(self, other: Tally) -> None:
+        """Adds what was found in another corpus."""
+        for name in ("spans", "words", "passed", "drawn"):
+            getattr(self, name).extend(getattr(other, name))
+        self.leaked.update(other.leaked)
+        self.drawn_as.update(other.drawn_as)
+
+    def figures(self) -> dict[str, Any]:
+        """Everything but the words themselves, which are somebody's."""
+        rates = {name: getattr(self, name).figures() for name in ("spans", "words", "passed")}
+        return {**rates, "drawn": self.drawn.figures(), "drawn_as": dict(self.drawn_as)}
+
+
+def kept(text: str, fate: Fate) -> bool:
+    """Whether a word was released as it was, but for its case."""
+    return fate.after.casefold() == text[fate.start : fate.end].casefold()
+
+
+def tally(
+    documents: Sequence[Document], released: Iterable[Sequence[Fate]]
+) -> tuple[dict[str, Tally], Rate]:
+    """What became of the spans of each group; and how many of all words came through."""
+    found: dict[str, Tally] = {}
+    every = Rate()
+    for document, fates in zip(documents, released, strict=True):
+        words = [fate for fate in fates if _is_word(document.text, fate)]
+        every.add(sum(kept(document.text, fate) for fate in words), len(words))
+        by_group: dict[str, list[tuple[str, list[Fate]]]] = {}
+        for span in document.spans:
+            inside = [fate for fate in words if fate.start < span.end and span.start < fate.end]
+            if span.group != OTHER_WORDS:
+                inside = _telling(document.text, inside) or inside
+            if inside:
+                text = document.text[span.start : span.end]
+                by_group.setdefault(span.group, []).append((text, inside))
+        for group, spans in by_group.items():
+            _count(document.text, spans, found.setdefault(group, Tally()))
+    return found, every
+
+
+def _count(text: str, spans: Sequence[tuple[str, list[Fate]]], into: Tally) -> None:
+    words = [fate for _, inside in spans for fate in inside]
+    through = [span for span, inside in spans if all(kept(text, fate) for fate in inside)]
+    into.spans.add(len(through), len(spans))
+    into.words.add(sum(kept(text, fate) for fate in words), len(words))
+    into.passed.add(sum(fate.treatment == PASS for fate in words), len(words))
+    into.drawn.add(sum(fate.treatment == DRAW for fate in words), len(words))
+    into.leaked.update(through)
+    into.drawn_as.update(fate.tag for fate in words if fate.treatment == DRAW)
+
+
+def _is_word(text: str, fate: Fate) -> bool:
+    return any(each.isalnum() for each in text[fate.start : fate.end])
+
+
+def _telling(text: str, fates: Sequence[Fate]) -> list[Fate]:
+    return [fate for fate in fates if text[fate.start : fate.end].casefold() not in _FUNCTION_WORDS]

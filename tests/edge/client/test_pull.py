@@ -9,6 +9,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -22,6 +23,7 @@ from sottovoce.edge.config import Config
 from sottovoce.v1 import bundles_pb2
 from tests.support.agent import configured
 from tests.support.fake_cloud import FakeCloud, fake_cloud
+from tests.support.tampering import change_array
 
 
 @contextmanager
@@ -259,6 +261,19 @@ def test_a_signature_of_another_manifest_is_refused(
             _pull(config)
         assert server.fetched.total() == 0
         assert not (config.bundle.path / "known_clouds").exists()
+
+
+def test_a_bundle_that_voids_the_promise_is_refused_though_it_is_signed(
+    tmp_path: Path, small_bundle_folder: Path
+) -> None:
+    with _pair(tmp_path, small_bundle_folder) as (server, config):
+        before = _pull(config)
+        server.bundle = _other(tmp_path, small_bundle_folder, "aa")
+        change_array(server.bundle, "rows.npy", lambda rows: rows * np.float32(1_000))
+        for _ in range(2):  # the second finds all files there already
+            with pytest.raises(BundleMismatch, match="unit sphere"):
+                _pull(config)
+        assert config.bundle.current.resolve() == before.folder
 
 
 def test_a_pull_that_failed_notes_no_key(tmp_path: Path, small_bundle_folder: Path) -> None:

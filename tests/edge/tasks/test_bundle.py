@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -14,6 +16,7 @@ from sottovoce.edge.config import Config
 from sottovoce.edge.tasks.bundle import open_current, signer
 from tests.support.agent import configured
 from tests.support.signing import lay_pulled, sign
+from tests.support.tampering import change_array
 
 KEY, OTHER = Ed25519PrivateKey.generate(), Ed25519PrivateKey.generate()
 PUBLIC, ANOTHER = (key.public_key().public_bytes_raw() for key in (KEY, OTHER))
@@ -48,6 +51,19 @@ def test_a_signature_that_is_gone_or_of_another_manifest_is_refused(
         open_current(config.bundle)
     (folder / SIGNATURE).unlink()
     with pytest.raises(BundleMismatch, match="nobody vouches"):
+        open_current(config.bundle)
+
+
+@pytest.mark.parametrize("pulled", [False, True])
+def test_numbers_that_void_the_promise_are_refused_whoever_signed(
+    tmp_path: Path, small_bundle_folder: Path, pulled: bool
+) -> None:
+    unsound = Path(shutil.copytree(small_bundle_folder, tmp_path / "unsound"))
+    change_array(unsound, "rows.npy", lambda rows: rows * np.float32(1_000))
+    config = configured(tmp_path, bundle=None if pulled else unsound)
+    if pulled:
+        lay_pulled(config, unsound, KEY)
+    with pytest.raises(BundleMismatch, match="unit sphere"):
         open_current(config.bundle)
 
 

@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from sottovoce.core.bundle import soundness
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.manifest import MANIFEST, Manifest, StoredFile, bundle_id, sha256
 from sottovoce.core.bundle.signature import SIGNATURE, Signature, show_key
@@ -125,7 +126,7 @@ def pull(
             done += stored.bytes
         _write(partial / MANIFEST, answer.manifest)
         _write(partial / SIGNATURE, signature.to_bytes())
-        Bundle.open(partial, expected=identity)
+        soundness.check(Bundle.open(partial, expected=identity))
         for inner in (*(p for p in partial.rglob("*") if p.is_dir()), partial):
             sync_folder(inner)
         partial.rename(folder)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from sottovoce.core.bundle import soundness
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.manifest import MANIFEST
 from sottovoce.core.bundle.signature import SIGNATURE, Signature
@@ -20,7 +21,7 @@ __all__ = ["open_current", "signer"]
 
 
 def open_current(config: BundleConfig) -> Bundle:
-    """The bundle that ``current`` points to now, with all its files and its signature checked.
+    """The bundle that ``current`` points to now: its files, its signature, its numbers checked.
 
     A pulled bundle lies in a folder named after its id, so that its manifest is checked too. One
     that the owner linked by hand has no such name, and where no key is configured need not be
@@ -33,6 +34,7 @@ def open_current(config: BundleConfig) -> Bundle:
     expected = folder.name if _pulled(config, folder) else None
     bundle = Bundle.open(folder, expected=expected, backbone=config.backbone or None)
     _signer(config, folder)
+    soundness.check(bundle)
     return bundle
 
 

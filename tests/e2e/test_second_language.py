@@ -149,6 +149,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
         *(cloud_cli.main, "count-words", "--data", root / "text", "--language", root / "de.json"),
         *("--spacy", root / "pipeline", "--out", root / "models" / "frequencies"),
     )
+    facts = root / "models" / "facts" / "words.tsv"
+    facts.parent.mkdir()
+    facts.write_text("word\tkind\nkrank\thealth\nzwei\tnumber\n", encoding="utf-8")
     built = invoke(
         *(cloud_cli.main, "build-bundle", "--models", root / "models", "--dimensions", "8"),
         *("--spacy", root / "pipeline", "--backbone", root / "bert"),

@@ -17,6 +17,8 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
 from sottovoce.core.bundle import manifest as bundles
 from sottovoce.core.bundle import tokenizer as tokenizing
 from sottovoce.core.bundle.levels import EmbedLevel, Level
+from sottovoce.core.privacy.mechanisms.pct2t2 import PCT2T2
+from sottovoce.core.text.readings import READINGS
 from sottovoce.core.text.tagger import UPOS, Tags
 
 DIMENSIONS = 8
@@ -49,6 +51,22 @@ POLICIES = {
     "default": ("NOUN", "PROPN", "VERB", "AUX", "PRON", "ADP", "NUM", "SYM", "X"),
     "all": tuple(tag for tag in UPOS if tag != "PUNCT"),
 }
+
+
+MECHANISMS = ("pct2t.v2", "pct2t.v1", "t2t.v1")
+_BY_TAG = {
+    **dict.fromkeys(("PRON", "ADP"), "REFERENCE"),
+    **dict.fromkeys(("AUX", "DET", "CCONJ", "PART"), "GRAMMAR"),
+    **dict.fromkeys(("SYM", "X"), "OTHER"),
+    "PROPN": "NAME",
+    "NUM": "NUMBER",
+}
+
+
+def reading(word: str) -> str:
+    """The reading of a word of the small bundle: by the first tag that lists it."""
+    tag = next((tag for tag, words in LEXICON.items() if word in words.split()), "CLITIC")
+    return _BY_TAG.get(tag, tag)
 
 
 class LexiconTagger:
@@ -84,7 +102,13 @@ def write_small_bundle(folder: Path) -> None:
     members[bundles.ANY] = [w for group in free.values() for w in group]
     members[bundles.ANY + bundles.CLITIC] = [w for group in hung.values() for w in group]
 
+    found = np.array([READINGS.index(reading(word)) for word in words], np.uint8)
+    mechanism = PCT2T2(1.0, READINGS)
+    for word in sorted({w for group in free.values() for w in group}):
+        members.setdefault(mechanism.word_class(reading(word), False), []).append(word)
+
     (folder / "indexes").mkdir(parents=True)
+    np.save(folder / "readings.npy", found)
     (folder / "words.txt").write_text("".join(f"{word}\n" for word in words), encoding="utf-8")
     space = random.standard_normal((len(words), DIMENSIONS)).astype(np.float32)
     space /= np.linalg.norm(space, axis=1, keepdims=True)
@@ -120,8 +144,8 @@ def write_small_bundle(folder: Path) -> None:
         policies=POLICIES,
         clitics=("n't", "'s", "'ll", "'re", "'ve", "'d", "'m"),
         classes=classes,
-        calibration={"pct2t.v1": levels, "t2t.v1": levels},
-        curve={"pct2t.v1": tuple(levels.values()), "t2t.v1": tuple(levels.values())},
+        calibration=dict.fromkeys(MECHANISMS, levels),
+        curve=dict.fromkeys(MECHANISMS, tuple(levels.values())),
         embed={name: EmbedLevel(level.eta, 0.5) for name, level in levels.items()},
         files={
             str(path.relative_to(folder)): bundles.StoredFile(

@@ -25,6 +25,7 @@ def tiny_bundle(
     tokens = random.normal(size=(len(loaded.tokenizer), 4)).astype(np.float32)
     np.save(folder / "tokens.npy", tokens)
     np.save(folder / "token_prior.npy", np.full(len(tokens), -np.log(len(tokens)), np.float32))
+    np.save(folder / "readings.npy", np.zeros(len(WORDS), np.uint8))
     np.save(folder / "members.npy", np.arange(len(WORDS), dtype=np.int32))
     if counts:
         np.save(folder / "class_counts.npy", random.integers(1, 99, len(WORDS)).astype(np.float32))

@@ -51,9 +51,9 @@ def test_classes_tile_the_members(small_build: Bundle) -> None:
     assert ends[-1] == len(small_build.members)
 
 
-def test_both_mechanisms_are_calibrated(small_build: Bundle) -> None:
+def test_every_mechanism_is_calibrated(small_build: Bundle) -> None:
     manifest = small_build.manifest
-    for mechanism in ("pct2t.v1", "t2t.v1"):
+    for mechanism in ("pct2t.v2", "pct2t.v1", "t2t.v1"):
         assert set(manifest.calibration[mechanism]) == {"strong", "balanced", "light"}
         assert len(manifest.curve[mechanism]) >= 10
 
@@ -100,6 +100,9 @@ def test_missing_models_are_named(tmp_path: Path, shipped_models: Path) -> None:
         building.build(tmp_path / "out", models=tmp_path)
     shutil.copytree(shipped_models / "tagger", tmp_path / "models" / "tagger")
     with pytest.raises(NotReady, match=r"frequencies.*--models"):
+        building.build(tmp_path / "out", models=tmp_path / "models")
+    shutil.copytree(shipped_models / "frequencies", tmp_path / "models" / "frequencies")
+    with pytest.raises(NotReady, match=r"facts.*--models"):
         building.build(tmp_path / "out", models=tmp_path / "models")
     assert not (tmp_path / "out").exists()
 

@@ -42,6 +42,7 @@ def test_arrays_are_read_only_maps(small_bundle: Bundle) -> None:
         small_bundle.tokens,
         small_bundle.members,
         small_bundle.rows,
+        small_bundle.readings,
     ):
         assert isinstance(array, np.memmap)
         assert not array.flags.writeable
@@ -118,9 +119,11 @@ def test_another_backbone_is_refused(small_bundle_folder: Path) -> None:
 
 
 def test_another_format_is_refused(folder: Path) -> None:
-    change_manifest(folder, format="sottovoce.bundle.v9")
-    with pytest.raises(BundleMismatch, match=r"bundle\.v9"):
-        Bundle.open(folder)
+    for other in ("sottovoce.bundle.v1", "sottovoce.bundle.v9"):
+        change_manifest(folder, format=other)
+        with pytest.raises(BundleMismatch, match=re.escape(other)) as caught:
+            Bundle.open(folder)
+        assert "pull" in caught.value.fix
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b"null", b"\xff", b'{"words": 1}'])
@@ -162,6 +165,23 @@ def test_an_array_of_another_shape_is_data_loss(folder: Path) -> None:
         Bundle.open(folder)
 
 
+@pytest.mark.parametrize(
+    ("array", "said"),
+    [
+        (lambda good: good[:-1], "wrong shape"),
+        (lambda good: good[:, None], "wrong shape"),
+        (lambda good: good.astype(np.int64), "does not know"),
+        (lambda good: np.where(np.arange(len(good)) == 3, 12, good).astype(np.uint8), "not know"),
+    ],
+)
+def test_readings_that_are_none_are_data_loss(
+    small_bundle: Bundle, folder: Path, array: Callable[[Any], Any], said: str
+) -> None:
+    np.save(folder / "readings.npy", array(np.array(small_bundle.readings)))
+    with pytest.raises(DataLoss, match=rf"readings\.npy.*{said}"):
+        Bundle(folder, small_bundle.manifest, "0")
+
+
 def test_pickles_are_not_read(small_bundle_folder: Path, tmp_path: Path) -> None:
     manifest = Bundle.open(small_bundle_folder).manifest
     np.save(tmp_path / "rows.npy", np.array([{}], object), allow_pickle=True)
@@ -184,7 +204,7 @@ def test_unknown_levels_and_mechanisms_name_those_there_are(small_bundle: Bundle
     with pytest.raises(NotFound, match="use one of: balanced, light, strong") as caught:
         manifest.level("t2t.v1", "paranoid")
     assert caught.value.subject == "level"
-    with pytest.raises(NotFound, match=r"pct2t\.v1, t2t\.v1") as caught:
+    with pytest.raises(NotFound, match=r"pct2t\.v1, pct2t\.v2, t2t\.v1") as caught:
         manifest.level("t9t.v1", "strong")
     assert caught.value.subject == "mechanism"
 

@@ -20,14 +20,14 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from sottovoce.cloud.building import calibration, denoisers, indexes, space
+from sottovoce.cloud.building import calibration, denoisers, indexes, readings, space
 from sottovoce.cloud.building import classes as word_classes
 from sottovoce.cloud.building import vocabulary as vocabularies
 from sottovoce.cloud.building.folder import replacing
 from sottovoce.cloud.building.vocabulary import Vocabulary
 from sottovoce.cloud.corpus import frequencies
 from sottovoce.cloud.corpus.language import Language
-from sottovoce.cloud.corpus.running_text import common, weights_by_class
+from sottovoce.cloud.corpus.running_text import common, weights_by_class, weights_by_reading
 from sottovoce.cloud.corpus.token_frequencies import token_log_prior
 from sottovoce.cloud.models import backbone as backbones
 from sottovoce.cloud.models.noise_aware import CLASS_COUNTS
@@ -47,18 +47,23 @@ from sottovoce.core.bundle.tokenizer import VOCABULARY, without_vocabulary
 from sottovoce.core.errors import InvalidInput, NotReady
 from sottovoce.core.privacy.mechanisms import registry
 from sottovoce.core.privacy.mechanisms.interface import Mechanism
+from sottovoce.core.privacy.mechanisms.pct2t2 import OWN, PCT2T2
 from sottovoce.core.privacy.mechanisms.registry import MECHANISMS
 from sottovoce.core.privacy.noise import Floats2d
+from sottovoce.core.text.readings import READINGS
 from sottovoce.core.text.spacy_tagger import SpacyTagger
 from sottovoce.core.text.tagger import UPOS, OnnxTagger, Tagger
 
-__all__ = ["POLICIES", "build"]
+__all__ = ["CONTENT", "POLICIES", "build"]
 
 POLICIES: Final = {
     "default": ("NOUN", "PROPN", "VERB", "AUX", "PRON", "ADP", "NUM", "SYM", "X"),
     "all": word_classes.CLASS_TAGS,
 }
 """Parts of speech that are replaced, by name of the policy."""
+
+CONTENT: Final = ("NOUN", "VERB", "ADJ", "ADV", "OTHER", "FACT")
+"""Readings that get noise when `pct2t.v2` is calibrated."""
 
 Progress = Callable[[str, int, int], None]
 """Called with the stage, and how much of it is done out of how much."""
@@ -70,16 +75,23 @@ class _Words:
 
     vocabulary: Vocabulary
     space: Floats2d
+    readings: NDArray[np.uint8]
     classes: Mapping[str, NDArray[np.int32]]
 
-    def text(self, tags: tuple[str, ...] | None) -> calibration.Text:
+    def text(self, mechanism: Mechanism) -> calibration.Text:
         counts, clitic = self.vocabulary.counts, self.vocabulary.clitic
+
+        def weights(counts: NDArray[np.float64]) -> Mapping[str, NDArray[np.float64]]:
+            if mechanism.contextual:
+                return weights_by_class(counts, clitic, mechanism.tags)
+            return weights_by_reading(counts, self.readings, mechanism)
+
         return calibration.Text(
             self.space,
             self.classes,
-            weights_by_class(counts, clitic, tags),
+            weights(counts),
             ~common(counts, clitic),
-            weights_by_class(counts * (np.array(UPOS) == "PROPN"), clitic, tags),
+            weights(counts * (np.array(UPOS) == "PROPN")),
         )
 
 
@@ -100,7 +112,7 @@ def build(
     Args:
         out: folder of the bundle.
         backbone: name or path, see `sottovoce.cloud.models.backbone`.
-        models: folder with ``tagger`` and ``frequencies``, as shipped in the repository.
+        models: folder with ``tagger``, ``frequencies`` and ``facts``, as in the repository.
         spacy: a spaCy pipeline that tags in place of ``models``' tagger. The bundle then brings no
             tagger; devices are set to the same pipeline.
         dimensions: r, of the privacy space.
@@ -119,7 +131,7 @@ def build(
         InvalidInput: the backbone, ``dimensions``, ``out`` or the pipeline's language will not do.
     """
     tell = progress or (lambda stage, done, total: None)
-    for part in ("frequencies",) if spacy else ("tagger", "frequencies"):
+    for part in (*(() if spacy else ("tagger",)), "frequencies", "facts"):
         if not (models / part).is_dir():
             raise NotReady(
                 f"no {part} in the models folder {models}",
@@ -128,6 +140,7 @@ def build(
             )
     tell("reading", 0, 1)
     table = frequencies.load(models / "frequencies")
+    facts = readings.load_facts(models / "facts")
     tagger: Tagger = _spacy(spacy, table.language) if spacy else OnnxTagger.load(models / "tagger")
     model = backbones.load(backbone)
     with replacing(out, MANIFEST) as folder, _workers() as run:
@@ -141,11 +154,16 @@ def build(
         projection = space.fit(embeddings, counts, near, dimensions)
         # Clitics replace one another only: moved towards free words, they would lose themselves.
         moved = np.where(vocabulary.clitic, np.inf, counts)
+        carriers = table.language.carriers
+        read = readings.readings(vocabulary, tagger, carriers, facts)
         words = _Words(
             vocabulary,
             space.place(projection(embeddings), moved, near),
-            word_classes.classes(vocabulary, tagger, table.language.carriers),
+            read,
+            word_classes.classes(vocabulary, tagger, carriers)
+            | readings.partition(read, vocabulary.clitic),
         )
+        np.save(folder / "readings.npy", read)
         placed = space.on_tokens(projection(tokens), words.space, vocabulary.tokens)
         np.save(folder / "tokens.npy", placed)
         np.save(folder / "token_prior.npy", token_log_prior(model.tokenizer, table))
@@ -235,16 +253,18 @@ def _calibrate(
     words: _Words, run: calibration.Run, tell: Progress
 ) -> dict[str, tuple[dict[str, Level], tuple[Level, ...]]]:
     found = {}
-    for done, name in enumerate(MECHANISMS):
-        tell("calibrating", done, len(MECHANISMS))
-        found[name] = calibration.calibrate(words.text(_at_any_eta(name).tags), run)
-    tell("calibrating", len(MECHANISMS), len(MECHANISMS))
+    mechanisms = _at_any_eta()
+    for done, (name, mechanism) in enumerate(mechanisms.items()):
+        tell("calibrating", done, len(mechanisms))
+        found[name] = calibration.calibrate(words.text(mechanism), run)
+    tell("calibrating", len(mechanisms), len(mechanisms))
     return found
 
 
-def _at_any_eta(name: str) -> Mechanism:
-    """What a mechanism covers under the default policy, which does not depend on eta."""
-    return registry.make(name, 1.0, POLICIES["default"])
+def _at_any_eta() -> dict[str, Mechanism]:
+    """What each mechanism covers under the default policy, which does not depend on eta."""
+    covered = {name: registry.make(name, 1.0, POLICIES["default"]) for name in MECHANISMS}
+    return {PCT2T2.name: PCT2T2(1.0, CONTENT), **covered}
 
 
 def _met(words: _Words) -> dict[str, NDArray[np.float64]]:
@@ -252,6 +272,8 @@ def _met(words: _Words) -> dict[str, NDArray[np.float64]]:
     counts, clitic = words.vocabulary.counts, words.vocabulary.clitic
     met = weights_by_class(counts, clitic, None)
     met |= weights_by_class(counts, clitic, word_classes.CLASS_TAGS)
+    every = PCT2T2(1.0, READINGS)
+    met |= weights_by_reading(counts, words.readings, every)
     none = np.zeros(len(counts))
     return {name: met.get(name, none)[members] for name, members in words.classes.items()}
 
@@ -268,7 +290,7 @@ def _write_indexes(
     """All words and all clitics are searched by every mechanism: a class without words of its own
     falls back on them."""
     (folder / "indexes").mkdir()
-    mechanisms = {name: _at_any_eta(name) for name in MECHANISMS}
+    mechanisms = _at_any_eta()
     ends = np.cumsum([len(members) for members in words.classes.values()]).tolist()
 
     def one(task: tuple[str, int]) -> WordClass:
@@ -278,7 +300,7 @@ def _write_indexes(
         searched = {
             at: eta
             for at, eta in etas.items()
-            if tag == ANY or mechanisms[at.partition("/")[0]].word_class(tag, clitic) == name
+            if tag == ANY or _moves(mechanisms[at.partition("/")[0]], tag, clitic, name)
         }
         return indexes.build(
             words.space[members],
@@ -296,6 +318,13 @@ def _write_indexes(
         tell("indexing", done, len(tasks))
         stored[name] = found
     return stored
+
+
+def _moves(mechanism: Mechanism, tag: str, clitic: bool, name: str) -> bool:
+    """Whether words move within the class ``name`` under ``mechanism``."""
+    if mechanism.contextual == name.startswith(OWN):
+        return False
+    return mechanism.word_class(tag.removeprefix(OWN), clitic) == name
 
 
 def _files(folder: Path) -> dict[str, StoredFile]:

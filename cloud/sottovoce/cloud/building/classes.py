@@ -17,7 +17,10 @@ from sottovoce.cloud.building.vocabulary import Vocabulary
 from sottovoce.core.bundle.manifest import ANY, class_name
 from sottovoce.core.text.tagger import UPOS, Tagger
 
-__all__ = ["CLASS_TAGS", "classes", "from_counts"]
+__all__ = [
+    *("CLASS_TAGS", "CLOSED", "CLOSED_TIMES", "Carriers"),
+    *("classes", "from_counts", "tagger_votes"),
+]
 
 CLASS_TAGS: Final = tuple(tag for tag in UPOS if tag != "PUNCT")
 """Punctuation is never released as a word."""
@@ -27,9 +30,11 @@ Carriers = Sequence[Sequence[str | None]]
 
 _SHARE: Final = 0.05
 _TIMES: Final = 2
-_CLOSED: Final = frozenset({"ADP", "AUX", "CCONJ", "DET", "PART", "PRON", "SCONJ"})
+CLOSED: Final = frozenset({"ADP", "AUX", "CCONJ", "DET", "PART", "PRON", "SCONJ"})
 """Parts of speech that take no new words: a slip of the tagger must not add to them."""
-_CLOSED_TIMES: Final = 20
+CLOSED_TIMES: Final = 20
+"""Fewer meetings of a word in a closed class are taken for slips."""
+
 _FEWEST: Final = 4
 """A smaller class would name its words; they are replaced among all words instead."""
 
@@ -61,7 +66,7 @@ def classes(
 def from_counts(counts: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Which tags a word has by ``counts`` Floats2d (words, tags): Bools2d of the same shape."""
     totals = counts.sum(axis=1, keepdims=True)
-    least = np.array([_CLOSED_TIMES if tag in _CLOSED else _TIMES for tag in UPOS])
+    least = np.array([CLOSED_TIMES if tag in CLOSED else _TIMES for tag in UPOS])
     tagged: NDArray[np.bool_] = (counts >= least) & (counts >= _SHARE * totals)
     believed = np.where((counts >= least) | (least == _TIMES), counts, counts * 1e-9)
     top = believed.argmax(axis=1)
@@ -70,8 +75,9 @@ def from_counts(counts: NDArray[np.float64]) -> NDArray[np.bool_]:
     return tagged
 
 
-def _from_tagger(words: list[str], tagger: Tagger, carriers: Carriers) -> NDArray[np.bool_]:
-    """Bools2d (words, tags): one or two tags a word."""
+def tagger_votes(words: list[str], tagger: Tagger, carriers: Carriers) -> NDArray[np.float32]:
+    """How sure the tagger is of each tag, summed over the carriers: Floats3d (2, words, tags), for
+    words in small letters and for Capitalised ones."""
     votes = np.zeros((2, len(words), len(UPOS)), np.float32)
     for written in range(2):
         forms = [word.capitalize() if written else word for word in words]
@@ -81,8 +87,14 @@ def _from_tagger(words: list[str], tagger: Tagger, carriers: Carriers) -> NDArra
             tags = tagger.tag(text)
             at = slice(place, None, len(carrier))
             votes[written, np.arange(len(words)), tags.ids[at]] += tags.confidence[at]
+    return votes
+
+
+def _from_tagger(words: list[str], tagger: Tagger, carriers: Carriers) -> NDArray[np.bool_]:
+    """Bools2d (words, tags): one or two tags a word."""
+    votes = tagger_votes(words, tagger, carriers)
     tagged = np.zeros((len(words), len(UPOS)), np.bool_)
-    open_tags = [column for column, tag in enumerate(UPOS) if tag not in _CLOSED | {"PUNCT"}]
+    open_tags = [column for column, tag in enumerate(UPOS) if tag not in CLOSED | {"PUNCT"}]
     for written in range(2):
         best = votes[written][:, open_tags].argmax(axis=1)
         tagged[np.arange(len(words)), np.array(open_tags)[best]] = True

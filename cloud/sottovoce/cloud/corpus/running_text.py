@@ -16,9 +16,14 @@ from numpy.typing import NDArray
 
 from sottovoce.cloud.corpus.frequencies import FrequencyTable
 from sottovoce.core.bundle.manifest import ANY, CLITIC, class_name
+from sottovoce.core.privacy.mechanisms.interface import Mechanism
+from sottovoce.core.text.readings import READINGS
 from sottovoce.core.text.tagger import UPOS
 
-__all__ = ["UNSEEN", "common", "counts_by_tag", "draw", "released_in", "weights_by_class"]
+__all__ = [
+    *("UNSEEN", "common", "counts_by_tag", "draw", "released_in"),
+    *("weights_by_class", "weights_by_reading"),
+]
 
 UNSEEN: Final = 0.5
 """Occurrences credited to a word never met, so that it has a weight and can be suspected."""
@@ -66,6 +71,28 @@ def weights_by_class(
         for attached in (False, True)
     }
     return {name: weights for name, weights in by_name.items() if weights.any()}
+
+
+def weights_by_reading(
+    counts: NDArray[np.float64], readings: NDArray[np.uint8], mechanism: Mechanism
+) -> dict[str, NDArray[np.float64]]:
+    """How often each word is met, by the class in which a mechanism moves it for its own reading.
+
+    Args:
+        counts: Floats2d (words, tags), see `counts_by_tag`.
+        readings: Ints1d (words,), places in `READINGS`.
+        mechanism: words of readings that it does not protect are left out.
+
+    Returns:
+        Floats1d (words,) by class name; classes nobody was met in are left out.
+    """
+    found: dict[str, NDArray[np.float64]] = {}
+    for place, reading in enumerate(READINGS):
+        if mechanism.protects(reading):
+            name = mechanism.word_class(reading, reading == "CLITIC")
+            weights = (readings == place) * counts.sum(axis=1)
+            found[name] = found.get(name, 0) + weights
+    return {name: weights for name, weights in found.items() if weights.any()}
 
 
 def released_in(name: str, classes: Mapping[str, NDArray[np.int32]]) -> str:

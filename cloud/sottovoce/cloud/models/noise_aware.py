@@ -42,6 +42,7 @@ from sottovoce.core.bundle.manifest import ANY, CLITIC
 from sottovoce.core.errors import NotReady
 from sottovoce.core.privacy.mechanisms import registry
 from sottovoce.core.privacy.mechanisms.interface import Mechanism
+from sottovoce.core.privacy.mechanisms.pct2t2 import OWN
 from sottovoce.core.privacy.vectors import Vectors
 from sottovoce.core.system.files import in_place_of
 from sottovoce.core.text.words import Kind, iter_words
@@ -217,7 +218,7 @@ def _shifts(
         if not len(members):
             continue
         tag = name.removesuffix(CLITIC)
-        if mechanism.word_class(tag, name.endswith(CLITIC)) != name:
+        if name.startswith(OWN) or mechanism.word_class(tag, name.endswith(CLITIC)) != name:
             continue  # a class of another mechanism
         if not mechanism.protects(tag):
             if tag != ANY:  # passes as it was typed

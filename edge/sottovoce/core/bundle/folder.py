@@ -23,6 +23,7 @@ from sottovoce.core.bundle.manifest import MANIFEST, Manifest, bundle_id, sha256
 from sottovoce.core.bundle.row_file import RowFile
 from sottovoce.core.bundle.word_list import WordIds, WordList
 from sottovoce.core.errors import BundleMismatch, DataLoss, NotReady
+from sottovoce.core.text.readings import READINGS
 
 if TYPE_CHECKING:
     from sottovoce.core.bundle.tokenizer import Tokenizer
@@ -45,6 +46,7 @@ class Bundle:
     and no process holds a copy. The first two classes are all free words and
     all clitics, and clitics come last among the words; hence ``space``,
     Floats2d (words, r), the row of each word, is where ``rows`` begins.
+    ``readings`` Ints1d (words,), each word's place in `READINGS`.
     """
 
     def __init__(
@@ -63,6 +65,13 @@ class Bundle:
         self.members: NDArray[np.int32] = self._map("members.npy", (len(self.rows),))
         self.tokens: NDArray[np.float32] = self._map("tokens.npy", (None, r))
         self.space: NDArray[np.float32] = self.rows[: manifest.words]
+        self.readings: NDArray[np.uint8] = self._map("readings.npy", (manifest.words,))
+        if self.readings.dtype != np.uint8 or (self.readings >= len(READINGS)).any():
+            raise DataLoss(
+                "bundle file readings.npy holds readings that this version does not know",
+                fix="fetch it again with `sotto pull`",
+                subject="readings.npy",
+            )
         if not np.array_equal(self.members[: manifest.words], np.arange(manifest.words)):
             raise DataLoss(
                 "the bundle's classes do not begin with all words in order",

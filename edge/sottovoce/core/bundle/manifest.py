@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 
-FORMAT = "sottovoce.bundle.v1"
+FORMAT = "sottovoce.bundle.v2"
 MANIFEST = "manifest.json"
 ANY = "*"
 CLITIC = "+clitic"

@@ -52,6 +52,10 @@ class Mechanism(Protocol):
 
     name: ClassVar[str]
 
+    contextual: ClassVar[bool]
+    """Whether a word's ``tag`` is its part of speech in its context, as a tagger says, or its own
+    reading, see `sottovoce.core.text.readings`."""
+
     @classmethod
     def of(cls, eta: float, tags: tuple[str, ...]) -> Self:
         """The mechanism at ``eta``, under a policy that names the parts of speech ``tags``.

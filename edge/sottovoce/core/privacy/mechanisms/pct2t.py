@@ -28,6 +28,7 @@ class PCT2T(SphericalNoise):
 
     tags: tuple[str, ...]
     name: ClassVar[str] = "pct2t.v1"
+    contextual: ClassVar[bool] = True
 
     @classmethod
     def of(cls, eta: float, tags: tuple[str, ...]) -> Self:

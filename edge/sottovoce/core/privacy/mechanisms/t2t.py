@@ -24,6 +24,7 @@ class T2T(SphericalNoise):
     """
 
     name: ClassVar[str] = "t2t.v1"
+    contextual: ClassVar[bool] = True
 
     @classmethod
     def of(cls, eta: float, tags: tuple[str, ...]) -> Self:

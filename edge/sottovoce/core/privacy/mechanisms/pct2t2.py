@@ -1,0 +1,68 @@
+"""`pct2t.v2`: a word may become any other of its own kind, and its kind is its own affair.
+
+Why it is here: under `pct2t.v1` a tagger that reads the neighbours decides within which class a
+word moves, so one word's release depends on another and the bound ends where the tag changes. Here
+the class follows from the word alone, see `sottovoce.core.text.readings`: exchanging a word within
+its class changes that word's own release and nothing else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Final, Self
+
+from sottovoce.core.bundle.manifest import ANY, class_name
+from sottovoce.core.privacy.mechanisms.interface import ALWAYS_LEAKS, Guarantee, SphericalNoise
+
+__all__ = ["OWN", "PCT2T2"]
+
+OWN: Final = "="
+"""Begins the names of classes that follow from the word alone, "=NOUN" say; each listed word is in
+one of them at most."""
+
+_SHARED: Final = {"REFERENCE": "CLOSED", "GRAMMAR": "CLOSED", "OTHER": "ADV"}
+"""Readings of less than a hundred words hide among others: whatever eta, a handful of words cannot
+hide behind one another (one eta for all left .95 of five particles in the open)."""
+
+
+@dataclass(frozen=True, slots=True)
+class PCT2T2(SphericalNoise):
+    """Text-to-text privatisation constrained by the word's own reading (RAPT v2, eq. 2).
+
+    Attributes:
+        tags: the readings whose words get noise.
+
+    >>> PCT2T2(25.0, ("NOUN",)).word_class("GRAMMAR", False)
+    '=CLOSED'
+    """
+
+    tags: tuple[str, ...]
+    name: ClassVar[str] = "pct2t.v2"
+    contextual: ClassVar[bool] = False
+
+    @classmethod
+    def of(cls, eta: float, tags: tuple[str, ...]) -> Self:
+        """The policy's readings."""
+        return cls(eta, tags)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """d_X-privacy within a class, none across."""
+        metric = "distance in the privacy space within a word's class, at most 2; infinite across"
+        leaks = (
+            "the class of each word",
+            f"words of other readings than {', '.join(self.tags)}, as they were typed",
+        )
+        return Guarantee(metric, self.eta, 2 * self.eta, leaks + ALWAYS_LEAKS)
+
+    def protects(self, tag: str) -> bool:
+        """Whether words of the reading ``tag`` get noise."""
+        return tag in self.tags
+
+    def word_class(self, tag: str, clitic: bool) -> str:
+        """The words of the same reading, or of readings it shares a class with; clitics apart.
+
+        English has seven clitics, and they spell out their own spacing: they can only become one
+        another, so at most six others hide each of them.
+        """
+        return class_name(ANY, clitic=True) if clitic else OWN + _SHARED.get(tag, tag)

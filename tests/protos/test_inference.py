@@ -11,6 +11,8 @@ import pytest
 
 from sottovoce.core.errors import BundleMismatch, InvalidInput, NotFound, Unauthenticated
 from sottovoce.core.privacy.token_embedding import LONGEST, TokenEmbedding, pack
+from sottovoce.core.wire.limits import LARGEST_PADDING
+from sottovoce.core.wire.padding import pad
 from sottovoce.core.wire.status import from_rpc_error
 from sottovoce.v1 import inference_pb2 as wire
 from sottovoce.v1 import training_pb2
@@ -29,7 +31,7 @@ def trained(cloud: Peer) -> Iterator[Caller]:
         yield caller
 
 
-def asked(cloud: Peer, text: str = "tree leaf", **changes: str) -> wire.InferencePredictRequest:
+def asked(cloud: Peer, text: str = "tree leaf", **changes: object) -> wire.InferencePredictRequest:
     fields = {"adapter": "topics", "released_text": text, "bundle_id": cloud.bundle.id}
     return wire.InferencePredictRequest(**{**fields, **changes})
 
@@ -75,12 +77,31 @@ def test_an_adapter_that_is_not_there_is_not_found(cloud: Peer, trained: Caller,
 
 @pytest.mark.parametrize(
     ("changes", "subject"),
-    [({"adapter": "../topics"}, "adapter"), ({"released_text": " \n"}, "released_text")],
+    [
+        ({"adapter": "../topics"}, "adapter"),
+        ({"released_text": " \n"}, "released_text"),
+        ({"padding": b"\0a"}, "padding"),
+        ({"padding": bytes(LARGEST_PADDING + 1)}, "padding"),
+    ],
 )
 def test_what_makes_no_sense_is_refused_by_field(
-    cloud: Peer, trained: Caller, changes: dict[str, str], subject: str
+    cloud: Peer, trained: Caller, changes: dict[str, object], subject: str
 ) -> None:
     refused(lambda: predict(trained, asked(cloud, **changes)), InvalidInput, subject)
+
+
+def test_padding_changes_no_answer(cloud: Peer, trained: Caller) -> None:
+    bare, padded = asked(cloud), asked(cloud)
+    pad(padded)
+    assert padded.ByteSize() > bare.ByteSize()
+    assert predict(trained, padded) == pytest.approx(predict(trained, bare), abs=1e-4)
+    largest = asked(cloud, padding=bytes(LARGEST_PADDING))
+    streamed = wire.InferencePredictStreamRequest(request_id="x", request=largest)
+    (answer,) = trained.inference.PredictStream(iter([streamed]), metadata=trained.metadata)
+    assert len(answer.response.scores) == len(TOPICS)
+    query_bare, query_padded = query(cloud), query(cloud)
+    pad(query_padded)
+    assert encode(trained, query_padded) == pytest.approx(encode(trained, query_bare), abs=1e-5)
 
 
 def test_a_text_of_another_bundle_is_refused(cloud: Peer, trained: Caller) -> None:
@@ -148,6 +169,8 @@ BAD = {
     "no mechanism": ("mechanism", {"mechanism": ""}),
     "eta zero": ("eta", {"eta": 0.0}),
     "eta not a number": ("eta", {"eta": float("nan")}),
+    "padding that says something": ("padding", {"padding": b"\0a"}),
+    "padding without end": ("padding", {"padding": bytes(LARGEST_PADDING + 1)}),
     "no tokens": ("tokens", {"tokens": 0, "vectors": b""}),
     "too many tokens": ("tokens", {"tokens": LONGEST + 1}),
     "rows short": ("vectors", {"vectors": b"\0\0"}),

@@ -109,9 +109,11 @@ def test_cloud_requests_carry_only_released_text() -> None:
 
 
 def test_an_encode_request_has_no_room_for_text_or_token_ids() -> None:
-    """One field of bytes, the noisy vectors; else names of public things and two numbers."""
+    """Bytes are the noisy vectors, and padding that may hold zeros alone (`check_padding`); else
+    names of public things and two numbers."""
     fields = inference_pb2.EncodeRequest.DESCRIPTOR.fields_by_name
-    assert [name for name, f in fields.items() if f.type == f.TYPE_BYTES] == ["vectors"]
+    held = [name for name, f in fields.items() if f.type == f.TYPE_BYTES]
+    assert held == ["vectors", "padding"]
     assert {name for name, f in fields.items() if f.type not in (f.TYPE_BYTES, f.TYPE_STRING)} == {
         "eta",
         "tokens",

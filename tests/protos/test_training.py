@@ -19,6 +19,7 @@ from sottovoce.core.errors import (
     OutOfRange,
     Unauthenticated,
 )
+from sottovoce.core.wire.padding import pad
 from sottovoce.v1 import training_pb2 as wire
 from tests.support.caller import Caller, message
 from tests.support.peers import Peer, Row, every_call, refused, rows
@@ -216,6 +217,15 @@ def test_a_message_is_held_whole_or_not_at_all(
     refused(lambda: upload(acme, sent), InvalidInput, subject)
     assert acme.get(job.id).next_sequence == 0
     assert acme.upload(job.id, rows(4)) == 4
+
+
+def test_padding_is_taken_and_says_nothing(acme: Caller, job: wire.Job) -> None:
+    sent = message(job.id, 0, rows(4))
+    sent.padding = b"\0a"
+    refused(lambda: upload(acme, sent), InvalidInput, "padding")
+    assert acme.get(job.id).next_sequence == 0
+    pad(sent)
+    assert upload(acme, sent) == 4
 
 
 def test_plain_tokens_are_as_many_as_said_and_words_of_the_bundle(

@@ -35,6 +35,8 @@ from sottovoce.core.errors import (
     Unavailable,
 )
 from sottovoce.core.privacy.token_embedding import TokenEmbedding, unpack
+from sottovoce.core.wire.limits import LARGEST_MESSAGE
+from sottovoce.core.wire.padding import check_padding
 from sottovoce.core.wire.status import ErrorInterceptor
 from sottovoce.v1 import bundles_pb2 as bundles
 from sottovoce.v1 import bundles_pb2_grpc as bundles_grpc
@@ -64,6 +66,8 @@ class FakeCloud(
         """Token of each tenant."""
         self.adapters: dict[tuple[str, str], FakeJob] = {}
         """By tenant and name."""
+        self.uploads: list[training.UploadExamplesRequest] = []
+        """Every message of examples that arrived, repeats included."""
         self.sequences: list[int] = []
         """First sequence number of each message that arrived, repeats included."""
         self.break_after: int | None = None
@@ -83,6 +87,8 @@ class FakeCloud(
         """What CreateJob and UploadExamples raise, by name."""
         self.queries: list[inference.EncodeRequest] = []
         """Every query that arrived, repeats included."""
+        self.asked: list[inference.InferencePredictRequest] = []
+        """Every text that arrived, in a stream or alone."""
         self.predictions: list[inference.InferencePredictStreamRequest] = []
         """Every text of a stream that arrived, repeats included."""
         self.lose_queries = 0
@@ -180,6 +186,8 @@ class FakeCloud(
         for request in request_iterator:
             self._refuse("UploadExamples")
             with self._lock:
+                check_padding(request.padding, LARGEST_MESSAGE)
+                self.uploads.append(request)
                 self.sequences.append(request.first_sequence)
                 count = self._jobs.append(tenant, request)
                 if self.break_after is not None:
@@ -312,6 +320,7 @@ class FakeCloud(
             raise InvalidInput(
                 "unknown mechanism", fix=f"use {TokenEmbedding.name}", subject="mechanism"
             )
+        check_padding(request.padding)
         served = self._served()
         if served is None or served[0] != request.bundle_id:
             raise BundleMismatch("another bundle", fix="run `sotto pull`", subject="bundle_id")
@@ -330,7 +339,9 @@ class FakeCloud(
 
     def _score(self, tenant: str, request) -> inference.InferencePredictResponse:
         """Naive Bayes with add-one smoothing over the uploaded words."""
+        self.asked.append(request)
         check_name(request.adapter, "adapter")
+        check_padding(request.padding)
         if not request.released_text.strip():
             raise InvalidInput("released_text is empty", fix="give it", subject="released_text")
         job = self.adapters.get((tenant, request.adapter))

@@ -258,7 +258,7 @@ class LabelledTexts(_message.Message):
     def __init__(self, examples: _Optional[_Iterable[_Union[LabelledText, _Mapping]]] = ...) -> None: ...
 
 class Customization(_message.Message):
-    __slots__ = ("id", "adapter", "state", "examples", "uploaded", "job_id", "epoch", "epochs", "loss", "reconstruction_loss", "held_out_accuracy", "examples_per_second", "seconds_left", "message", "create_time", "bytes_sent")
+    __slots__ = ("id", "adapter", "state", "examples", "uploaded", "job_id", "epoch", "epochs", "loss", "reconstruction_loss", "held_out_accuracy", "examples_per_second", "seconds_left", "message", "create_time", "bytes_sent", "adapter_id")
     ID_FIELD_NUMBER: _ClassVar[int]
     ADAPTER_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -275,6 +275,7 @@ class Customization(_message.Message):
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
     CREATE_TIME_FIELD_NUMBER: _ClassVar[int]
     BYTES_SENT_FIELD_NUMBER: _ClassVar[int]
+    ADAPTER_ID_FIELD_NUMBER: _ClassVar[int]
     id: str
     adapter: str
     state: CustomizationState
@@ -291,7 +292,8 @@ class Customization(_message.Message):
     message: str
     create_time: _timestamp_pb2.Timestamp
     bytes_sent: int
-    def __init__(self, id: _Optional[str] = ..., adapter: _Optional[str] = ..., state: _Optional[_Union[CustomizationState, str]] = ..., examples: _Optional[int] = ..., uploaded: _Optional[int] = ..., job_id: _Optional[str] = ..., epoch: _Optional[int] = ..., epochs: _Optional[int] = ..., loss: _Optional[float] = ..., reconstruction_loss: _Optional[float] = ..., held_out_accuracy: _Optional[float] = ..., examples_per_second: _Optional[float] = ..., seconds_left: _Optional[float] = ..., message: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., bytes_sent: _Optional[int] = ...) -> None: ...
+    adapter_id: str
+    def __init__(self, id: _Optional[str] = ..., adapter: _Optional[str] = ..., state: _Optional[_Union[CustomizationState, str]] = ..., examples: _Optional[int] = ..., uploaded: _Optional[int] = ..., job_id: _Optional[str] = ..., epoch: _Optional[int] = ..., epochs: _Optional[int] = ..., loss: _Optional[float] = ..., reconstruction_loss: _Optional[float] = ..., held_out_accuracy: _Optional[float] = ..., examples_per_second: _Optional[float] = ..., seconds_left: _Optional[float] = ..., message: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., bytes_sent: _Optional[int] = ..., adapter_id: _Optional[str] = ...) -> None: ...
 
 class CustomizeResponse(_message.Message):
     __slots__ = ("customization",)
@@ -340,14 +342,20 @@ class EmbedLevelStatus(_message.Message):
     def __init__(self, name: _Optional[str] = ..., eta: _Optional[float] = ..., map_attack: _Optional[float] = ...) -> None: ...
 
 class LedgerStatus(_message.Message):
-    __slots__ = ("spent", "limit", "releases")
+    __slots__ = ("spent", "limit", "releases", "label_epsilon", "labels_randomized", "labels_as_they_are")
     SPENT_FIELD_NUMBER: _ClassVar[int]
     LIMIT_FIELD_NUMBER: _ClassVar[int]
     RELEASES_FIELD_NUMBER: _ClassVar[int]
+    LABEL_EPSILON_FIELD_NUMBER: _ClassVar[int]
+    LABELS_RANDOMIZED_FIELD_NUMBER: _ClassVar[int]
+    LABELS_AS_THEY_ARE_FIELD_NUMBER: _ClassVar[int]
     spent: float
     limit: float
     releases: int
-    def __init__(self, spent: _Optional[float] = ..., limit: _Optional[float] = ..., releases: _Optional[int] = ...) -> None: ...
+    label_epsilon: float
+    labels_randomized: int
+    labels_as_they_are: int
+    def __init__(self, spent: _Optional[float] = ..., limit: _Optional[float] = ..., releases: _Optional[int] = ..., label_epsilon: _Optional[float] = ..., labels_randomized: _Optional[int] = ..., labels_as_they_are: _Optional[int] = ...) -> None: ...
 
 class GetStatusResponse(_message.Message):
     __slots__ = ("version", "bundle_id", "backbone", "levels", "default_level", "default_mechanism", "cloud_address", "ledger", "customizations", "embed_levels")

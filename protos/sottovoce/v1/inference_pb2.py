@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1csottovoce/v1/inference.proto\x12\x0csottovoce.v1\"T\n\x17InferencePredictRequest\x12\x0f\n\x07\x61\x64\x61pter\x18\x01 \x01(\t\x12\x15\n\rreleased_text\x18\x02 \x01(\t\x12\x11\n\tbundle_id\x18\x03 \x01(\t\"0\n\nClassScore\x12\r\n\x05label\x18\x01 \x01(\t\x12\x13\n\x0bprobability\x18\x02 \x01(\x02\"D\n\x18InferencePredictResponse\x12(\n\x06scores\x18\x01 \x03(\x0b\x32\x18.sottovoce.v1.ClassScore\"k\n\x1dInferencePredictStreamRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x36\n\x07request\x18\x02 \x01(\x0b\x32%.sottovoce.v1.InferencePredictRequest\"n\n\x1eInferencePredictStreamResponse\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x38\n\x08response\x18\x02 \x01(\x0b\x32&.sottovoce.v1.InferencePredictResponse\"w\n\rEncodeRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x11\n\tbundle_id\x18\x02 \x01(\t\x12\x11\n\tmechanism\x18\x03 \x01(\t\x12\x0b\n\x03\x65ta\x18\x04 \x01(\x01\x12\x0e\n\x06tokens\x18\x05 \x01(\r\x12\x0f\n\x07vectors\x18\x06 \x01(\x0c\"7\n\x0e\x45ncodeResponse\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x11\n\tembedding\x18\x02 \x03(\x02\"C\n\x13\x45ncodeStreamRequest\x12,\n\x07request\x18\x01 \x01(\x0b\x32\x1b.sottovoce.v1.EncodeRequest\"F\n\x14\x45ncodeStreamResponse\x12.\n\x08response\x18\x01 \x01(\x0b\x32\x1c.sottovoce.v1.EncodeResponse2\xf5\x02\n\tInference\x12X\n\x07Predict\x12%.sottovoce.v1.InferencePredictRequest\x1a&.sottovoce.v1.InferencePredictResponse\x12n\n\rPredictStream\x12+.sottovoce.v1.InferencePredictStreamRequest\x1a,.sottovoce.v1.InferencePredictStreamResponse(\x01\x30\x01\x12\x43\n\x06\x45ncode\x12\x1b.sottovoce.v1.EncodeRequest\x1a\x1c.sottovoce.v1.EncodeResponse\x12Y\n\x0c\x45ncodeStream\x12!.sottovoce.v1.EncodeStreamRequest\x1a\".sottovoce.v1.EncodeStreamResponse(\x01\x30\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1csottovoce/v1/inference.proto\x12\x0csottovoce.v1\"e\n\x17InferencePredictRequest\x12\x0f\n\x07\x61\x64\x61pter\x18\x01 \x01(\t\x12\x15\n\rreleased_text\x18\x02 \x01(\t\x12\x11\n\tbundle_id\x18\x03 \x01(\t\x12\x0f\n\x07padding\x18\x04 \x01(\x0c\"0\n\nClassScore\x12\r\n\x05label\x18\x01 \x01(\t\x12\x13\n\x0bprobability\x18\x02 \x01(\x02\"D\n\x18InferencePredictResponse\x12(\n\x06scores\x18\x01 \x03(\x0b\x32\x18.sottovoce.v1.ClassScore\"k\n\x1dInferencePredictStreamRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x36\n\x07request\x18\x02 \x01(\x0b\x32%.sottovoce.v1.InferencePredictRequest\"n\n\x1eInferencePredictStreamResponse\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x38\n\x08response\x18\x02 \x01(\x0b\x32&.sottovoce.v1.InferencePredictResponse\"\x88\x01\n\rEncodeRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x11\n\tbundle_id\x18\x02 \x01(\t\x12\x11\n\tmechanism\x18\x03 \x01(\t\x12\x0b\n\x03\x65ta\x18\x04 \x01(\x01\x12\x0e\n\x06tokens\x18\x05 \x01(\r\x12\x0f\n\x07vectors\x18\x06 \x01(\x0c\x12\x0f\n\x07padding\x18\x07 \x01(\x0c\"7\n\x0e\x45ncodeResponse\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x11\n\tembedding\x18\x02 \x03(\x02\"C\n\x13\x45ncodeStreamRequest\x12,\n\x07request\x18\x01 \x01(\x0b\x32\x1b.sottovoce.v1.EncodeRequest\"F\n\x14\x45ncodeStreamResponse\x12.\n\x08response\x18\x01 \x01(\x0b\x32\x1c.sottovoce.v1.EncodeResponse2\xf5\x02\n\tInference\x12X\n\x07Predict\x12%.sottovoce.v1.InferencePredictRequest\x1a&.sottovoce.v1.InferencePredictResponse\x12n\n\rPredictStream\x12+.sottovoce.v1.InferencePredictStreamRequest\x1a,.sottovoce.v1.InferencePredictStreamResponse(\x01\x30\x01\x12\x43\n\x06\x45ncode\x12\x1b.sottovoce.v1.EncodeRequest\x1a\x1c.sottovoce.v1.EncodeResponse\x12Y\n\x0c\x45ncodeStream\x12!.sottovoce.v1.EncodeStreamRequest\x1a\".sottovoce.v1.EncodeStreamResponse(\x01\x30\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -32,23 +32,23 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'sottovoce.v1.inference_pb2'
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_INFERENCEPREDICTREQUEST']._serialized_start=46
-  _globals['_INFERENCEPREDICTREQUEST']._serialized_end=130
-  _globals['_CLASSSCORE']._serialized_start=132
-  _globals['_CLASSSCORE']._serialized_end=180
-  _globals['_INFERENCEPREDICTRESPONSE']._serialized_start=182
-  _globals['_INFERENCEPREDICTRESPONSE']._serialized_end=250
-  _globals['_INFERENCEPREDICTSTREAMREQUEST']._serialized_start=252
-  _globals['_INFERENCEPREDICTSTREAMREQUEST']._serialized_end=359
-  _globals['_INFERENCEPREDICTSTREAMRESPONSE']._serialized_start=361
-  _globals['_INFERENCEPREDICTSTREAMRESPONSE']._serialized_end=471
-  _globals['_ENCODEREQUEST']._serialized_start=473
-  _globals['_ENCODEREQUEST']._serialized_end=592
-  _globals['_ENCODERESPONSE']._serialized_start=594
-  _globals['_ENCODERESPONSE']._serialized_end=649
-  _globals['_ENCODESTREAMREQUEST']._serialized_start=651
-  _globals['_ENCODESTREAMREQUEST']._serialized_end=718
-  _globals['_ENCODESTREAMRESPONSE']._serialized_start=720
-  _globals['_ENCODESTREAMRESPONSE']._serialized_end=790
-  _globals['_INFERENCE']._serialized_start=793
-  _globals['_INFERENCE']._serialized_end=1166
+  _globals['_INFERENCEPREDICTREQUEST']._serialized_end=147
+  _globals['_CLASSSCORE']._serialized_start=149
+  _globals['_CLASSSCORE']._serialized_end=197
+  _globals['_INFERENCEPREDICTRESPONSE']._serialized_start=199
+  _globals['_INFERENCEPREDICTRESPONSE']._serialized_end=267
+  _globals['_INFERENCEPREDICTSTREAMREQUEST']._serialized_start=269
+  _globals['_INFERENCEPREDICTSTREAMREQUEST']._serialized_end=376
+  _globals['_INFERENCEPREDICTSTREAMRESPONSE']._serialized_start=378
+  _globals['_INFERENCEPREDICTSTREAMRESPONSE']._serialized_end=488
+  _globals['_ENCODEREQUEST']._serialized_start=491
+  _globals['_ENCODEREQUEST']._serialized_end=627
+  _globals['_ENCODERESPONSE']._serialized_start=629
+  _globals['_ENCODERESPONSE']._serialized_end=684
+  _globals['_ENCODESTREAMREQUEST']._serialized_start=686
+  _globals['_ENCODESTREAMREQUEST']._serialized_end=753
+  _globals['_ENCODESTREAMRESPONSE']._serialized_start=755
+  _globals['_ENCODESTREAMRESPONSE']._serialized_end=825
+  _globals['_INFERENCE']._serialized_start=828
+  _globals['_INFERENCE']._serialized_end=1201
 # @@protoc_insertion_point(module_scope)

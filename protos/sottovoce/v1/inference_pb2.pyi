@@ -7,14 +7,16 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class InferencePredictRequest(_message.Message):
-    __slots__ = ("adapter", "released_text", "bundle_id")
+    __slots__ = ("adapter", "released_text", "bundle_id", "padding")
     ADAPTER_FIELD_NUMBER: _ClassVar[int]
     RELEASED_TEXT_FIELD_NUMBER: _ClassVar[int]
     BUNDLE_ID_FIELD_NUMBER: _ClassVar[int]
+    PADDING_FIELD_NUMBER: _ClassVar[int]
     adapter: str
     released_text: str
     bundle_id: str
-    def __init__(self, adapter: _Optional[str] = ..., released_text: _Optional[str] = ..., bundle_id: _Optional[str] = ...) -> None: ...
+    padding: bytes
+    def __init__(self, adapter: _Optional[str] = ..., released_text: _Optional[str] = ..., bundle_id: _Optional[str] = ..., padding: _Optional[bytes] = ...) -> None: ...
 
 class ClassScore(_message.Message):
     __slots__ = ("label", "probability")
@@ -47,20 +49,22 @@ class InferencePredictStreamResponse(_message.Message):
     def __init__(self, request_id: _Optional[str] = ..., response: _Optional[_Union[InferencePredictResponse, _Mapping]] = ...) -> None: ...
 
 class EncodeRequest(_message.Message):
-    __slots__ = ("request_id", "bundle_id", "mechanism", "eta", "tokens", "vectors")
+    __slots__ = ("request_id", "bundle_id", "mechanism", "eta", "tokens", "vectors", "padding")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     BUNDLE_ID_FIELD_NUMBER: _ClassVar[int]
     MECHANISM_FIELD_NUMBER: _ClassVar[int]
     ETA_FIELD_NUMBER: _ClassVar[int]
     TOKENS_FIELD_NUMBER: _ClassVar[int]
     VECTORS_FIELD_NUMBER: _ClassVar[int]
+    PADDING_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     bundle_id: str
     mechanism: str
     eta: float
     tokens: int
     vectors: bytes
-    def __init__(self, request_id: _Optional[str] = ..., bundle_id: _Optional[str] = ..., mechanism: _Optional[str] = ..., eta: _Optional[float] = ..., tokens: _Optional[int] = ..., vectors: _Optional[bytes] = ...) -> None: ...
+    padding: bytes
+    def __init__(self, request_id: _Optional[str] = ..., bundle_id: _Optional[str] = ..., mechanism: _Optional[str] = ..., eta: _Optional[float] = ..., tokens: _Optional[int] = ..., vectors: _Optional[bytes] = ..., padding: _Optional[bytes] = ...) -> None: ...
 
 class EncodeResponse(_message.Message):
     __slots__ = ("request_id", "embedding")

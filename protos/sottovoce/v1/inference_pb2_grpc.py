@@ -30,6 +30,10 @@ class InferenceStub:
     tenant), FAILED_PRECONDITION (released with another bundle than the adapter
     was trained on, or than the cloud serves), INVALID_ARGUMENT with BadRequest,
     RESOURCE_EXHAUSTED with RetryInfo (busy: send the same message again).
+
+    `padding` fields hold zeros that bring a message up to one of few sizes, as
+    sizes show to whoever watches the line, encrypted or not. The cloud reads
+    nothing from them: it refuses more than 16 KiB, and any byte that is no zero.
     """
 
     def __init__(self, channel):
@@ -65,6 +69,10 @@ class InferenceServicer:
     tenant), FAILED_PRECONDITION (released with another bundle than the adapter
     was trained on, or than the cloud serves), INVALID_ARGUMENT with BadRequest,
     RESOURCE_EXHAUSTED with RetryInfo (busy: send the same message again).
+
+    `padding` fields hold zeros that bring a message up to one of few sizes, as
+    sizes show to whoever watches the line, encrypted or not. The cloud reads
+    nothing from them: it refuses more than 16 KiB, and any byte that is no zero.
     """
 
     def Predict(self, request, context):
@@ -131,6 +139,10 @@ class Inference:
     tenant), FAILED_PRECONDITION (released with another bundle than the adapter
     was trained on, or than the cloud serves), INVALID_ARGUMENT with BadRequest,
     RESOURCE_EXHAUSTED with RetryInfo (busy: send the same message again).
+
+    `padding` fields hold zeros that bring a message up to one of few sizes, as
+    sizes show to whoever watches the line, encrypted or not. The cloud reads
+    nothing from them: it refuses more than 16 KiB, and any byte that is no zero.
     """
 
     @staticmethod

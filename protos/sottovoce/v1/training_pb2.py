@@ -25,17 +25,17 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bsottovoce/v1/training.proto\x12\x0csottovoce.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xbc\x02\n\x10TrainingSettings\x12$\n\x06method\x18\x01 \x01(\x0e\x32\x14.sottovoce.v1.Method\x12\x16\n\x0ereconstruction\x18\x02 \x01(\x08\x12\x14\n\x0cplain_tokens\x18\x03 \x01(\r\x12\x0e\n\x06\x65pochs\x18\x04 \x01(\r\x12\x12\n\nbatch_size\x18\x05 \x01(\r\x12\x15\n\rlearning_rate\x18\x06 \x01(\x01\x12\x0c\n\x04seed\x18\x07 \x01(\x04\x12\x16\n\x0evirtual_tokens\x18\x08 \x01(\r\x12\x0c\n\x04rank\x18\t \x01(\r\x12\x13\n\x0blabel_words\x18\n \x01(\x08\x12\x13\n\x0bnoise_aware\x18\x0b \x01(\x08\x12\x1c\n\x14reconstruction_width\x18\x0c \x01(\r\x12\x1d\n\x15reconstruction_weight\x18\r \x01(\x01\"c\n\x0fReleaseSettings\x12\x11\n\tmechanism\x18\x01 \x01(\t\x12\x0b\n\x03\x65ta\x18\x02 \x01(\x01\x12\r\n\x05level\x18\x03 \x01(\t\x12\x11\n\tbundle_id\x18\x04 \x01(\t\x12\x0e\n\x06policy\x18\x05 \x01(\t\"\xc2\x01\n\x0bJobProgress\x12\r\n\x05\x65poch\x18\x01 \x01(\r\x12\x0e\n\x06\x65pochs\x18\x02 \x01(\r\x12\x0c\n\x04step\x18\x03 \x01(\x04\x12\r\n\x05steps\x18\x04 \x01(\x04\x12\x0c\n\x04loss\x18\x05 \x01(\x01\x12\x1b\n\x13reconstruction_loss\x18\x06 \x01(\x01\x12\x19\n\x11held_out_accuracy\x18\x07 \x01(\x01\x12\x1b\n\x13\x65xamples_per_second\x18\x08 \x01(\x01\x12\x14\n\x0cseconds_left\x18\t \x01(\x01\"\xf2\x02\n\x03Job\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x61pter\x18\x02 \x01(\t\x12%\n\x05state\x18\x03 \x01(\x0e\x32\x16.sottovoce.v1.JobState\x12\x30\n\x08training\x18\x04 \x01(\x0b\x32\x1e.sottovoce.v1.TrainingSettings\x12.\n\x07release\x18\x05 \x01(\x0b\x32\x1d.sottovoce.v1.ReleaseSettings\x12\x15\n\rnext_sequence\x18\x06 \x01(\x04\x12+\n\x08progress\x18\x07 \x01(\x0b\x32\x19.sottovoce.v1.JobProgress\x12\x0e\n\x06labels\x18\x08 \x03(\t\x12\x0f\n\x07message\x18\t \x01(\t\x12/\n\x0b\x63reate_time\x18\n \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0bupdate_time\x18\x0b \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\x99\x01\n\x10\x43reateJobRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x61pter\x18\x02 \x01(\t\x12\x30\n\x08training\x18\x03 \x01(\x0b\x32\x1e.sottovoce.v1.TrainingSettings\x12.\n\x07release\x18\x04 \x01(\x0b\x32\x1d.sottovoce.v1.ReleaseSettings\"3\n\x11\x43reateJobResponse\x12\x1e\n\x03job\x18\x01 \x01(\x0b\x32\x11.sottovoce.v1.Job\"\x85\x01\n\x11PrivatizedExample\x12\x12\n\nexample_id\x18\x01 \x01(\t\x12\x15\n\rreleased_text\x18\x02 \x01(\t\x12\r\n\x05label\x18\x03 \x01(\t\x12\x1d\n\x15released_plain_tokens\x18\x04 \x03(\t\x12\x17\n\x0fplain_token_ids\x18\x05 \x03(\r\"r\n\x15UploadExamplesRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x16\n\x0e\x66irst_sequence\x18\x02 \x01(\x04\x12\x31\n\x08\x65xamples\x18\x03 \x03(\x0b\x32\x1f.sottovoce.v1.PrivatizedExample\"/\n\x16UploadExamplesResponse\x12\x15\n\rnext_sequence\x18\x01 \x01(\x04\"9\n\x0fStartJobRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x16\n\x0etotal_examples\x18\x02 \x01(\x04\"2\n\x10StartJobResponse\x12\x1e\n\x03job\x18\x01 \x01(\x0b\x32\x11.sottovoce.v1.Job\"\x1f\n\rGetJobRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\"0\n\x0eGetJobResponse\x12\x1e\n\x03job\x18\x01 \x01(\x0b\x32\x11.sottovoce.v1.Job\"!\n\x0fWatchJobRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\"2\n\x10WatchJobResponse\x12\x1e\n\x03job\x18\x01 \x01(\x0b\x32\x11.sottovoce.v1.Job\"\"\n\x10\x43\x61ncelJobRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\"3\n\x11\x43\x61ncelJobResponse\x12\x1e\n\x03job\x18\x01 \x01(\x0b\x32\x11.sottovoce.v1.Job\"8\n\x0fListJobsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\r\x12\x12\n\npage_token\x18\x02 \x01(\t\"L\n\x10ListJobsResponse\x12\x1f\n\x04jobs\x18\x01 \x03(\x0b\x32\x11.sottovoce.v1.Job\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\"\n\x10\x44\x65leteJobRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\"\x13\n\x11\x44\x65leteJobResponse*\xb3\x01\n\x08JobState\x12\x19\n\x15JOB_STATE_UNSPECIFIED\x10\x00\x12\x17\n\x13JOB_STATE_UPLOADING\x10\x01\x12\x14\n\x10JOB_STATE_QUEUED\x10\x02\x12\x15\n\x11JOB_STATE_RUNNING\x10\x03\x12\x17\n\x13JOB_STATE_SUCCEEDED\x10\x04\x12\x14\n\x10JOB_STATE_FAILED\x10\x05\x12\x17\n\x13JOB_STATE_CANCELLED\x10\x06*\x94\x01\n\x06Method\x12\x16\n\x12METHOD_UNSPECIFIED\x10\x00\x12\x0f\n\x0bMETHOD_LORA\x10\x01\x12\x10\n\x0cMETHOD_QLORA\x10\x02\x12\x18\n\x14METHOD_PROMPT_TUNING\x10\x03\x12\x18\n\x14METHOD_PREFIX_TUNING\x10\x04\x12\x1b\n\x17METHOD_FULL_FINE_TUNING\x10\x05\x32\xfb\x04\n\x08Training\x12L\n\tCreateJob\x12\x1e.sottovoce.v1.CreateJobRequest\x1a\x1f.sottovoce.v1.CreateJobResponse\x12]\n\x0eUploadExamples\x12#.sottovoce.v1.UploadExamplesRequest\x1a$.sottovoce.v1.UploadExamplesResponse(\x01\x12I\n\x08StartJob\x12\x1d.sottovoce.v1.StartJobRequest\x1a\x1e.sottovoce.v1.StartJobResponse\x12\x43\n\x06GetJob\x12\x1b.sottovoce.v1.GetJobRequest\x1a\x1c.sottovoce.v1.GetJobResponse\x12K\n\x08WatchJob\x12\x1d.sottovoce.v1.WatchJobRequest\x1a\x1e.sottovoce.v1.WatchJobResponse0\x01\x12L\n\tCancelJob\x12\x1e.sottovoce.v1.CancelJobRequest\x1a\x1f.sottovoce.v1.CancelJobResponse\x12I\n\x08ListJobs\x12\x1d.sottovoce.v1.ListJobsRequest\x1a\x1e.sottovoce.v1.ListJobsResponse\x12L\n\tDeleteJob\x12\x1e.sottovoce.v1.DeleteJobRequest\x1a\x1f.sottovoce.v1.DeleteJobResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bsottovoce/v1/training.proto\x12\x0csottovoce.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xbc\x02\n\x10TrainingSettings\x12$\n\x06method\x18\x01 \x01(\x0e\x32\x14.sottovoce.v1.Method\x12\x16\n\x0ereconstruction\x18\x02 \x01(\x08\x12\x14\n\x0cplain_tokens\x18\x03 \x01(\r\x12\x0e\n\x06\x65pochs\x18\x04 \x01(\r\x12\x12\n\nbatch_size\x18\x05 \x01(\r\x12\x15\n\rlearning_rate\x18\x06 \x01(\x01\x12\x0c\n\x04seed\x18\x07 \x01(\x04\x12\x16\n\x0evirtual_tokens\x18\x08 \x01(\r\x12\x0c\n\x04rank\x18\t \x01(\r\x12\x13\n\x0blabel_words\x18\n \x01(\x08\x12\x13\n\x0bnoise_aware\x18\x0b \x01(\x08\x12\x1c\n\x14reconstruction_width\x18\x0c \x01(\r\x12\x1d\n\x15reconstruction_weight\x18\r \x01(\x01\"c\n\x0fReleaseSettings\x12\x11\n\tmechanism\x18\x01 \x01(\t\x12\x0b\n\x03\x65ta\x18\x02 \x01(\x01\x12\r\n\x05level\x18\x03 \x01(\t\x12\x11\n\tbundle_id\x18\x04 \x01(\t\x12\x0e\n\x06policy\x18\x05 \x01(\t\"\xc2\x01\n\x0bJobProgress\x12\r\n\x05\x65poch\x18\x01 \x01(\r\x12\x0e\n\x06\x65pochs\x18\x02 \x01(\r\x12\x0c\n\x04step\x18\x03 \x01(\x04\x12\r\n\x05steps\x18\x04 \x01(\x04\x12\x0c\n\x04loss\x18\x05 \x01(\x01\x12\x1b\n\x13reconstruction_loss\x18\x06 \x01(\x01\x12\x19\n\x11held_out_accuracy\x18\x07 \x01(\x01\x12\x1b\n\x13\x65xamples_per_second\x18\x08 \x01(\x01\x12\x14\n\x0cseconds_left\x18\t \x01(\x01\"\xf2\x02\n\x03Job\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x61pter\x18\x02 \x01(\t\x12%\n\x05state\x18\x03 \x01(\x0e\x32\x16.sottovoce.v1.JobState\x12\x30\n\x08training\x18\x04 \x01(\x0b\x32\x1e.sottovoce.v1.TrainingSettings\x12.\n\x07release\x18\x05 \x01(\x0b\x32\x1d.sottovoce.v1.ReleaseSettings\x12\x15\n\rnext_sequence\x18\x06 \x01(\x04\x12+\n\x08progress\x18\x07 \x01(\x0b\x32\x19.sottovoce.v1.JobProgress\x12\x0e\n\x06labels\x18\x08 \x03(\t\x12\x0f\n\x07message\x18\t \x01(\t\x12/\n\x0b\x63reate_time\x18\n \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0bupdate_time\x18\x0b \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\x99\x01\n\x10\x43reateJobRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x61pter\x18\x02 \x01(\t\x12\x30\n\x08training\x18\x03 \x01(\x0b\x32\x1e.sottovoce.v1.TrainingSettings\x12.\n\x07release\x18\x04 \x01(\x0b\x32\x1d.sottovoce.v1.ReleaseSettings\"3\n\x11\x43reateJobResponse\x12\x1e\n\x03job\x18\x01 \x01(\x0b\x32\x11.sottovoce.v1.Job\"\x85\x01\n\x11PrivatizedExample\x12\x12\n\nexample_id\x18\x01 \x01(\t\x12\x15\n\rreleased_text\x18\x02 \x01(\t\x12\r\n\x05label\x18\x03 \x01(\t\x12\x1d\n\x15released_plain_tokens\x18\x04 \x03(\t\x12\x17\n\x0fplain_token_ids\x18\x05 \x03(\r\"\x83\x01\n\x15UploadExamplesRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x16\n\x0e\x66irst_sequence\x18\x02 \x01(\x04\x12\x31\n\x08\x65xamples\x18\x03 \x03(\x0b\x32\x1f.sottovoce.v1.PrivatizedExample\x12\x0f\n\x07padding\x18\x04 \x01(\x0c\"/\n\x16UploadExamplesResponse\x12\x15\n\rnext_sequence\x18\x01 \x01(\x04\"9\n\x0fStartJobRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x16\n\x0etotal_examples\x18\x02 \x01(\x04\"2\n\x10StartJobResponse\x12\x1e\n\x03job\x18\x01 \x01(\x0b\x32\x11.sottovoce.v1.Job\"\x1f\n\rGetJobRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\"0\n\x0eGetJobResponse\x12\x1e\n\x03job\x18\x01 \x01(\x0b\x32\x11.sottovoce.v1.Job\"!\n\x0fWatchJobRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\"2\n\x10WatchJobResponse\x12\x1e\n\x03job\x18\x01 \x01(\x0b\x32\x11.sottovoce.v1.Job\"\"\n\x10\x43\x61ncelJobRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\"3\n\x11\x43\x61ncelJobResponse\x12\x1e\n\x03job\x18\x01 \x01(\x0b\x32\x11.sottovoce.v1.Job\"8\n\x0fListJobsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\r\x12\x12\n\npage_token\x18\x02 \x01(\t\"L\n\x10ListJobsResponse\x12\x1f\n\x04jobs\x18\x01 \x03(\x0b\x32\x11.sottovoce.v1.Job\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\"\n\x10\x44\x65leteJobRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\"\x13\n\x11\x44\x65leteJobResponse*\xb3\x01\n\x08JobState\x12\x19\n\x15JOB_STATE_UNSPECIFIED\x10\x00\x12\x17\n\x13JOB_STATE_UPLOADING\x10\x01\x12\x14\n\x10JOB_STATE_QUEUED\x10\x02\x12\x15\n\x11JOB_STATE_RUNNING\x10\x03\x12\x17\n\x13JOB_STATE_SUCCEEDED\x10\x04\x12\x14\n\x10JOB_STATE_FAILED\x10\x05\x12\x17\n\x13JOB_STATE_CANCELLED\x10\x06*\x94\x01\n\x06Method\x12\x16\n\x12METHOD_UNSPECIFIED\x10\x00\x12\x0f\n\x0bMETHOD_LORA\x10\x01\x12\x10\n\x0cMETHOD_QLORA\x10\x02\x12\x18\n\x14METHOD_PROMPT_TUNING\x10\x03\x12\x18\n\x14METHOD_PREFIX_TUNING\x10\x04\x12\x1b\n\x17METHOD_FULL_FINE_TUNING\x10\x05\x32\xfb\x04\n\x08Training\x12L\n\tCreateJob\x12\x1e.sottovoce.v1.CreateJobRequest\x1a\x1f.sottovoce.v1.CreateJobResponse\x12]\n\x0eUploadExamples\x12#.sottovoce.v1.UploadExamplesRequest\x1a$.sottovoce.v1.UploadExamplesResponse(\x01\x12I\n\x08StartJob\x12\x1d.sottovoce.v1.StartJobRequest\x1a\x1e.sottovoce.v1.StartJobResponse\x12\x43\n\x06GetJob\x12\x1b.sottovoce.v1.GetJobRequest\x1a\x1c.sottovoce.v1.GetJobResponse\x12K\n\x08WatchJob\x12\x1d.sottovoce.v1.WatchJobRequest\x1a\x1e.sottovoce.v1.WatchJobResponse0\x01\x12L\n\tCancelJob\x12\x1e.sottovoce.v1.CancelJobRequest\x1a\x1f.sottovoce.v1.CancelJobResponse\x12I\n\x08ListJobs\x12\x1d.sottovoce.v1.ListJobsRequest\x1a\x1e.sottovoce.v1.ListJobsResponse\x12L\n\tDeleteJob\x12\x1e.sottovoce.v1.DeleteJobRequest\x1a\x1f.sottovoce.v1.DeleteJobResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'sottovoce.v1.training_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_JOBSTATE']._serialized_start=2142
-  _globals['_JOBSTATE']._serialized_end=2321
-  _globals['_METHOD']._serialized_start=2324
-  _globals['_METHOD']._serialized_end=2472
+  _globals['_JOBSTATE']._serialized_start=2160
+  _globals['_JOBSTATE']._serialized_end=2339
+  _globals['_METHOD']._serialized_start=2342
+  _globals['_METHOD']._serialized_end=2490
   _globals['_TRAININGSETTINGS']._serialized_start=79
   _globals['_TRAININGSETTINGS']._serialized_end=395
   _globals['_RELEASESETTINGS']._serialized_start=397
@@ -50,34 +50,34 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_CREATEJOBRESPONSE']._serialized_end=1275
   _globals['_PRIVATIZEDEXAMPLE']._serialized_start=1278
   _globals['_PRIVATIZEDEXAMPLE']._serialized_end=1411
-  _globals['_UPLOADEXAMPLESREQUEST']._serialized_start=1413
-  _globals['_UPLOADEXAMPLESREQUEST']._serialized_end=1527
-  _globals['_UPLOADEXAMPLESRESPONSE']._serialized_start=1529
-  _globals['_UPLOADEXAMPLESRESPONSE']._serialized_end=1576
-  _globals['_STARTJOBREQUEST']._serialized_start=1578
-  _globals['_STARTJOBREQUEST']._serialized_end=1635
-  _globals['_STARTJOBRESPONSE']._serialized_start=1637
-  _globals['_STARTJOBRESPONSE']._serialized_end=1687
-  _globals['_GETJOBREQUEST']._serialized_start=1689
-  _globals['_GETJOBREQUEST']._serialized_end=1720
-  _globals['_GETJOBRESPONSE']._serialized_start=1722
-  _globals['_GETJOBRESPONSE']._serialized_end=1770
-  _globals['_WATCHJOBREQUEST']._serialized_start=1772
-  _globals['_WATCHJOBREQUEST']._serialized_end=1805
-  _globals['_WATCHJOBRESPONSE']._serialized_start=1807
-  _globals['_WATCHJOBRESPONSE']._serialized_end=1857
-  _globals['_CANCELJOBREQUEST']._serialized_start=1859
-  _globals['_CANCELJOBREQUEST']._serialized_end=1893
-  _globals['_CANCELJOBRESPONSE']._serialized_start=1895
-  _globals['_CANCELJOBRESPONSE']._serialized_end=1946
-  _globals['_LISTJOBSREQUEST']._serialized_start=1948
-  _globals['_LISTJOBSREQUEST']._serialized_end=2004
-  _globals['_LISTJOBSRESPONSE']._serialized_start=2006
-  _globals['_LISTJOBSRESPONSE']._serialized_end=2082
-  _globals['_DELETEJOBREQUEST']._serialized_start=2084
-  _globals['_DELETEJOBREQUEST']._serialized_end=2118
-  _globals['_DELETEJOBRESPONSE']._serialized_start=2120
-  _globals['_DELETEJOBRESPONSE']._serialized_end=2139
-  _globals['_TRAINING']._serialized_start=2475
-  _globals['_TRAINING']._serialized_end=3110
+  _globals['_UPLOADEXAMPLESREQUEST']._serialized_start=1414
+  _globals['_UPLOADEXAMPLESREQUEST']._serialized_end=1545
+  _globals['_UPLOADEXAMPLESRESPONSE']._serialized_start=1547
+  _globals['_UPLOADEXAMPLESRESPONSE']._serialized_end=1594
+  _globals['_STARTJOBREQUEST']._serialized_start=1596
+  _globals['_STARTJOBREQUEST']._serialized_end=1653
+  _globals['_STARTJOBRESPONSE']._serialized_start=1655
+  _globals['_STARTJOBRESPONSE']._serialized_end=1705
+  _globals['_GETJOBREQUEST']._serialized_start=1707
+  _globals['_GETJOBREQUEST']._serialized_end=1738
+  _globals['_GETJOBRESPONSE']._serialized_start=1740
+  _globals['_GETJOBRESPONSE']._serialized_end=1788
+  _globals['_WATCHJOBREQUEST']._serialized_start=1790
+  _globals['_WATCHJOBREQUEST']._serialized_end=1823
+  _globals['_WATCHJOBRESPONSE']._serialized_start=1825
+  _globals['_WATCHJOBRESPONSE']._serialized_end=1875
+  _globals['_CANCELJOBREQUEST']._serialized_start=1877
+  _globals['_CANCELJOBREQUEST']._serialized_end=1911
+  _globals['_CANCELJOBRESPONSE']._serialized_start=1913
+  _globals['_CANCELJOBRESPONSE']._serialized_end=1964
+  _globals['_LISTJOBSREQUEST']._serialized_start=1966
+  _globals['_LISTJOBSREQUEST']._serialized_end=2022
+  _globals['_LISTJOBSRESPONSE']._serialized_start=2024
+  _globals['_LISTJOBSRESPONSE']._serialized_end=2100
+  _globals['_DELETEJOBREQUEST']._serialized_start=2102
+  _globals['_DELETEJOBREQUEST']._serialized_end=2136
+  _globals['_DELETEJOBRESPONSE']._serialized_start=2138
+  _globals['_DELETEJOBRESPONSE']._serialized_end=2157
+  _globals['_TRAINING']._serialized_start=2493
+  _globals['_TRAINING']._serialized_end=3128
 # @@protoc_insertion_point(module_scope)

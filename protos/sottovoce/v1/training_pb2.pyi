@@ -167,14 +167,16 @@ class PrivatizedExample(_message.Message):
     def __init__(self, example_id: _Optional[str] = ..., released_text: _Optional[str] = ..., label: _Optional[str] = ..., released_plain_tokens: _Optional[_Iterable[str]] = ..., plain_token_ids: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class UploadExamplesRequest(_message.Message):
-    __slots__ = ("job_id", "first_sequence", "examples")
+    __slots__ = ("job_id", "first_sequence", "examples", "padding")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     FIRST_SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     EXAMPLES_FIELD_NUMBER: _ClassVar[int]
+    PADDING_FIELD_NUMBER: _ClassVar[int]
     job_id: str
     first_sequence: int
     examples: _containers.RepeatedCompositeFieldContainer[PrivatizedExample]
-    def __init__(self, job_id: _Optional[str] = ..., first_sequence: _Optional[int] = ..., examples: _Optional[_Iterable[_Union[PrivatizedExample, _Mapping]]] = ...) -> None: ...
+    padding: bytes
+    def __init__(self, job_id: _Optional[str] = ..., first_sequence: _Optional[int] = ..., examples: _Optional[_Iterable[_Union[PrivatizedExample, _Mapping]]] = ..., padding: _Optional[bytes] = ...) -> None: ...
 
 class UploadExamplesResponse(_message.Message):
     __slots__ = ("next_sequence",)

@@ -36,6 +36,9 @@ class TrainingStub:
     (wrong state, other bundle, too few examples), OUT_OF_RANGE with ErrorInfo
     (a gap in the sequence; metadata "next_sequence"), RESOURCE_EXHAUSTED with
     QuotaFailure, UNAUTHENTICATED with ErrorInfo.
+
+    What owners call their adapters and labels stays on the device: it sends ids
+    derived under its secret, and turns them back in what it is answered.
     """
 
     def __init__(self, channel):
@@ -97,6 +100,9 @@ class TrainingServicer:
     (wrong state, other bundle, too few examples), OUT_OF_RANGE with ErrorInfo
     (a gap in the sequence; metadata "next_sequence"), RESOURCE_EXHAUSTED with
     QuotaFailure, UNAUTHENTICATED with ErrorInfo.
+
+    What owners call their adapters and labels stays on the device: it sends ids
+    derived under its secret, and turns them back in what it is answered.
     """
 
     def CreateJob(self, request, context):
@@ -216,6 +222,9 @@ class Training:
     (wrong state, other bundle, too few examples), OUT_OF_RANGE with ErrorInfo
     (a gap in the sequence; metadata "next_sequence"), RESOURCE_EXHAUSTED with
     QuotaFailure, UNAUTHENTICATED with ErrorInfo.
+
+    What owners call their adapters and labels stays on the device: it sends ids
+    derived under its secret, and turns them back in what it is answered.
     """
 
     @staticmethod

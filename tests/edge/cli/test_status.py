@@ -26,7 +26,14 @@ def test_bundle_levels_and_ledger_are_told(device: Device) -> None:
         "balanced": 15.0,
         "light": 10_000.0,
     }
-    assert alone["ledger"] == {"spent": 30.0, "limit": 0.0, "releases": 1}
+    assert alone["ledger"] == {
+        "spent": 30.0,
+        "limit": 0.0,
+        "releases": 1,
+        "label_epsilon": 0.0,
+        "labels_randomized": 0,
+        "labels_as_they_are": 0,
+    }
     assert alone["running"] is False
     with running(device.config):
         (served,) = device.json("status")

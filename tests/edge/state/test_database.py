@@ -132,7 +132,7 @@ def test_a_ledger_without_its_row_is_said(tmp_path: Path) -> None:
         Store.open(tmp_path)
 
 
-@pytest.mark.parametrize("where", ["_SCHEMA", "rename"])
+@pytest.mark.parametrize("where", ["_FIRST", "rename"])
 def test_a_first_start_that_was_killed_is_taken_up(tmp_path: Path, where: str) -> None:
     program = f"""
 import os, pathlib
@@ -145,7 +145,7 @@ class Dying(str):
 if {where!r} == "rename":
     pathlib.Path.rename = lambda *_: os.kill(os.getpid(), 9)
 else:
-    database._SCHEMA = Dying()
+    database._FIRST = Dying()
 database.Store.open(pathlib.Path({str(tmp_path)!r}))
 """
     killed = subprocess.run([sys.executable, "-c", program], check=False)
@@ -169,14 +169,58 @@ def test_many_may_be_the_first(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {DATABASE, KEY}
 
 
+def _as_of_version(folder: Path, version: int) -> None:
+    """Takes back what later versions added."""
+    with sqlite3.connect(folder / DATABASE) as connection:
+        if version < 2:
+            connection.execute("DROP TABLE seal")
+        connection.execute("DROP TABLE labelled")
+        connection.execute("ALTER TABLE customizations DROP COLUMN labels")
+        for column in ("label_epsilon", "labels_randomized", "labels_as_they_are"):
+            connection.execute(f"ALTER TABLE ledger DROP COLUMN {column}")
+        connection.execute("DROP TABLE staged")
+        connection.execute(
+            "CREATE TABLE staged (customization TEXT NOT NULL, sequence INTEGER NOT NULL,"
+            " key BLOB NOT NULL, release BLOB NOT NULL, charge REAL NOT NULL,"
+            " labelled BLOB NOT NULL, sealed BLOB NOT NULL,"
+            " PRIMARY KEY (customization, sequence)) WITHOUT ROWID"
+        )
+        connection.execute(f"PRAGMA user_version = {version}")
+    connection.close()
+
+
+def test_a_state_of_the_second_version_keeps_its_ledger_and_is_brought_up(tmp_path: Path) -> None:
+    store = Store.open(tmp_path)
+    with store.transaction() as transaction:
+        transaction.execute("UPDATE ledger SET spent = 7, releases = 3")
+        sealed = store.seal.seal(b"v", b"customizationk")
+        row = (1, "k", b"r", 0, sealed, b"", None)
+        transaction.execute("INSERT INTO customizations VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+    store.close()
+    fresh = _tables(tmp_path)
+    _as_of_version(tmp_path, 2)
+    assert _tables(tmp_path) != fresh
+    store = Store.open(tmp_path)
+    assert store.rows("SELECT * FROM ledger") == [(1, 7.0, 3, 0.0, 0, 0)]
+    assert store.rows("SELECT id, labels FROM customizations") == [("k", None)]
+    store.close()
+    assert _tables(tmp_path) == fresh
+
+
+def _tables(folder: Path) -> dict[str, list[str]]:
+    """The columns of every table."""
+    with sqlite3.connect(folder / DATABASE) as connection:
+        names = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")
+        tables = {
+            name: [row[1] for row in connection.execute(f"PRAGMA table_info({name})")]
+            for (name,) in names.fetchall()
+        }
+    connection.close()
+    return tables
+
+
 @pytest.mark.parametrize("table", ["releases", "customizations", None])
 def test_a_state_of_the_first_version_is_held_to_its_key(tmp_path: Path, table: str | None) -> None:
-    def first_version() -> None:
-        with sqlite3.connect(tmp_path / DATABASE) as connection:
-            connection.execute("DROP TABLE seal")
-            connection.execute("PRAGMA user_version = 1")
-        connection.close()
-
     store = Store.open(tmp_path)
     with store.transaction() as transaction:
         transaction.execute("UPDATE ledger SET spent = 7")
@@ -184,10 +228,10 @@ def test_a_state_of_the_first_version_is_held_to_its_key(tmp_path: Path, table: 
             transaction.execute(INSERT, (b"k", store.seal.seal(b"v", b"releasek")))
         elif table == "customizations":
             sealed = store.seal.seal(b"v", b"customizationk")
-            row = (1, "k", b"r", 0, sealed, b"")
-            transaction.execute("INSERT INTO customizations VALUES (?, ?, ?, ?, ?, ?)", row)
+            row = (1, "k", b"r", 0, sealed, b"", None)
+            transaction.execute("INSERT INTO customizations VALUES (?, ?, ?, ?, ?, ?, ?)", row)
     store.close()
-    first_version()
+    _as_of_version(tmp_path, 1)
     key = (tmp_path / KEY).read_bytes()
     if table is not None:
         _flip(tmp_path / KEY)

@@ -18,13 +18,12 @@ UPLOADING = agent.CUSTOMIZATION_STATE_UPLOADING
 
 
 def _insert(store: Store, outbox: Outbox, identity: str, texts: list[str]) -> agent.Customization:
-    record = agent.Customization(id=identity, adapter="desk", state=UPLOADING, examples=len(texts))
+    record = agent.Customization(
+        id=identity, adapter="desk", adapter_id="desk", state=UPLOADING, examples=len(texts)
+    )
     job = training.CreateJobRequest(request_id=identity, adapter="desk")
     with store.transaction() as transaction:
-        transaction.execute(
-            "INSERT INTO customizations (id, request, finished, sealed, job) VALUES (?,?,?,?,?)",
-            outbox.insert_values(record, f"request {identity}", job),
-        )
+        outbox.insert(transaction, record, f"request {identity}", job, {})
         for number, text in enumerate(texts):
             example = training.PrivatizedExample(released_text=text)
             sealed = store.seal.seal(example.SerializeToString(), outbox_place(identity, number))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -51,6 +52,11 @@ def _queued(device: Agent, identity: str) -> list[training.PrivatizedExample]:
     return [e for batch in device.outbox.batches(identity, 0) for e in batch.examples]
 
 
+def _own(device: Agent, example: training.PrivatizedExample) -> str:
+    """The owner's name of a queued example's label."""
+    return device.outbox.adapter("desk")[0].label(example.label)
+
+
 def _untouched(device: Agent) -> bool:
     tables = ("releases", "customizations", "outbox", "staged")
     empty = all(not device.store.rows(f"SELECT * FROM {t}") for t in tables)
@@ -66,13 +72,12 @@ def test_examples_are_queued_as_released(
         assert record.state == agent.CUSTOMIZATION_STATE_UPLOADING
         assert device.outbox.get(record.id) == record
         queued = _queued(device, record.id)
-        assert [e.label for e in queued] == [e.label for e in _examples()]
         assert len({e.example_id for e in queued}) == 20
         # what goes out is the very release an app gets for the same text
-        default = device.default
-        for example, waiting in zip(_examples(), queued, strict=True):
-            assert device.releases.release(example.text, default).text == waiting.released_text
-            assert not waiting.plain_token_ids
+        assert Counter((e.released_text, _own(device, e)) for e in queued) == Counter(
+            (device.releases.release(e.text, device.default).text, e.label) for e in _examples()
+        )
+        assert not any(waiting.plain_token_ids for waiting in queued)
         assert device.ledger.spending().releases == 20
         assert device.store.rows("SELECT * FROM staged") == []
         release = device.outbox.job_request(record.id).release
@@ -91,8 +96,8 @@ def test_repeated_texts_are_released_and_charged_once(
         known = device.releases.release(_examples()[0].text, device.default)
         record = customizer.accept(SETTINGS, _examples() + _examples())
         queued = _queued(device, record.id)
-        assert queued[0].released_text == queued[20].released_text == known.text
-        assert queued[0].example_id != queued[20].example_id
+        alike = [e.example_id for e in queued if e.released_text == known.text]
+        assert len(alike) == len(set(alike)) == 2
         spent = device.ledger.spending()
         assert spent.releases == 20
         customizer.accept(agent.CustomizationSettings(adapter="again"), _examples())
@@ -295,9 +300,23 @@ def test_what_a_crash_left_staged_is_cleared(
 ) -> None:
     with _customizer(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, device):
         with device.store.transaction() as transaction:
-            transaction.execute("INSERT INTO staged VALUES ('x', 0, x'', x'', 1, x'', x'')")
+            transaction.execute("INSERT INTO staged VALUES ('x', x'', x'', x'', 1, x'', x'')")
         customizer.clear_staging()
         assert _untouched(device)
+
+
+def _labels(device: Agent, adapter: str) -> dict[str, str]:
+    """The owner's label of each queued text, of texts that are all different."""
+    names, identity = device.outbox.adapter(adapter)
+    return {e.released_text: names.label(e.label) for e in _queued(device, identity)}
+
+
+def _spelt(number: int) -> list[agent.LabelledText]:
+    """Different texts whose release shows which is which."""
+    return [
+        agent.LabelledText(text=f"The garden {n:012}", label=("outside", "clinic")[n % 2])
+        for n in range(number)
+    ]
 
 
 def test_labels_are_randomised_once_and_for_all(
@@ -306,19 +325,115 @@ def test_labels_are_randomised_once_and_for_all(
     """The share of true labels lies within 4.9 standard deviations (two-sided, alpha = 1e-6)."""
     number, epsilon = 400, 1.0
     with _customizer(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, device):
-        sent: list[list[str]] = []
+        released = {
+            device.releases.release(e.text, device.default).text: e.label for e in _spelt(number)
+        }
+        assert len(released) == number
         for adapter in ("one", "two"):
             settings = agent.CustomizationSettings(adapter=adapter, label_epsilon=epsilon)
-            record = customizer.accept(settings, _examples(number))
-            sent.append([e.label for e in _queued(device, record.id)])
-        assert sent[0] == sent[1]  # asking again averages nothing out
-        true = [e.label for e in _examples(number)]
-        kept = sum(a == b for a, b in zip(sent[0], true, strict=True))
+            customizer.accept(settings, _spelt(number))
+        sent = _labels(device, "one")
+        assert sent.keys() == released.keys()
+        assert _labels(device, "two") == sent  # asking again averages nothing out
+        kept = sum(sent[text] == label for text, label in released.items())
         keep = keep_probability(epsilon, 2)
-        assert abs(kept - number * keep) < 4.9 * math.sqrt(number * keep * (1 - keep))
-        assert Counter(sent[0]).keys() == {"outside", "clinic"}
+        spread = math.sqrt(len(sent) * keep * (1 - keep))
+        assert abs(kept - len(sent) * keep) < 4.9 * spread
         on_disk = b"".join(p.read_bytes() for p in device.store.folder.iterdir())
         assert b"outside" not in on_disk
         settings = agent.CustomizationSettings(adapter="three", label_epsilon=0.5)
-        record = customizer.accept(settings, _examples(number))
-        assert [e.label for e in _queued(device, record.id)] != sent[0]
+        customizer.accept(settings, _spelt(number))
+        assert _labels(device, "three") != sent
+
+
+def test_near_copies_share_the_noise_of_their_label(
+    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
+) -> None:
+    """Fifty copies that differ in white space, marks and letters' case get one label at an epsilon
+    at which each of its own would be false by a chance of .49."""
+    copies = [
+        agent.LabelledText(text=f"The{' ' * n} GARDEN{'!' * (n % 2)} of the river", label="outside")
+        for n in range(1, 51)
+    ]
+    with _customizer(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, device):
+        rest = [e for e in _examples(40) if e.label == "clinic"]
+        settings = agent.CustomizationSettings(adapter="desk", label_epsilon=0.05)
+        customizer.accept(settings, copies + rest)
+        released = {device.releases.release(e.text, device.default).text for e in copies}
+        labels = {label for text, label in _labels(device, "desk").items() if text in released}
+        assert len(labels) == 1
+        assert device.ledger.spending().labels_randomized == 1 + len(rest)
+
+
+def test_labels_are_charged_apart_from_words_and_once(
+    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
+) -> None:
+    def customize(epsilon: float, number: int = 20) -> Spending:
+        settings = agent.CustomizationSettings(adapter="desk", label_epsilon=epsilon)
+        customizer.accept(settings, _examples(number))
+        return device.ledger.spending()
+
+    with _customizer(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, device):
+        first = customize(1.5)
+        assert (first.label_epsilon, first.labels_randomized) == (30.0, 20)
+        assert customize(1.5) == first
+        assert customize(1.0) == first  # what the larger told, the smaller tells less of
+        more = customize(2.0, 30)
+        assert (more.label_epsilon, more.labels_randomized) == (60.0, 30)
+        assert more.labels_as_they_are == 0
+        clear = customize(0)
+        assert (clear.label_epsilon, clear.labels_as_they_are) == (60.0, 20)
+        assert customize(0) == clear
+        assert customize(3.0, 30).label_epsilon == 70.0  # ten were not told as they are
+
+
+def test_no_name_of_the_owners_is_queued_for_the_cloud(
+    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
+) -> None:
+    with _customizer(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, device):
+        record = customizer.accept(SETTINGS, _examples())
+        asked = device.outbox.job_request(record.id)
+        assert asked.adapter == record.adapter_id != "desk"
+        labels = {e.label for e in _queued(device, record.id)}
+        assert len(labels) == 2
+        assert not labels & {"outside", "clinic"}
+        # another customisation of the name is the same adapter to the cloud, with the same labels
+        again = customizer.accept(SETTINGS, _examples())
+        assert again.adapter_id == record.adapter_id
+        assert {e.label for e in _queued(device, again.id)} == labels
+
+
+def test_words_of_labels_leave_where_a_decoder_is_to_read_them(
+    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
+) -> None:
+    with _customizer(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, device):
+        settings = agent.CustomizationSettings(adapter="desk", label_words=True)
+        record = customizer.accept(settings, _examples())
+        assert {e.label for e in _queued(device, record.id)} == {"outside", "clinic"}
+        assert device.outbox.adapter("desk")[0].label("clinic") == "clinic"
+
+
+def test_the_place_of_an_example_tells_nothing(
+    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
+) -> None:
+    """The correlation of places in the table and in the upload: normal with a deviation of
+    1/sqrt(399), within 4.9 of them (two-sided, alpha = 1e-6)."""
+    number = 400
+    with _customizer(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, device):
+        examples = _spelt(number)
+        place = {
+            device.releases.release(e.text, device.default).text: n for n, e in enumerate(examples)
+        }
+        orders = []
+        for adapter in ("one", "two"):
+            settings = agent.CustomizationSettings(adapter=adapter)
+            record = customizer.accept(settings, examples)
+            orders.append([place[e.released_text] for e in _queued(device, record.id)])
+            assert [place[e.released_text] for e in _queued(device, record.id)] == orders[-1]
+        table = sorted(
+            place[device.releases.release(e.text, device.default).text] for e in examples
+        )
+        for one, other in ((table, orders[0]), (table, orders[1]), orders):
+            assert sorted(one) == sorted(other) == table
+            found = statistics.correlation(one, other)
+            assert abs(found) < 4.9 / math.sqrt(number - 1)

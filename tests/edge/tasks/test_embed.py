@@ -128,6 +128,8 @@ def test_what_leaves_is_vectors_and_public_numbers_only(device: Agent, cloud: Fa
     rest = inference.EncodeRequest.FromString(query.SerializeToString())
     for field in ("request_id", "bundle_id", "mechanism", "eta", "tokens", "vectors"):
         rest.ClearField(field)
+    assert set(rest.padding) == {0}
+    rest.ClearField("padding")
     assert rest.SerializeToString() == b""
 
 

@@ -203,12 +203,90 @@ def test_a_stream_whose_reader_leaves_ends_its_threads(
         until(lambda: threading.active_count() <= before)
 
 
+def test_the_cloud_gets_ids_and_the_owner_names(
+    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
+) -> None:
+    with _trained(tmp_path, small_bundle_folder, lexicon_tagger) as (device, cloud):
+        device.predict(_request("the river"))
+        identity = device.outbox.newest("desk").adapter_id
+        assert [asked.adapter for asked in cloud.asked] == [identity]
+        assert {adapter for _, adapter in cloud.adapters} == {identity}
+        labels = {e.label for e in cloud.examples()}
+        assert len(labels) == 2
+        assert not labels & {"wet", "dry"}
+        # by the cloud's name it can be asked for as well, and answers with the cloud's labels
+        (adapter,) = cloud.adapters.values()
+        adapter.examples.reverse()
+        assert device.predict(_request("the river", adapter=f"id:{identity}")).label in labels
+
+
+def test_an_adapter_of_an_earlier_version_keeps_its_name_until_it_is_trained_anew(
+    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
+) -> None:
+    """Then names went to the cloud as they were, and no labels were kept here."""
+    with _trained(tmp_path, small_bundle_folder, lexicon_tagger) as (device, cloud):
+        record = device.outbox.newest("desk")
+        names, _ = device.outbox.adapter("desk")
+        (job,) = cloud.adapters.values()
+        for example in job.examples:
+            example.label = names.label(example.label)
+        cloud.adapters = {("t", "desk"): job}
+        record.adapter_id = ""
+        device.outbox.save(record)
+        with device.store.transaction() as transaction:
+            transaction.execute("UPDATE customizations SET labels = NULL")
+        assert device.predict(_request("the river")).label == "wet"
+        assert cloud.asked[-1].adapter == "desk"
+        cloud.fail_training = "no"
+        _train(device, "light")
+        assert device.predict(_request("the river")).label == "wet"
+        cloud.fail_training = ""
+        _train(device, "light")
+        assert device.predict(_request("the river")).label == "wet"
+        assert cloud.asked[-1].adapter not in ("", "desk")
+
+
+def test_what_the_cloud_refuses_is_told_with_the_owners_names(
+    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
+) -> None:
+    with _trained(tmp_path, small_bundle_folder, lexicon_tagger) as (device, cloud):
+        identity = device.outbox.newest("desk").adapter_id
+
+        def refused(*_: object) -> None:
+            raise NotFound(f"{identity} is gone", fix=f"train {identity}", subject=identity)
+
+        cloud._score = refused  # type: ignore[assignment]
+        streamed = [agent.PredictStreamRequest(request=_request("river"))]
+        for ask in (
+            lambda: device.predict(_request("river")),
+            lambda: list(device.predictor.predict_stream(streamed)),
+        ):
+            with pytest.raises(NotFound, match="desk is gone") as caught:
+                ask()
+            assert (caught.value.fix, caught.value.subject) == ("train desk", "desk")
+
+
+def test_sizes_of_what_leaves_are_few(
+    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
+) -> None:
+    with _trained(tmp_path, small_bundle_folder, lexicon_tagger) as (device, cloud):
+        texts = [" ".join(["river"] * n) for n in range(1, 60)]
+        for text in texts:
+            device.predict(_request(text))
+        assert len({len(asked.released_text) for asked in cloud.asked}) == len(texts)
+        assert {asked.ByteSize() for asked in cloud.asked} == {512}
+
+
 def test_unknown_adapters_and_missing_clouds_are_told_apart(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:
     with _trained(tmp_path, small_bundle_folder, lexicon_tagger) as (device, cloud):
-        with pytest.raises(NotFound, match="no such adapter"):
+        spent = device.ledger.spending()
+        with pytest.raises(NotFound, match="no such adapter on this device: 'none'"):
             device.predict(_request("river", adapter="none"))
+        assert (cloud.asked, device.ledger.spending()) == ([], spent)
+        with pytest.raises(NotFound, match=r"no such adapter \(customise"):
+            device.predict(_request("river", adapter="id:none"))
         with pytest.raises(InvalidInput, match="no adapter"):
             device.predict(_request("river", adapter=""))
         cloud.stop()

@@ -13,6 +13,7 @@ import pytest
 
 from sottovoce.core.errors import NotReady, QuotaExceeded, SottovoceError
 from sottovoce.core.text.tagger import Tagger
+from sottovoce.core.wire.padding import padded_size
 from sottovoce.edge.tasks.agent import Agent
 from sottovoce.edge.tasks.customize import Customizer, Defaults
 from sottovoce.edge.tasks.uploader import Uploader
@@ -72,6 +73,9 @@ def test_examples_arrive_once_and_the_end_is_told(
         assert len(cloud.sequences) == len(set(cloud.sequences))
         assert device.store.rows("SELECT * FROM outbox") == []
         uploader.stop()
+        assert all(padded_size(sent.ByteSize()) == sent.ByteSize() for sent in cloud.uploads)
+        spare = sum(len(sent.padding) for sent in cloud.uploads)
+        assert spare < 0.125 * sum(sent.ByteSize() for sent in cloud.uploads)
 
 
 def test_a_broken_upload_goes_on_from_what_is_committed(
@@ -197,11 +201,13 @@ def test_a_job_that_failed_says_why_and_gives_its_space_back(
         fake_cloud() as cloud,
         _queued(tmp_path, small_bundle_folder, lexicon_tagger, cloud, 20) as (device, identity),
     ):
-        cloud.fail_training = "out of memory; take fewer plain tokens"
+        names = device.outbox.pseudonyms(device.outbox.get(identity))
+        (label,) = [sent for sent, own in names.labels.items() if own == "a"]
+        cloud.fail_training = f"{names.adapter_id}: label {label} is too rare"
         uploader = _uploader(device)
         uploader.carry(identity)
         until(lambda: device.outbox.get(identity).state == FAILED)
-        assert device.outbox.get(identity).message == cloud.fail_training
+        assert device.outbox.get(identity).message == "desk: label a is too rare"
         assert device.store.rows("SELECT * FROM outbox") == []
         uploader.stop()
 

@@ -22,6 +22,7 @@ from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import BundleMismatch, DataLoss, InvalidInput
 from sottovoce.core.privacy.token_embedding import TokenEmbedding, unpack
 from sottovoce.core.wire.ordered import ordered
+from sottovoce.core.wire.padding import check_padding
 from sottovoce.v1 import inference_pb2 as wire
 from sottovoce.v1 import inference_pb2_grpc
 
@@ -56,6 +57,7 @@ class InferenceService(inference_pb2_grpc.InferenceServicer):
 
     def _submit(self, tenant: str, request: wire.InferencePredictRequest) -> Future[Scores]:
         check_name(request.adapter, "adapter")
+        check_padding(request.padding)
         text = request.released_text
         if not text.strip() or len(text.encode()) > self._limits.text:
             raise InvalidInput(
@@ -93,8 +95,9 @@ class InferenceService(inference_pb2_grpc.InferenceServicer):
         tenant = self._tenants.authenticate(context.invocation_metadata())
 
         def begin(message: wire.InferencePredictStreamRequest) -> Callable[[], Scores]:
+            text, padding = message.request.released_text.encode(), message.request.padding
             # All that is not the text is short: a window of messages is held in memory.
-            if message.ByteSize() - len(message.request.released_text.encode()) > LONGEST_REST:
+            if message.ByteSize() - len(text) - len(padding) > LONGEST_REST:
                 raise InvalidInput(
                     "request_id is too long",
                     fix=f"choose one of at most {LONGEST_ID} characters",
@@ -151,6 +154,7 @@ class InferenceService(inference_pb2_grpc.InferenceServicer):
             raise InvalidInput(
                 "unknown mechanism", fix=f"use {TokenEmbedding.name}", subject="mechanism"
             )
+        check_padding(request.padding)
         bundle = self._bundles.get(request.bundle_id)
         if bundle is None:
             raise BundleMismatch(

@@ -19,6 +19,8 @@ from sottovoce.cloud.state.tenants import Tenants
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import BundleMismatch, InvalidInput
 from sottovoce.core.wire import training_settings
+from sottovoce.core.wire.limits import LARGEST_MESSAGE
+from sottovoce.core.wire.padding import check_padding
 from sottovoce.core.wire.training_settings import METHODS
 from sottovoce.v1 import training_pb2 as wire
 from sottovoce.v1 import training_pb2_grpc
@@ -180,6 +182,7 @@ class TrainingService(training_pb2_grpc.TrainingServicer):
         held = 0
         with self._uploads.admitted(tenant):
             for message in request_iterator:
+                check_padding(message.padding, LARGEST_MESSAGE)
                 job = self._jobs.get(message.job_id, tenant)
                 words = self._bundle(job.release.bundle_id).manifest.words
                 first, uploads = message.first_sequence, _uploads(message)

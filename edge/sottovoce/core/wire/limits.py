@@ -15,6 +15,7 @@ from typing import Final
 __all__ = [
     "FEWEST_EXAMPLES",
     "LARGEST_MESSAGE",
+    "LARGEST_PADDING",
     "LARGEST_TEXT",
     "LONGEST_LABEL",
     "MOST",
@@ -39,6 +40,9 @@ LONGEST_LABEL: Final = 256
 
 LARGEST_MESSAGE: Final = 4 << 20
 """Bytes of one message to or from the cloud."""
+
+LARGEST_PADDING: Final = 16 << 10
+"""Bytes of it in a message that holds one text: two steps of `padding` at `LARGEST_TEXT`."""
 
 MOST_SEQUENCES: Final = 10_000
 """Sequences of plain tokens that examples choose from."""

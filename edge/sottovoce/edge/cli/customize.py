@@ -65,7 +65,8 @@ def _up_to(setting: str) -> click.IntRange:
 @click.option(
     "--label-words",
     is_flag=True,
-    help="Have a decoder score the words of the labels, in place of training a head.",
+    help="Have a decoder score the words of the labels, in place of training a head. Sends the "
+    "cloud the labels as you wrote them; else it gets ids in their place.",
 )
 @click.option(
     "--noise-aware",
@@ -166,7 +167,7 @@ def command(
     watch: bool,
     as_json: bool,
 ) -> None:
-    """Train the adapter NAME on labelled texts, privatised first.
+    """Train the adapter NAME on labelled texts, privatised first. The name stays on the device.
 
     Returns at the latest when training has ended; Ctrl-C while waiting stops the waiting only. Once
     all texts are privatised and queued, upload and training go on without this command.

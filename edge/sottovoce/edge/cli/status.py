@@ -33,6 +33,11 @@ def command(ctx: click.Context, as_json: bool) -> None:
         ("default", f"{response.default_mechanism}, {response.default_level}"),
         ("cloud", response.cloud_address or "none configured"),
         ("ledger", f"{ledger.spent:.6g} {limit} spent in {ledger.releases} releases"),
+        (
+            "labels",
+            f"epsilon {ledger.label_epsilon:.6g} spent on {ledger.labels_randomized}, "
+            f"{ledger.labels_as_they_are} sent as they are",
+        ),
     ]
     for name, value in rows:
         click.echo(f"{name + ':':11}{value}")

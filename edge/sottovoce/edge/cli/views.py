@@ -82,6 +82,7 @@ def customization(record: agent.Customization) -> dict[str, Any]:
         "message": record.message,
         "create_time": record.create_time.ToJsonString(),
         "bytes_sent": record.bytes_sent,
+        "adapter_id": record.adapter_id,
     }
 
 
@@ -112,6 +113,9 @@ def status(response: agent.GetStatusResponse, *, running: bool) -> dict[str, Any
             "spent": response.ledger.spent,
             "limit": response.ledger.limit,
             "releases": response.ledger.releases,
+            "label_epsilon": response.ledger.label_epsilon,
+            "labels_randomized": response.ledger.labels_randomized,
+            "labels_as_they_are": response.ledger.labels_as_they_are,
         },
         "customizations": [customization(record) for record in response.customizations],
     }

@@ -27,7 +27,7 @@ __all__ = ["DATABASE", "KEY", "Store"]
 DATABASE = "agent.db"
 KEY = "agent.key"
 _NEW_KEY = ".agent.key.new"
-_VERSION = 2
+_VERSION = 3
 _WAIT_SECONDS = 15
 _LOST = "is gone or empty, and its key is still there"
 _MARK = "CREATE TABLE seal (mark BLOB NOT NULL)"
@@ -36,7 +36,7 @@ _SEALED = (
     ("SELECT CAST(id AS BLOB), sealed FROM customizations LIMIT 1", b"customization"),
 )
 """Where version 1, which had no mark, shows which key it belongs to."""
-_SCHEMA = """
+_FIRST = """
 CREATE TABLE releases (
     key BLOB PRIMARY KEY,              -- keyed hash of settings, bundle and document
     sealed BLOB NOT NULL               -- PrivatizeResponse
@@ -61,15 +61,27 @@ CREATE TABLE outbox (
     sealed BLOB NOT NULL,              -- PrivatizedExample
     PRIMARY KEY (customization, sequence)
 ) WITHOUT ROWID;
+"""
+_THIRD = """
+ALTER TABLE customizations ADD COLUMN labels BLOB;
+ALTER TABLE ledger ADD COLUMN label_epsilon REAL NOT NULL DEFAULT 0;
+ALTER TABLE ledger ADD COLUMN labels_randomized INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE ledger ADD COLUMN labels_as_they_are INTEGER NOT NULL DEFAULT 0;
+CREATE TABLE labelled (                -- examples whose labels were charged, oldest first
+    number INTEGER PRIMARY KEY,
+    key BLOB UNIQUE NOT NULL,          -- keyed hash of words, label and set of labels
+    epsilon REAL NOT NULL              -- the largest; infinity where the label left as it is
+);
+DROP TABLE IF EXISTS staged;
 CREATE TABLE staged (                  -- examples of a Customize call still coming in
     customization TEXT NOT NULL,
-    sequence INTEGER NOT NULL,
+    example BLOB NOT NULL,             -- its id, drawn at random: the order in which they leave
     key BLOB NOT NULL,
     release BLOB NOT NULL,             -- as in releases
     charge REAL NOT NULL,
-    labelled BLOB NOT NULL,            -- keyed hash of document and true label
+    labelled BLOB NOT NULL,            -- keyed hash of the document's words and the true label
     sealed BLOB NOT NULL,              -- PrivatizedExample with the true label
-    PRIMARY KEY (customization, sequence)
+    PRIMARY KEY (customization, example)
 ) WITHOUT ROWID;
 """
 
@@ -162,7 +174,7 @@ def _prepare(connection: sqlite3.Connection, folder: Path) -> Seal:
         # The key gets its name, below, only once there is a database that knows it: whenever this
         # process is killed, what it leaves is no state yet, or all of one.
         mark = Seal.make(new).mark
-        for statement in (*_SCHEMA.split(";\n"), _MARK):
+        for statement in (*_FIRST.split(";\n"), _MARK):
             connection.execute(statement)
         connection.execute("INSERT INTO seal VALUES (?)", (mark,))
     elif version == 1:
@@ -172,6 +184,9 @@ def _prepare(connection: sqlite3.Connection, folder: Path) -> Seal:
                 seal.unseal(sealed, place + name)
         connection.execute(_MARK)
         connection.execute("INSERT INTO seal VALUES (?)", (seal.mark,))
+    if version < 3:
+        for statement in _THIRD.split(";\n"):
+            connection.execute(statement)
     if version < _VERSION:
         connection.execute(f"PRAGMA user_version = {_VERSION}")
         connection.execute("COMMIT")

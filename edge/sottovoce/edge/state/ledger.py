@@ -2,26 +2,36 @@
 
 Why it is here: d_X-privacy composes by adding eta, so many small releases add up. The ledger
 charges what a release says of itself, never what a caller claims, and it does so inside the very
-transaction that remembers the release.
+transaction that remembers the release. Labels have a guarantee of another kind, so their epsilon is
+a figure of its own and never added to eta.
 """
 
 from __future__ import annotations
 
+import math
 import sqlite3
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from sottovoce.core.errors import QuotaExceeded
 from sottovoce.edge.state.database import Store
 
-__all__ = ["Ledger", "Spending"]
+__all__ = ["MOST_LABELLED", "Ledger", "Spending"]
+
+MOST_LABELLED = 400_000
+"""Labelled examples that are remembered, so as to be charged once; older ones are charged again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spending:
-    """Sum of eta over protected words, and over how many releases."""
+    """Sum of eta over protected words, and over how many releases; sum of epsilon over labels, over
+    how many, and how many labels left as they are."""
 
     spent: float
     releases: int
+    label_epsilon: float = 0.0
+    labels_randomized: int = 0
+    labels_as_they_are: int = 0
 
 
 class Ledger:
@@ -49,7 +59,51 @@ class Ledger:
             "UPDATE ledger SET spent = spent + ?, releases = releases + ?", (amount, releases)
         )
 
+    def charge_labels(
+        self, transaction: sqlite3.Connection, examples: Iterable[bytes], epsilon: float
+    ) -> None:
+        """Adds what the labels of `examples` cost, as part of the caller's transaction.
+
+        An example asked about at several epsilons costs the largest (see `randomized_response`).
+
+        Args:
+            examples: keyed hashes that tell examples apart.
+            epsilon: of the randomised response; infinity where labels leave as they are.
+        """
+        added: list[float] = []
+        randomized = as_they_are = 0
+        for key in examples:
+            row = transaction.execute(
+                "SELECT epsilon FROM labelled WHERE key = ?", (key,)
+            ).fetchone()
+            before = row[0] if row else 0.0
+            if before >= epsilon:
+                continue
+            if math.isinf(epsilon):
+                as_they_are += 1
+            else:
+                added.append(epsilon - before)
+                randomized += row is None
+            transaction.execute(
+                "INSERT INTO labelled (key, epsilon) VALUES (?, ?)"
+                " ON CONFLICT (key) DO UPDATE SET epsilon = excluded.epsilon",
+                (key, epsilon),
+            )
+        transaction.execute(
+            "DELETE FROM labelled WHERE number <= (SELECT MAX(number) FROM labelled) - ?",
+            (MOST_LABELLED,),
+        )
+        transaction.execute(
+            "UPDATE ledger SET label_epsilon = label_epsilon + ?,"
+            " labels_randomized = labels_randomized + ?,"
+            " labels_as_they_are = labels_as_they_are + ?",
+            (math.fsum(added), randomized, as_they_are),
+        )
+
     def spending(self) -> Spending:
         """What was spent so far."""
-        ((spent, releases),) = self._store.rows("SELECT spent, releases FROM ledger")
-        return Spending(spent, releases)
+        ((*figures,),) = self._store.rows(
+            "SELECT spent, releases, label_epsilon, labels_randomized, labels_as_they_are"
+            " FROM ledger"
+        )
+        return Spending(*figures)

@@ -7,11 +7,14 @@ second and mean nothing tomorrow, stay in memory to spare the device's flash.
 
 from __future__ import annotations
 
+import json
+import sqlite3
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from sottovoce.core.errors import NotFound, QuotaExceeded
 from sottovoce.edge.state.database import Store
+from sottovoce.edge.state.pseudonyms import BY_ID, Pseudonyms
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import training_pb2 as training
 
@@ -72,6 +75,44 @@ class Outbox:
                 subject=adapter,
             )
         return found
+
+    def adapter(self, name: str) -> tuple[Pseudonyms, str]:
+        """What the cloud calls the adapter `name`, or one given as "id:ID"; and the id of the
+        customisation that trained it, or is to; empty where no customisation here did.
+
+        Raises:
+            NotFound: none of that name was customised here, so nobody else can know it by one.
+        """
+        if name.startswith(BY_ID):
+            return Pseudonyms(name, name.removeprefix(BY_ID), {}), ""
+        records = [record for record in self.all() if record.adapter == name]
+        if not records:
+            raise NotFound(
+                f"no such adapter on this device: {name!r}",
+                fix="see `sotto status` for those there are; one that another device trained is "
+                "called id: and what `sotto status --json` there gives as its adapter_id",
+                subject=name,
+            )
+        # A job that has not succeeded has not replaced the adapter of the one before; but it may
+        # have by the time the cloud answers.
+        succeeded = agent.CUSTOMIZATION_STATE_SUCCEEDED
+        trained = next((n for n, r in enumerate(records) if r.state == succeeded), None)
+        found = records[trained or 0]
+        labels: dict[str, str] = {}
+        for record in records[: None if trained is None else trained + 1]:
+            if record.adapter_id == found.adapter_id:
+                labels |= self.pseudonyms(record).labels
+        return Pseudonyms(name, found.adapter_id, labels), found.id
+
+    def pseudonyms(self, record: agent.Customization) -> Pseudonyms:
+        """What the cloud calls the adapter of a customisation, and its labels."""
+        query = "SELECT labels FROM customizations WHERE id = ?"
+        ((sealed,),) = self._store.rows(query, record.id)
+        labels = {}
+        if sealed is not None:
+            place = b"labels" + record.id.encode()
+            labels = json.loads(self._store.seal.unseal(sealed, place))
+        return Pseudonyms(record.adapter, record.adapter_id, labels)
 
     def all(self) -> list[agent.Customization]:
         """All records, newest first."""
@@ -145,12 +186,28 @@ class Outbox:
             self._live.pop(record.id, None)
             self._changed.notify_all()
 
-    def insert_values(
-        self, record: agent.Customization, request_id: str, job: training.CreateJobRequest
-    ) -> tuple[object, ...]:
-        """The row of a new record, for the transaction that also fills the outbox."""
-        sealed_job = self._store.seal.seal(job.SerializeToString(), b"job" + record.id.encode())
-        return record.id, self._request_key(request_id), 0, self._seal(record), sealed_job
+    def insert(
+        self,
+        transaction: sqlite3.Connection,
+        record: agent.Customization,
+        request_id: str,
+        job: training.CreateJobRequest,
+        labels: Mapping[str, str],
+    ) -> None:
+        """Writes a new record, in the transaction that also fills the outbox; `labels` are the
+        owner's, by the cloud's."""
+        seal, place = self._store.seal, record.id.encode()
+        transaction.execute(
+            "INSERT INTO customizations (id, request, finished, sealed, job, labels)"
+            " VALUES (?, ?, 0, ?, ?, ?)",
+            (
+                record.id,
+                self._request_key(request_id),
+                self._seal(record),
+                seal.seal(job.SerializeToString(), b"job" + place),
+                seal.seal(json.dumps(labels).encode(), b"labels" + place),
+            ),
+        )
 
     def watch(self, identity: str, stopped: Callable[[], bool]) -> Iterator[agent.Customization]:
         """The record now and after every change, until it ends or `stopped` says so."""
@@ -180,7 +237,9 @@ class Outbox:
 
     def _record(self, identity: str, sealed: bytes) -> agent.Customization:
         plain = self._store.seal.unseal(sealed, b"customization" + identity.encode())
-        return agent.Customization.FromString(plain)
+        record = agent.Customization.FromString(plain)
+        record.adapter_id = record.adapter_id or record.adapter  # before there were ids
+        return record
 
 
 def outbox_place(identity: str, sequence: int) -> bytes:

@@ -72,7 +72,12 @@ class Agent:
             default_mechanism=self.default.mechanism,
             cloud_address=self.config.cloud.address,
             ledger=agent.LedgerStatus(
-                spent=spending.spent, limit=self.ledger.limit, releases=spending.releases
+                spent=spending.spent,
+                limit=self.ledger.limit,
+                releases=spending.releases,
+                label_epsilon=spending.label_epsilon,
+                labels_randomized=spending.labels_randomized,
+                labels_as_they_are=spending.labels_as_they_are,
             ),
             customizations=self.outbox.all(),
         )

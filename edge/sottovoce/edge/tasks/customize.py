@@ -8,6 +8,7 @@ business. What the cloud would refuse is refused here first, before any privacy 
 
 from __future__ import annotations
 
+import hashlib
 import math
 import secrets
 import sqlite3
@@ -23,6 +24,7 @@ from sottovoce.core.privacy import plain_tokens
 from sottovoce.core.privacy.noise import SecureRandom
 from sottovoce.core.privacy.randomized_response import check_epsilon, respond
 from sottovoce.core.privacy.setting import Setting
+from sottovoce.core.text.words import Kind, iter_words
 from sottovoce.core.wire import training_settings
 from sottovoce.core.wire.limits import (
     FEWEST_EXAMPLES,
@@ -35,6 +37,7 @@ from sottovoce.core.wire.limits import (
 from sottovoce.edge.state.database import Store
 from sottovoce.edge.state.ledger import Ledger
 from sottovoce.edge.state.outbox import Outbox, outbox_place
+from sottovoce.edge.state.pseudonyms import adapter_id, label_ids
 from sottovoce.edge.tasks.engine import Engine, OpenBundle
 from sottovoce.edge.tasks.privatize import Releases, resolve
 from sottovoce.v1 import edge_agent_pb2 as agent
@@ -106,15 +109,14 @@ class Customizer:
             seen = self._stage(identity, opened, setting, plain, examples)
             _check_labels(seen)
             record, job = self._records(identity, settings.adapter, setting, opened, wanted, seen)
+            sent = {label: label for label in sorted(seen)}
+            if not wanted.label_words:  # a decoder that is to read them needs the words
+                sent = label_ids(self._store.seal, record.adapter_id, sent)
+            own = {sent[label]: label for label in sent if sent[label] != label}
             try:
                 with self._store.transaction() as transaction:
-                    self._commit(transaction, identity, settings.label_epsilon, sorted(seen))
-                    row = self._outbox.insert_values(record, request_id, job)
-                    transaction.execute(
-                        "INSERT INTO customizations (id, request, finished, sealed, job)"
-                        " VALUES (?, ?, ?, ?, ?)",
-                        row,
-                    )
+                    self._commit(transaction, identity, settings.label_epsilon, sent)
+                    self._outbox.insert(transaction, record, request_id, job, own)
             except SottovoceError:
                 twin = self._outbox.find_request(request_id)
                 if twin is None:
@@ -163,9 +165,8 @@ class Customizer:
                     f"example {sequence + 1}: {error.problem}", fix=error.fix, subject="text"
                 ) from error
             key = self._releases.key(example.text, setting, opened.bundle.id)
-            waiting = training.PrivatizedExample(
-                example_id=secrets.token_hex(16), label=example.label
-            )
+            drawn = secrets.token_bytes(16)
+            waiting = training.PrivatizedExample(example_id=drawn.hex(), label=example.label)
             if plain is not None:
                 ids = next(plain)
                 waiting.plain_token_ids.extend(ids)
@@ -176,12 +177,12 @@ class Customizer:
             rows.append(
                 (
                     identity,
-                    sequence,
+                    drawn,
                     key,
                     self._releases.sealed(release, key),
                     release.charge,
-                    seal.name(b"labelled", example.text.encode(), example.label.encode()),
-                    seal.seal(waiting.SerializeToString(), _staged_place(identity, sequence)),
+                    seal.name(b"labelled", _words(example.text), example.label.encode()),
+                    seal.seal(waiting.SerializeToString(), _staged_place(identity, drawn)),
                 )
             )
             if len(rows) == _STAGED_AT_ONCE:
@@ -195,35 +196,41 @@ class Customizer:
             transaction.executemany("INSERT INTO staged VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
 
     def _commit(
-        self, transaction: sqlite3.Connection, identity: str, epsilon: float, classes: list[str]
+        self, transaction: sqlite3.Connection, identity: str, epsilon: float, sent: dict[str, str]
     ) -> None:
-        """Moves staged rows into memo and outbox, and charges what had not been released before."""
-        seal = self._store.seal
+        """Moves staged rows into memo and outbox, in the order of their random ids, and charges
+        what had not been released before; `sent` is what each label is to the cloud."""
+        seal, classes = self._store.seal, list(sent)
+        # The chance of an example's label is keyed by the example: asked again, it is the same.
+        among = seal.name(b"labels", *(label.encode() for label in classes))
         charges: list[float] = []
         staged = transaction.execute(
-            "SELECT sequence, key, release, charge, labelled, sealed FROM staged"
-            " WHERE customization = ?",
+            "SELECT example, key, release, charge, labelled, sealed FROM staged"
+            " WHERE customization = ? ORDER BY example",
             (identity,),
         )
-        for sequence, key, release, charge, labelled, sealed in staged:
+        for sequence, (drawn, key, release, charge, labelled, sealed) in enumerate(staged):
             kept = self._releases.remember(transaction, key, release)
             if kept == release:
                 charges.append(charge)
-            plain = seal.unseal(sealed, _staged_place(identity, sequence))
+            plain = seal.unseal(sealed, _staged_place(identity, drawn))
             example = training.PrivatizedExample.FromString(plain)
             example.released_text = self._releases.unsealed(kept, key).text
             if epsilon:
-                # Keyed chance, not a fresh draw: the same example, asked again, gives the same
-                # answer, so that repeated customisations average nothing out.
-                asked = (f"{epsilon!r}", *classes)
-                chance = seal.name(labelled, *(part.encode() for part in asked))
+                chance = seal.name(b"label chance", labelled, among)
                 example.label = respond(example.label, classes, epsilon, chance)
+            example.label = sent[example.label]
             place = outbox_place(identity, sequence)
             transaction.execute(
                 "INSERT INTO outbox VALUES (?, ?, ?)",
                 (identity, sequence, seal.seal(example.SerializeToString(), place)),
             )
         self._ledger.charge(transaction, math.fsum(charges), len(charges))
+        asked = transaction.execute(
+            "SELECT labelled FROM staged WHERE customization = ?", (identity,)
+        )
+        examples = (seal.name(b"label charged", labelled, among) for (labelled,) in asked)
+        self._ledger.charge_labels(transaction, examples, epsilon or math.inf)
 
     def _records(
         self,
@@ -236,16 +243,18 @@ class Customizer:
     ) -> tuple[agent.Customization, training.CreateJobRequest]:
         now = timestamp_pb2.Timestamp()
         now.GetCurrentTime()
+        opaque = adapter_id(self._store.seal, adapter)
         record = agent.Customization(
             id=identity,
             adapter=adapter,
             state=agent.CUSTOMIZATION_STATE_UPLOADING,
             examples=seen.total(),
             create_time=now,
+            adapter_id=opaque,
         )
         job = training.CreateJobRequest(
             request_id=identity,
-            adapter=adapter,
+            adapter=opaque,
             training=wanted,
             release=training.ReleaseSettings(
                 mechanism=setting.mechanism,
@@ -271,8 +280,17 @@ def _plain_tokens(
     return plain_tokens.sequences(words, length, settings.plain_sequences, SecureRandom())
 
 
-def _staged_place(identity: str, sequence: int) -> bytes:
-    return f"staged {identity} {sequence}".encode()
+def _staged_place(identity: str, drawn: bytes) -> bytes:
+    return f"staged {identity} {drawn.hex()}".encode()
+
+
+def _words(text: str) -> bytes:
+    """A hash of what near copies share: the words, in small letters, without punctuation."""
+    held = hashlib.sha256()
+    for word in iter_words(text):
+        if word.kind is not Kind.PUNCTUATION:
+            held.update(word.text.lower().encode() + b" ")
+    return held.digest()
 
 
 def _check_example(sequence: int, example: agent.LabelledText) -> None:

@@ -24,6 +24,7 @@ from sottovoce.core.privacy.token_embedding import LONGEST, TokenEmbedding, pack
 from sottovoce.core.privacy.vectors import unit_rows
 from sottovoce.core.text.checks import check_text
 from sottovoce.core.wire.ordered import ordered
+from sottovoce.core.wire.padding import pad
 from sottovoce.edge.client.cloud import Cloud
 from sottovoce.edge.client.resending import WINDOW, Resending
 from sottovoce.edge.state.database import Store
@@ -155,6 +156,7 @@ class Embedder:
             tokens=len(tokens.ids),
             vectors=pack(noisy, mechanism),
         )
+        pad(message)
         return _Asked(tokens, level, message)
 
     def _answer(self, asked: _Asked, answer: inference.EncodeResponse) -> agent.EmbedResponse:

@@ -1,4 +1,4 @@
-"""Predictions: privatise, ask the cloud, sort the answer.
+"""Predictions: privatise, ask the cloud, sort the answer and give its labels their names.
 
 Why it is here: the default privacy of a prediction is what its adapter was trained with, and only
 the device knows that; text released otherwise would look unlike everything the adapter has seen.
@@ -13,9 +13,11 @@ from contextlib import closing
 from sottovoce.core.errors import InvalidInput, SottovoceError
 from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.wire.ordered import ordered
+from sottovoce.core.wire.padding import pad
 from sottovoce.edge.client.cloud import Cloud
 from sottovoce.edge.client.resending import WINDOW, Resending
 from sottovoce.edge.state.outbox import Outbox
+from sottovoce.edge.state.pseudonyms import Pseudonyms
 from sottovoce.edge.tasks.privatize import Releases, resolve
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import inference_pb2 as inference
@@ -48,8 +50,8 @@ class Predictor:
             Unavailable: the cloud does not answer.
         """
         self._cloud.check()
-        asked = self._privatized(request)
-        return _answer(asked, self._cloud.predict(asked))
+        asked, names = self._privatized(request)
+        return _answer(asked, names, lambda: self._cloud.predict(asked))
 
     def predict_stream(
         self, requests: Iterable[agent.PredictStreamRequest]
@@ -63,14 +65,14 @@ class Predictor:
         with closing(Resending(self._cloud.predict_stream)) as link:
 
             def begin(streamed: agent.PredictStreamRequest) -> Callable[[], agent.PredictResponse]:
-                asked = self._privatized(streamed.request)
+                asked, names = self._privatized(streamed.request)
                 # A name of its own: what an app calls its texts is no business of the cloud's.
                 link.send(
                     inference.InferencePredictStreamRequest(
                         request_id=secrets.token_hex(8), request=asked
                     )
                 )
-                return lambda: _answer(asked, link.receive().response)
+                return lambda: _answer(asked, names, lambda: link.receive().response)
 
             with closing(ordered(requests, begin, window=WINDOW)) as answers:
                 for streamed, answer in answers:
@@ -78,35 +80,43 @@ class Predictor:
                         request_id=streamed.request_id, response=answer
                     )
 
-    def _privatized(self, request: agent.PredictRequest) -> inference.InferencePredictRequest:
+    def _privatized(
+        self, request: agent.PredictRequest
+    ) -> tuple[inference.InferencePredictRequest, Pseudonyms]:
         if not request.adapter:
             raise InvalidInput(
                 "no adapter is named", fix="name one that was customised", subject="adapter"
             )
-        setting = resolve(request.privacy, self._trained_with(request.adapter))
+        names, trained = self._outbox.adapter(request.adapter)
+        setting = resolve(request.privacy, self._trained_with(trained))
         release = self._releases.release(request.text, setting)
-        return inference.InferencePredictRequest(
-            adapter=request.adapter, released_text=release.text, bundle_id=release.bundle_id
+        message = inference.InferencePredictRequest(
+            adapter=names.adapter_id, released_text=release.text, bundle_id=release.bundle_id
         )
+        pad(message)
+        return message, names
 
-    def _trained_with(self, adapter: str) -> Setting:
-        records = [record for record in self._outbox.all() if record.adapter == adapter]
-        if not records:
+    def _trained_with(self, customization: str) -> Setting:
+        if not customization:
             return self._default
-        # A job that has not succeeded has not replaced the adapter of the one before.
-        trained = [r for r in records if r.state == agent.CUSTOMIZATION_STATE_SUCCEEDED]
-        release = self._outbox.job_request((trained or records)[0].id).release
+        release = self._outbox.job_request(customization).release
         return Setting(release.level, release.mechanism, release.policy)
 
 
 def _answer(
-    asked: inference.InferencePredictRequest, answer: inference.InferencePredictResponse
+    asked: inference.InferencePredictRequest,
+    names: Pseudonyms,
+    receive: Callable[[], inference.InferencePredictResponse],
 ) -> agent.PredictResponse:
+    try:
+        answer = receive()
+    except SottovoceError as error:
+        raise names.revealed(error) from error
     scores = sorted(answer.scores, key=lambda score: -score.probability)
     if not scores:
         raise SottovoceError("the cloud answered without scores")
     return agent.PredictResponse(
-        label=scores[0].label,
-        scores=[agent.LabelScore(label=s.label, score=s.probability) for s in scores],
+        label=names.label(scores[0].label),
+        scores=[agent.LabelScore(label=names.label(s.label), score=s.probability) for s in scores],
         released_text=asked.released_text,
     )

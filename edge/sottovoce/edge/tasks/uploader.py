@@ -25,8 +25,10 @@ from sottovoce.core.errors import (
     QuotaExceeded,
     SottovoceError,
 )
+from sottovoce.core.wire.padding import pad
 from sottovoce.edge.client.cloud import Cloud
 from sottovoce.edge.state.outbox import ENDED, Outbox
+from sottovoce.edge.state.pseudonyms import Pseudonyms
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import training_pb2 as training
 
@@ -98,17 +100,19 @@ class Uploader:
 
     def _until_ended(self, identity: str) -> None:
         wait = self._first_wait
+        names = self._outbox.pseudonyms(self._outbox.get(identity))
         while not self._stopped.is_set():
             record = self._outbox.get(identity)
             if record.state in ENDED:
                 return
             before = (record.state, record.uploaded)
             try:
-                self._attempt(record)
+                self._attempt(record, names)
                 wait = self._first_wait
-            except SottovoceError as error:
+            except SottovoceError as raised:
                 if self._stopped.is_set():
                     return
+                error = names.revealed(raised)
                 if _is_fatal(error):
                     record.state = agent.CUSTOMIZATION_STATE_FAILED
                     record.message = str(error)
@@ -122,7 +126,7 @@ class Uploader:
             self._stopped.wait(wait * random.uniform(0.75, 1.25))
             wait = min(2 * wait, _LONGEST_WAIT)
 
-    def _attempt(self, record: agent.Customization) -> None:
+    def _attempt(self, record: agent.Customization, names: Pseudonyms) -> None:
         """Goes as far as it can; changes `record` as it goes."""
         if record.job_id:
             job = self._cloud.get_job(record.job_id)
@@ -134,10 +138,10 @@ class Uploader:
             self._upload(record, job.next_sequence)
             job = self._cloud.start_job(record.job_id, record.examples)
         record.uploaded = record.examples
-        self._follow(record, job)
+        self._follow(record, job, names)
         if record.state not in ENDED:
             for job in self._cloud.watch_job(record.job_id):
-                self._follow(record, job)
+                self._follow(record, job, names)
                 if record.state in ENDED or self._stopped.is_set():
                     return
 
@@ -154,6 +158,7 @@ class Uploader:
                 )
             for message in messages:
                 message.job_id = record.job_id
+                pad(message)
             record.message = ""
             record.bytes_sent += sum(message.ByteSize() for message in messages)
             taken = self._cloud.upload(messages)
@@ -162,10 +167,10 @@ class Uploader:
             record.uploaded = following = taken
             self._outbox.show(record)
 
-    def _follow(self, record: agent.Customization, job: training.Job) -> None:
+    def _follow(self, record: agent.Customization, job: training.Job, names: Pseudonyms) -> None:
         before = record.state
         record.state = _ENDS.get(job.state, agent.CUSTOMIZATION_STATE_TRAINING)
-        record.message = job.message
+        record.message = names.reveal(job.message)
         if job.state == training.JOB_STATE_QUEUED:
             record.message = "queued in the cloud"
         progress = job.progress

@@ -11,6 +11,7 @@ from sottovoce.core.text.tagger import Tagger
 from sottovoce.edge.config import Config, load
 from sottovoce.edge.daemon import server
 from sottovoce.edge.tasks.agent import Agent
+from sottovoce.edge.tasks.customize import Customizer, Defaults
 from sottovoce.edge.tasks.engine import Engine
 
 TOKEN = "correct horse"  # noqa: S105 - of a server that lives for one test
@@ -84,3 +85,18 @@ def running(config: Config, tagger: Tagger | None = None) -> Iterator[str]:
         thread.join(30)
         assert not thread.is_alive()
         assert failed == []
+
+
+@contextmanager
+def customizing(
+    folder: Path, bundle: Path, tagger: Tagger, **environ: str
+) -> Iterator[tuple[Customizer, Agent]]:
+    """What takes labelled texts in, and the agent it does so for."""
+    with opened(configured(folder, bundle=bundle, **environ), tagger) as device:
+        defaults = Defaults(device.default, 3)
+        yield (
+            Customizer(
+                device.engine, device.store, device.ledger, device.releases, device.outbox, defaults
+            ),
+            device,
+        )

@@ -3,39 +3,21 @@
 from __future__ import annotations
 
 import math
-import statistics
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from sottovoce.core.errors import InvalidInput, NotFound, NotReady, QuotaExceeded
-from sottovoce.core.privacy.randomized_response import keep_probability
 from sottovoce.core.text.tagger import Tagger
 from sottovoce.edge.state.ledger import Spending
 from sottovoce.edge.tasks.agent import Agent
-from sottovoce.edge.tasks.customize import Customizer, Defaults
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import training_pb2 as training
-from tests.support.agent import configured, opened
+from tests.support.agent import customizing
 
 SETTINGS = agent.CustomizationSettings(adapter="desk")
-
-
-@contextmanager
-def _customizer(
-    folder: Path, bundle: Path, tagger: Tagger, **environ: str
-) -> Iterator[tuple[Customizer, Agent]]:
-    with opened(configured(folder, bundle=bundle, **environ), tagger) as device:
-        defaults = Defaults(device.default, 3)
-        yield (
-            Customizer(
-                device.engine, device.store, device.ledger, device.releases, device.outbox, defaults
-            ),
-            device,
-        )
 
 
 def _examples(number: int = 20) -> list[agent.LabelledText]:
@@ -66,7 +48,7 @@ def _untouched(device: Agent) -> bool:
 def test_examples_are_queued_as_released(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:
-    with _customizer(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, device):
+    with customizing(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, device):
         record = customizer.accept(SETTINGS, _examples())
         assert (record.examples, record.uploaded) == (20, 0)
         assert record.state == agent.CUSTOMIZATION_STATE_UPLOADING
@@ -92,7 +74,7 @@ def test_examples_are_queued_as_released(
 def test_repeated_texts_are_released_and_charged_once(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:
-    with _customizer(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, device):
+    with customizing(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, device):
         known = device.releases.release(_examples()[0].text, device.default)
         record = customizer.accept(SETTINGS, _examples() + _examples())
         queued = _queued(device, record.id)
@@ -107,7 +89,7 @@ def test_repeated_texts_are_released_and_charged_once(
 def test_the_same_request_is_the_same_customisation(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:
-    with _customizer(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, device):
+    with customizing(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, device):
         settings = agent.CustomizationSettings(adapter="desk", request_id="r")
         first = customizer.accept(settings, _examples())
         assert customizer.accept(settings, iter(())) == first
@@ -117,7 +99,7 @@ def test_the_same_request_is_the_same_customisation(
 def test_the_same_request_twice_at_once_is_one_customisation(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:
-    with _customizer(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, device):
+    with customizing(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, device):
         settings = agent.CustomizationSettings(adapter="desk", request_id="r")
         inner: list[agent.Customization] = []
 
@@ -134,7 +116,7 @@ def test_the_same_request_twice_at_once_is_one_customisation(
 def test_plain_tokens_are_drawn_for_each_example_and_released_with_it(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:
-    with _customizer(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, device):
+    with customizing(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, device):
         settings = agent.CustomizationSettings(
             adapter="desk", reconstruction=True, privacy=agent.PrivacyOptions(level="light")
         )
@@ -155,7 +137,7 @@ def test_plain_tokens_are_drawn_for_each_example_and_released_with_it(
 def test_the_methods_settings_reach_the_cloud_and_few_sequences_are_shared(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:
-    with _customizer(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, device):
+    with customizing(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, device):
         settings = agent.CustomizationSettings(
             adapter="desk",
             method=training.METHOD_PREFIX_TUNING,
@@ -181,7 +163,7 @@ def test_the_methods_settings_reach_the_cloud_and_few_sequences_are_shared(
 def test_without_word_frequencies_nothing_is_spent(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:
-    with _customizer(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, device):
+    with customizing(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, device):
         settings = agent.CustomizationSettings(
             adapter="desk", reconstruction=True, plain_sampling=agent.PLAIN_SAMPLING_FREQUENCY
         )
@@ -216,7 +198,7 @@ def test_wrong_settings_are_refused(
     change: dict[str, object],
     said: str,
 ) -> None:
-    with _customizer(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, device):
+    with customizing(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, device):
         settings = agent.CustomizationSettings(**{"adapter": "desk", **change})
         with pytest.raises(InvalidInput, match=said):
             customizer.accept(settings, _examples())
@@ -251,7 +233,7 @@ def test_examples_that_cannot_be_trained_on_cost_nothing(
     examples: list[agent.LabelledText],
     said: str,
 ) -> None:
-    with _customizer(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, device):
+    with customizing(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, device):
         with pytest.raises(InvalidInput, match=said):
             customizer.accept(SETTINGS, examples)
         assert _untouched(device)
@@ -261,7 +243,7 @@ def test_a_spent_ledger_takes_nothing_in(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:
     limit = {"SOTTO_PRIVACY_LEDGER_LIMIT": "200"}
-    with _customizer(tmp_path, small_bundle_folder, lexicon_tagger, **limit) as (
+    with customizing(tmp_path, small_bundle_folder, lexicon_tagger, **limit) as (
         customizer,
         device,
     ):
@@ -277,7 +259,7 @@ def test_a_caller_that_goes_away_leaves_nothing(
         yield from _examples(100)  # more than are staged at once
         raise ConnectionError
 
-    with _customizer(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, device):
+    with customizing(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, device):
         with pytest.raises(ConnectionError):
             customizer.accept(SETTINGS, broken())
         assert _untouched(device)
@@ -286,7 +268,7 @@ def test_a_caller_that_goes_away_leaves_nothing(
 def test_an_unknown_level_is_refused_before_the_first_example(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:
-    with _customizer(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, device):
+    with customizing(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, device):
         settings = agent.CustomizationSettings(
             adapter="desk", privacy=agent.PrivacyOptions(level="weak")
         )
@@ -298,142 +280,8 @@ def test_an_unknown_level_is_refused_before_the_first_example(
 def test_what_a_crash_left_staged_is_cleared(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:
-    with _customizer(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, device):
+    with customizing(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, device):
         with device.store.transaction() as transaction:
             transaction.execute("INSERT INTO staged VALUES ('x', x'', x'', x'', 1, x'', x'')")
         customizer.clear_staging()
         assert _untouched(device)
-
-
-def _labels(device: Agent, adapter: str) -> dict[str, str]:
-    """The owner's label of each queued text, of texts that are all different."""
-    names, identity = device.outbox.adapter(adapter)
-    return {e.released_text: names.label(e.label) for e in _queued(device, identity)}
-
-
-def _spelt(number: int) -> list[agent.LabelledText]:
-    """Different texts whose release shows which is which."""
-    return [
-        agent.LabelledText(text=f"The garden {n:012}", label=("outside", "clinic")[n % 2])
-        for n in range(number)
-    ]
-
-
-def test_labels_are_randomised_once_and_for_all(
-    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
-) -> None:
-    """The share of true labels lies within 4.9 standard deviations (two-sided, alpha = 1e-6)."""
-    number, epsilon = 400, 1.0
-    with _customizer(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, device):
-        released = {
-            device.releases.release(e.text, device.default).text: e.label for e in _spelt(number)
-        }
-        assert len(released) == number
-        for adapter in ("one", "two"):
-            settings = agent.CustomizationSettings(adapter=adapter, label_epsilon=epsilon)
-            customizer.accept(settings, _spelt(number))
-        sent = _labels(device, "one")
-        assert sent.keys() == released.keys()
-        assert _labels(device, "two") == sent  # asking again averages nothing out
-        kept = sum(sent[text] == label for text, label in released.items())
-        keep = keep_probability(epsilon, 2)
-        spread = math.sqrt(len(sent) * keep * (1 - keep))
-        assert abs(kept - len(sent) * keep) < 4.9 * spread
-        on_disk = b"".join(p.read_bytes() for p in device.store.folder.iterdir())
-        assert b"outside" not in on_disk
-        settings = agent.CustomizationSettings(adapter="three", label_epsilon=0.5)
-        customizer.accept(settings, _spelt(number))
-        assert _labels(device, "three") != sent
-
-
-def test_near_copies_share_the_noise_of_their_label(
-    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
-) -> None:
-    """Fifty copies that differ in white space, marks and letters' case get one label at an epsilon
-    at which each of its own would be false by a chance of .49."""
-    copies = [
-        agent.LabelledText(text=f"The{' ' * n} GARDEN{'!' * (n % 2)} of the river", label="outside")
-        for n in range(1, 51)
-    ]
-    with _customizer(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, device):
-        rest = [e for e in _examples(40) if e.label == "clinic"]
-        settings = agent.CustomizationSettings(adapter="desk", label_epsilon=0.05)
-        customizer.accept(settings, copies + rest)
-        released = {device.releases.release(e.text, device.default).text for e in copies}
-        labels = {label for text, label in _labels(device, "desk").items() if text in released}
-        assert len(labels) == 1
-        assert device.ledger.spending().labels_randomized == 1 + len(rest)
-
-
-def test_labels_are_charged_apart_from_words_and_once(
-    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
-) -> None:
-    def customize(epsilon: float, number: int = 20) -> Spending:
-        settings = agent.CustomizationSettings(adapter="desk", label_epsilon=epsilon)
-        customizer.accept(settings, _examples(number))
-        return device.ledger.spending()
-
-    with _customizer(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, device):
-        first = customize(1.5)
-        assert (first.label_epsilon, first.labels_randomized) == (30.0, 20)
-        assert customize(1.5) == first
-        assert customize(1.0) == first  # what the larger told, the smaller tells less of
-        more = customize(2.0, 30)
-        assert (more.label_epsilon, more.labels_randomized) == (60.0, 30)
-        assert more.labels_as_they_are == 0
-        clear = customize(0)
-        assert (clear.label_epsilon, clear.labels_as_they_are) == (60.0, 20)
-        assert customize(0) == clear
-        assert customize(3.0, 30).label_epsilon == 70.0  # ten were not told as they are
-
-
-def test_no_name_of_the_owners_is_queued_for_the_cloud(
-    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
-) -> None:
-    with _customizer(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, device):
-        record = customizer.accept(SETTINGS, _examples())
-        asked = device.outbox.job_request(record.id)
-        assert asked.adapter == record.adapter_id != "desk"
-        labels = {e.label for e in _queued(device, record.id)}
-        assert len(labels) == 2
-        assert not labels & {"outside", "clinic"}
-        # another customisation of the name is the same adapter to the cloud, with the same labels
-        again = customizer.accept(SETTINGS, _examples())
-        assert again.adapter_id == record.adapter_id
-        assert {e.label for e in _queued(device, again.id)} == labels
-
-
-def test_words_of_labels_leave_where_a_decoder_is_to_read_them(
-    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
-) -> None:
-    with _customizer(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, device):
-        settings = agent.CustomizationSettings(adapter="desk", label_words=True)
-        record = customizer.accept(settings, _examples())
-        assert {e.label for e in _queued(device, record.id)} == {"outside", "clinic"}
-        assert device.outbox.adapter("desk")[0].label("clinic") == "clinic"
-
-
-def test_the_place_of_an_example_tells_nothing(
-    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
-) -> None:
-    """The correlation of places in the table and in the upload: normal with a deviation of
-    1/sqrt(399), within 4.9 of them (two-sided, alpha = 1e-6)."""
-    number = 400
-    with _customizer(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, device):
-        examples = _spelt(number)
-        place = {
-            device.releases.release(e.text, device.default).text: n for n, e in enumerate(examples)
-        }
-        orders = []
-        for adapter in ("one", "two"):
-            settings = agent.CustomizationSettings(adapter=adapter)
-            record = customizer.accept(settings, examples)
-            orders.append([place[e.released_text] for e in _queued(device, record.id)])
-            assert [place[e.released_text] for e in _queued(device, record.id)] == orders[-1]
-        table = sorted(
-            place[device.releases.release(e.text, device.default).text] for e in examples
-        )
-        for one, other in ((table, orders[0]), (table, orders[1]), orders):
-            assert sorted(one) == sorted(other) == table
-            found = statistics.correlation(one, other)
-            assert abs(found) < 4.9 / math.sqrt(number - 1)

@@ -22,9 +22,9 @@ from bench.attacks.entities import EntityTagger
 from bench.attacks.interface import OPEN, Candidates, Floats, Releases, Seen, Sees
 from bench.attacks.public import Public
 from bench.attacks.text import Ints, Lexicon, Text
-from sottovoce.cloud.building.attack import perturb
-from sottovoce.cloud.corpus.running_text import draw, released_in
 from sottovoce.core.privacy.mechanisms.pct2t import PCT2T
+from sottovoce.core.privacy.running_text import draw, released_in
+from sottovoce.core.privacy.sphere_map import perturb
 from sottovoce.core.text.words import Word, split
 
 __all__ = ["CusText", "FullWidth", "SanText", "Scrubbed", "eta_of_success", "outputs_of"]

@@ -17,13 +17,14 @@ from numpy.random import Generator
 from bench.attacks.interface import OPEN, Candidates, Floats, Releases, Seen, Sees
 from bench.attacks.public import Public
 from bench.attacks.text import Ints, Text
-from sottovoce.cloud.building.attack import SLOPES, perturb
-from sottovoce.cloud.corpus.running_text import released_in
+from sottovoce.cloud.building.attack import SLOPES
 from sottovoce.core.bundle.manifest import ANY, class_name
 from sottovoce.core.privacy.mechanisms import registry
 from sottovoce.core.privacy.mechanisms.t2t import T2T
 from sottovoce.core.privacy.release import IDENTIFIER
+from sottovoce.core.privacy.running_text import released_in
 from sottovoce.core.privacy.setting import Setting
+from sottovoce.core.privacy.sphere_map import perturb
 from sottovoce.core.text.tagger import UPOS
 
 __all__ = ["CLEAR", "Noised", "Words", "candidates_of", "distances", "groups_of"]
@@ -178,7 +179,7 @@ class Words:
 
     def evidence(self, seen: Floats | Ints, candidates: Candidates) -> Floats:
         """Minus the distances: p(y | x) falls about exponentially with them, see
-        `sottovoce.cloud.building.attack.SphereMap.behind_words`."""
+        `sottovoce.core.privacy.sphere_map.SphereMap.behind_words`."""
         return -distances(self.rows[seen], self.rows[candidates.ids])
 
 

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from bench.attacks.public import Public
 from sottovoce.cloud.corpus.augment import cut
-from sottovoce.cloud.corpus.running_text import draw
 from sottovoce.cloud.corpus.treebanks import read_conllu
 from sottovoce.core.bundle.manifest import ANY, class_name
+from sottovoce.core.privacy.running_text import draw
 from sottovoce.core.privacy.vectors import Vectors
 from sottovoce.core.text.tagger import UPOS
 from sottovoce.core.text.words import Kind, split

@@ -10,9 +10,10 @@ import numpy as np
 from bench.attacks.public import Public
 from bench.attacks.text import Ints
 from bench.space.held_out import NAMES, RARE, Counts, HeldOut, Kinds
-from sottovoce.cloud.building.attack import Candidates, SphereMap, best_slope, perturb
-from sottovoce.cloud.corpus.running_text import draw, released_in
+from sottovoce.cloud.building.attack import best_slope
 from sottovoce.core.privacy.noise import Floats2d
+from sottovoce.core.privacy.running_text import draw, released_in
+from sottovoce.core.privacy.sphere_map import Candidates, SphereMap, perturb
 
 __all__ = ["tails"]
 

@@ -26,9 +26,9 @@ from bench.attacks.measures import Tally, deniability, hub_share, information
 from bench.attacks.networks import Autoencoder, Mlp
 from bench.attacks.public import Public
 from bench.attacks.text import Ints, Text
-from sottovoce.cloud.building.attack import SphereMap
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy.setting import Setting
+from sottovoce.core.privacy.sphere_map import SphereMap
 from sottovoce.core.text.tagger import UPOS
 from tests.support.paths import MODELS
 

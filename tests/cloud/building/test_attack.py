@@ -3,50 +3,14 @@
 import numpy as np
 import pytest
 
-from sottovoce.cloud.building import attack
-from sottovoce.cloud.building.attack import Candidates, SphereMap, WordMapAttack
+from sottovoce.cloud.building.attack import WordMapAttack
 from sottovoce.cloud.corpus.frequencies import FrequencyTable
-from sottovoce.cloud.corpus.running_text import counts_by_tag, draw, weights_by_class
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import NotFound
-from sottovoce.core.privacy.noise import Floats2d
+from sottovoce.core.privacy.running_text import counts_by_tag, draw, weights_by_class
 from sottovoce.core.privacy.search import Search
 from sottovoce.core.privacy.setting import Setting
-
-
-@pytest.fixture
-def space() -> Floats2d:
-    rows = np.random.default_rng(1).standard_normal((300, 8)).astype(np.float32)
-    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
-
-
-@pytest.fixture
-def weights() -> np.ndarray:
-    return np.random.default_rng(2).zipf(1.6, 300).clip(max=5_000).astype(np.float64)
-
-
-def test_candidates_are_the_class_and_whoever_was_met_in_it() -> None:
-    met = np.zeros(300)
-    met[[3, 40]] = 7, 2
-    candidates = Candidates.of(met, np.array([40, 41], np.int32))
-
-    assert candidates.ids.tolist() == [3, 40, 41]
-    shares = np.array([7.5, 2.5, 0.5]) / 10.5
-    np.testing.assert_allclose(np.exp(candidates.log_prior), shares, rtol=1e-6)
-
-
-@pytest.mark.parametrize("eta", [2.0, 10.0, 60.0])
-def test_guesses_match_the_definition(space: Floats2d, weights: np.ndarray, eta: float) -> None:
-    members = np.arange(0, 300, 2, dtype=np.int32)
-    known = np.where(np.isin(np.arange(300), members), weights, 0)
-    attacker = SphereMap.of(space, Candidates.of(known, members))
-    noisy = attack.perturb(space[members], eta, np.random.default_rng(4))
-
-    best = []
-    for q in noisy.astype(np.float64):
-        distance = np.linalg.norm(space[members].astype(np.float64) - q, axis=1)
-        best.append(members[np.argmax(np.log(weights[members] + 0.5) - eta * distance)])
-    assert (attacker.behind_vectors(noisy, eta) == best).mean() > 0.99  # but for ties in float32
+from sottovoce.core.privacy.sphere_map import Candidates, SphereMap, perturb
 
 
 def test_without_noise_everything_is_found(bundle: Bundle, table: FrequencyTable) -> None:
@@ -62,7 +26,7 @@ def test_success_grows_with_eta(bundle: Bundle, table: FrequencyTable) -> None:
     ids = draw({"": weights}, 1_000, np.random.default_rng(0))[""]
     success = []
     for eta in (5.0, 15.0, 30.0, 60.0, 120.0):
-        noisy = attack.perturb(bundle.space[ids], eta, np.random.default_rng(1))
+        noisy = perturb(bundle.space[ids], eta, np.random.default_rng(1))
         success.append((attacker.behind_vectors(noisy, eta) == ids).mean())
 
     assert success == sorted(success)
@@ -75,7 +39,7 @@ def test_priors_make_the_attacker_stronger(bundle: Bundle, table: FrequencyTable
     known = informed.candidates
     naive = SphereMap(Candidates(known.ids, np.zeros_like(known.log_prior)), informed.columns)
     ids = draw({"": weights}, 2_000, np.random.default_rng(0))[""]
-    noisy = attack.perturb(bundle.space[ids], 20.0, np.random.default_rng(1))
+    noisy = perturb(bundle.space[ids], 20.0, np.random.default_rng(1))
 
     knowing = (informed.behind_vectors(noisy, 20.0) == ids).mean()
     nearest = (naive.behind_vectors(noisy, 20.0) == ids).mean()
@@ -97,7 +61,7 @@ def test_word_attack_guesses_as_well_as_the_manifest_says(
     hits = kept = met = 0
     for name, ids in draw(weights, 6_000, random).items():
         members = bundle.class_members(Search(bundle).known_class(name))
-        noisy = attack.perturb(bundle.space[ids], level.eta, random)
+        noisy = perturb(bundle.space[ids], level.eta, random)
         released = members[(noisy @ bundle.space[members].T).argmax(axis=1)]
         tag = name.removesuffix("+clitic")
         for true, seen in zip(ids, released, strict=True):

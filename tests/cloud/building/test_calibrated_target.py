@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from bench.attacks.public import Public
 from bench.space.held_out import count
 from sottovoce.cloud.building import calibration
-from sottovoce.cloud.building.attack import Candidates, SphereMap, perturb
 from sottovoce.cloud.corpus.frequencies import FrequencyTable
-from sottovoce.cloud.corpus.running_text import counts_by_tag, draw, released_in, weights_by_class
 from sottovoce.core.bundle import levels
 from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.privacy.running_text import counts_by_tag, draw, released_in, weights_by_class
+from sottovoce.core.privacy.sphere_map import Candidates, SphereMap, perturb
 from sottovoce.edge.cli import main
 from tests.support.sentences import as_treebank
 from tests.support.shared_data import shared_data

@@ -14,15 +14,15 @@ from bench.attacks.public import Public
 from bench.space.held_out import count
 from bench.space.tails import tails
 from sottovoce.cloud.building import calibration
-from sottovoce.cloud.building.attack import perturb
 from sottovoce.cloud.building.calibration import Survival, Text
 from sottovoce.cloud.corpus.frequencies import FrequencyTable
-from sottovoce.cloud.corpus.running_text import counts_by_tag, draw, released_in, weights_by_class
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.levels import Level
 from sottovoce.core.errors import InvalidInput
 from sottovoce.core.privacy import noise
 from sottovoce.core.privacy.noise import Floats2d
+from sottovoce.core.privacy.running_text import counts_by_tag, draw, released_in, weights_by_class
+from sottovoce.core.privacy.sphere_map import perturb
 from tests.support.shared_data import shared_data
 
 GUM = "ud_gum/dev.conllu.gz"

@@ -7,11 +7,11 @@ import pytest
 from numpy.typing import NDArray
 
 from sottovoce.cloud.building import indexes
-from sottovoce.cloud.building.attack import perturb
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.manifest import WordClass
 from sottovoce.core.privacy.noise import Floats2d
 from sottovoce.core.privacy.search import ExactIndex, HnswIndex
+from sottovoce.core.privacy.sphere_map import perturb
 from sottovoce.core.privacy.vectors import unit_rows
 
 LEVEL = "t2t.v1/x"

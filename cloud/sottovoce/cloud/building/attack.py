@@ -1,141 +1,39 @@
-"""The strongest attackers on single words that we can build, to measure protection with.
+"""The strongest attacker on single released words that we can build.
 
-Why it is here: a nearest-neighbour attacker flatters the defence. These know the public bundle, the
-level, and how often each word is written as which part of speech, and guess by maximum a
-posteriori. One sees the noisy vector, which never leaves the device: the upper bound for whoever
-looks at one word, whatever is done to the vector afterwards. The other sees what does leave, the
-released word. Levels are calibrated against both, and the demo attacks with the second. Neither
-reads the words around it; a language model that does may guess better.
+Why it is here: the attacker on noisy vectors (`sottovoce.core.privacy.sphere_map`) sees what never
+leaves the device, and is the upper bound for whoever looks at one word. This one sees what does
+leave, the released word. Levels are calibrated against both, and the demo attacks with this one. It
+does not read the words around a word; a language model that does may guess better.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Final, Self
 
 import numpy as np
-from numpy.random import Generator
 from numpy.typing import NDArray
 
 from sottovoce.cloud.corpus.frequencies import FrequencyTable
-from sottovoce.cloud.corpus.running_text import (
-    UNSEEN,
+from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.privacy.mechanisms import registry
+from sottovoce.core.privacy.mechanisms.interface import Mechanism
+from sottovoce.core.privacy.noise import Floats2d
+from sottovoce.core.privacy.running_text import (
     counts_by_tag,
     draw,
     released_in,
     weights_by_class,
 )
-from sottovoce.core.bundle.folder import Bundle
-from sottovoce.core.privacy import noise
-from sottovoce.core.privacy.mechanisms import registry
-from sottovoce.core.privacy.mechanisms.interface import Mechanism
-from sottovoce.core.privacy.noise import Floats2d
 from sottovoce.core.privacy.search import Search
 from sottovoce.core.privacy.setting import Setting
+from sottovoce.core.privacy.sphere_map import Candidates, SphereMap
 from sottovoce.core.privacy.vectors import Vectors
 
-__all__ = ["Candidates", "SphereMap", "WordMapAttack", "best_slope", "perturb"]
+__all__ = ["SLOPES", "WordMapAttack", "best_slope"]
 
 SLOPES: Final = (3.0, 4.5, 6.0, 7.5, 9.0, 12.0, 30.0)
 """Tried by `best_slope`; the last hardly ever guesses another word than the released one."""
-
-_SCORES: Final = 1 << 19
-"""Scores held at once: 2 MiB, which a processor's cache holds."""
-
-
-@dataclass(frozen=True, slots=True)
-class Candidates:
-    """What may hide behind a symbol, a word or a token, and how likely each is beforehand.
-
-    Attributes:
-        ids: Ints1d (m,), ascending.
-        log_prior: Floats1d (m,), of shares that sum to 1.
-    """
-
-    ids: NDArray[np.int32]
-    log_prior: NDArray[np.float32]
-
-    @classmethod
-    def of(cls, weights: NDArray[np.float64], members: NDArray[np.int32]) -> Self:
-        """All with a weight in ``weights`` Floats1d (symbols,), and all ``members``."""
-        possible = weights > 0
-        possible[members] = True
-        ids = np.flatnonzero(possible).astype(np.int32)
-        shares = weights[ids] + UNSEEN
-        return cls(ids, np.log(shares / shares.sum()).astype(np.float32))
-
-    def draw(self, n: int, random: Generator) -> NDArray[np.int32]:
-        """``n`` of them as often as the prior says: Ints1d (n,)."""
-        shares = np.exp(self.log_prior.astype(np.float64))
-        return random.choice(self.ids, n, p=shares / shares.sum())
-
-
-@dataclass(frozen=True, slots=True)
-class SphereMap:
-    """The maximum-a-posteriori attacker on single words whose rows lie on the unit sphere.
-
-    Attributes:
-        candidates: who may be behind a word.
-        columns: Floats2d (r + 1, m), -2 x over 1 for their rows x in the privacy space: a product
-            with (q, 1 + ||q||^2) gives ||q - x||^2 at once, as ||x|| = 1.
-    """
-
-    candidates: Candidates
-    columns: Floats2d
-
-    @classmethod
-    def of(cls, space: Floats2d, candidates: Candidates) -> Self:
-        """``space`` holds the rows of all words, Floats2d (words, r)."""
-        ids = candidates.ids
-        return cls(candidates, np.vstack([-2 * space[ids].T, np.ones((1, len(ids)), np.float32)]))
-
-    def behind_vectors(self, noisy: Floats2d, eta: float) -> NDArray[np.int32]:
-        """The best guess for each noisy vector: argmax over x of log p(x) - eta * ||q - x||.
-
-        Args:
-            noisy: Floats2d (n, r).
-            eta: the privacy parameter the noise was drawn with.
-
-        Returns:
-            Ints1d (n,), word ids.
-        """
-        guesses: NDArray[np.int32] = self._guess(noisy, [eta])[0]
-        return guesses
-
-    def behind_words(self, released: Floats2d, *slopes: float) -> NDArray[np.int32]:
-        """The best guess for each released word: argmax over x of log p(x) - slope * ||y - x||.
-
-        The likelihood of y given x falls about exponentially with their distance, more slowly than
-        the noise's density does; ``slope`` is fitted, see `best_slope`. With 200,000 simulated
-        draws a table of the commonest original for each released word guessed no better than the
-        released word itself (.527 against .539, at .54 kept), this rule better (.547).
-
-        Args:
-            released: Floats2d (n, r), rows of the released words.
-            slopes: k of them, in units of 1 / distance.
-
-        Returns:
-            Ints2d (k, n), word ids.
-        """
-        return self._guess(released, slopes)
-
-    def _guess(self, seen: Floats2d, rates: Sequence[float]) -> NDArray[np.int32]:
-        found = np.empty((len(rates), len(seen)), np.int32)
-        # A little more than 1 keeps rounding above zero.
-        lengths = (seen * seen).sum(axis=1, keepdims=True) + np.float32(1 + 1e-5)
-        extended = np.hstack([seen, lengths])
-        ids = self.candidates.ids
-        step = max(1, _SCORES // len(ids))
-        for start in range(0, len(seen), step):
-            chunk = slice(start, start + step)
-            distances = extended[chunk] @ self.columns  # (step, m)
-            np.sqrt(distances, out=distances)
-            for guesses, rate in zip(found, rates, strict=True):
-                scores = distances * np.float32(-rate)
-                scores += self.candidates.log_prior
-                guesses[chunk] = ids[scores.argmax(axis=1)]
-        return found
 
 
 def best_slope(
@@ -234,10 +132,3 @@ class WordMapAttack:
         row = self._bundle.space[number : number + 1]
         guess = self._attackers[name].behind_words(row, self._slope)
         return self._bundle.words[int(guess[0, 0])]
-
-
-def perturb(rows: Floats2d, eta: float, random: Generator) -> Floats2d:
-    """``rows`` Floats2d (n, r) with fresh noise, in simulations with a seeded stream."""
-    n, r = rows.shape
-    noisy: Floats2d = rows + noise.draw(random, n, r, eta)
-    return noisy

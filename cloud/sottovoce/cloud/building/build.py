@@ -27,7 +27,6 @@ from sottovoce.cloud.building.folder import replacing
 from sottovoce.cloud.building.vocabulary import Vocabulary
 from sottovoce.cloud.corpus import frequencies
 from sottovoce.cloud.corpus.language import Language
-from sottovoce.cloud.corpus.running_text import common, weights_by_class, weights_by_reading
 from sottovoce.cloud.corpus.token_frequencies import token_log_prior
 from sottovoce.cloud.models import backbone as backbones
 from sottovoce.cloud.models.noise_aware import CLASS_COUNTS
@@ -50,6 +49,7 @@ from sottovoce.core.privacy.mechanisms.interface import Mechanism
 from sottovoce.core.privacy.mechanisms.pct2t2 import OWN, PCT2T2
 from sottovoce.core.privacy.mechanisms.registry import MECHANISMS
 from sottovoce.core.privacy.noise import Floats2d
+from sottovoce.core.privacy.running_text import common, weights_by_class, weights_by_reading
 from sottovoce.core.text.readings import READINGS
 from sottovoce.core.text.spacy_tagger import SpacyTagger
 from sottovoce.core.text.tagger import UPOS, OnnxTagger, Tagger

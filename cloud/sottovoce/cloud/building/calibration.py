@@ -19,13 +19,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from sottovoce.cloud.building.attack import Candidates, SphereMap, best_slope, perturb
-from sottovoce.cloud.corpus.running_text import draw, released_in
+from sottovoce.cloud.building.attack import best_slope
 from sottovoce.core.bundle.levels import Level
 from sottovoce.core.errors import InvalidInput
 from sottovoce.core.privacy import noise
 from sottovoce.core.privacy.noise import Floats2d
+from sottovoce.core.privacy.running_text import draw, released_in
 from sottovoce.core.privacy.search import ExactIndex
+from sottovoce.core.privacy.sphere_map import Candidates, SphereMap, perturb
 
 __all__ = ["LEVELS", "REPLACED_ON_CURVE", "Run", "Survival", "Text", "calibrate", "cell_lengths"]
 

@@ -21,11 +21,11 @@ import hnswlib
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.cloud.building.attack import perturb
-from sottovoce.cloud.corpus.running_text import UNSEEN, draw
 from sottovoce.core.bundle.manifest import WordClass
 from sottovoce.core.privacy.noise import Floats2d
+from sottovoce.core.privacy.running_text import UNSEEN, draw
 from sottovoce.core.privacy.search import ExactIndex, HnswIndex, Index
+from sottovoce.core.privacy.sphere_map import perturb
 
 __all__ = [
     "BATCHES",

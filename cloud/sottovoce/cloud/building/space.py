@@ -21,9 +21,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.cloud.corpus.running_text import UNSEEN
 from sottovoce.core.errors import InvalidInput
 from sottovoce.core.privacy.noise import Floats2d
+from sottovoce.core.privacy.running_text import UNSEEN
 from sottovoce.core.privacy.vectors import unit_rows
 
 __all__ = [

@@ -15,11 +15,11 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.cloud.corpus.running_text import draw
 from sottovoce.cloud.models.posterior import PosteriorMean
 from sottovoce.core.bundle.levels import EmbedLevel
 from sottovoce.core.privacy import noise
 from sottovoce.core.privacy.noise import Floats2d
+from sottovoce.core.privacy.running_text import draw
 
 __all__ = ["LEVELS", "calibrate", "success"]
 

@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.cloud.corpus.frequencies import FrequencyTable
-from sottovoce.cloud.corpus.running_text import counts_by_tag
 from sottovoce.core.errors import InvalidInput
+from sottovoce.core.privacy.running_text import counts_by_tag
 from sottovoce.core.text.words import Kind, split
 
 __all__ = ["Vocabulary", "make", "normal_form", "whole_words"]

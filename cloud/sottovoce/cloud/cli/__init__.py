@@ -20,6 +20,7 @@ COMMANDS = {
     "train-tagger": "Train the part-of-speech tagger from treebanks.",
     "train-denoiser": "Train the denoiser that devices run on noisy answers.",
     "count-words": "Count word frequencies in public text.",
+    "device-counts": "Cut them down to the table that ships with the device.",
 }
 
 

@@ -68,6 +68,10 @@ class FrequencyTable:
         """Times `word` was met as `tag`; 0 where it is not in the table."""
         return self._found.get((word, clitic, UPOS.index(tag)), 0)
 
+    def normal_form(self, word: str) -> str:
+        """The form in which ``word`` is counted."""
+        return self.language.normal_form(word)
+
     def by_tag(self, word: str, *, clitic: bool = False) -> NDArray[np.int64]:
         """Times `word` was met as each part of speech, shape (17,) in the order of `UPOS`."""
         found = [self._found.get((word, clitic, tag), 0) for tag in range(len(UPOS))]

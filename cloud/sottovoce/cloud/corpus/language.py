@@ -8,7 +8,6 @@ description travels with the word counts.
 from __future__ import annotations
 
 import json
-import unicodedata
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from importlib import resources
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from sottovoce.core.errors import DataLoss, NotFound
+from sottovoce.core.text import frequencies
 
 __all__ = ["Language", "load"]
 
@@ -41,12 +41,7 @@ class Language:
         >>> Language().normal_form("Café’s"), Language(accents=True).normal_form("Schön")
         ("cafe's", 'schön')
         """
-        word = word.replace("’", "'")
-        if self.accents:
-            # Letter by letter, as tokenizers do: no letter depends on its place in the word.
-            return "".join(c.lower() for c in unicodedata.normalize("NFC", word))
-        apart = unicodedata.normalize("NFD", word)
-        return "".join(c.lower() for c in apart if unicodedata.category(c) != "Mn")
+        return frequencies.normal_form(word, accents=self.accents)
 
     def to_dict(self) -> dict[str, Any]:
         """As it is written to JSON."""

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.cloud.corpus.frequencies import FrequencyTable
-from sottovoce.cloud.corpus.running_text import UNSEEN
+from sottovoce.core.privacy.running_text import UNSEEN
 
 __all__ = ["token_log_prior"]
 

@@ -3,17 +3,17 @@
 import numpy as np
 import pytest
 
-from sottovoce.cloud.corpus import running_text
-from sottovoce.cloud.corpus.frequencies import FrequencyTable
 from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.privacy import running_text
 from sottovoce.core.privacy.search import Search
+from sottovoce.core.text.frequencies import PublicCounts
 from sottovoce.core.text.tagger import UPOS
 
 NOUN, PROPN, AUX = (UPOS.index(tag) for tag in ("NOUN", "PROPN", "AUX"))
 
 
 @pytest.fixture
-def counted() -> FrequencyTable:
+def counted() -> PublicCounts:
     rows = [
         ("march", False, "NOUN", 30),
         ("march", False, "PROPN", 70),
@@ -23,10 +23,10 @@ def counted() -> FrequencyTable:
     ]
     words, clitics, tags, counts = zip(*rows, strict=True)
     places = np.array([UPOS.index(tag) for tag in tags], np.uint8)
-    return FrequencyTable(words, np.array(clitics), places, np.array(counts), {})
+    return PublicCounts("en", False, words, np.array(clitics), places, np.array(counts), 1.0, {})
 
 
-def test_counts_stand_by_word_and_tag(counted: FrequencyTable) -> None:
+def test_counts_stand_by_word_and_tag(counted: PublicCounts) -> None:
     words = ("march", "unmet", "'s")
     counts = running_text.counts_by_tag(words, np.array([False, False, True]), counted)
 
@@ -36,7 +36,7 @@ def test_counts_stand_by_word_and_tag(counted: FrequencyTable) -> None:
     assert counts.sum() == 108
 
 
-def test_cased_forms_share_the_count(counted: FrequencyTable) -> None:
+def test_cased_forms_share_the_count(counted: PublicCounts) -> None:
     counts = running_text.counts_by_tag(("March", "march"), np.zeros(2, np.bool_), counted)
 
     np.testing.assert_array_equal(counts[:, PROPN], [35, 35])

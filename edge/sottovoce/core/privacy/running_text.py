@@ -1,8 +1,8 @@
 """Draws words the way people write them, from public counts.
 
 Why it is here: what share of words a level replaces, how well an attacker guesses and how good a
-search graph is are all averages over running text. The builder and the attackers draw that text
-here, from the same counts, so their figures speak of the same thing.
+search graph is are all averages over running text. The builder, the attackers and the device that
+checks the builder's claims draw that text here, so their figures speak of the same thing.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from sottovoce.cloud.corpus.frequencies import FrequencyTable
 from sottovoce.core.bundle.manifest import ANY, CLITIC, class_name
 from sottovoce.core.privacy.mechanisms.interface import Mechanism
+from sottovoce.core.text.frequencies import Counted
 from sottovoce.core.text.readings import READINGS
 from sottovoce.core.text.tagger import UPOS
 
@@ -33,7 +33,7 @@ COMMON: Final = 5_000
 
 
 def counts_by_tag(
-    words: Sequence[str], clitic: NDArray[np.bool_], table: FrequencyTable
+    words: Sequence[str], clitic: NDArray[np.bool_], table: Counted
 ) -> NDArray[np.float64]:
     """Occurrences of ``words`` by tag: Floats2d (words, tags) in the order of `UPOS`.
 
@@ -42,7 +42,7 @@ def counts_by_tag(
     """
     places: dict[tuple[str, bool], list[int]] = {}
     for place, (word, attached) in enumerate(zip(words, clitic.tolist(), strict=True)):
-        places.setdefault((table.language.normal_form(word), attached), []).append(place)
+        places.setdefault((table.normal_form(word), attached), []).append(place)
     counts = np.zeros((len(words), len(UPOS)))
     entries = zip(table.words, table.clitics.tolist(), table.tags, table.counts, strict=True)
     for word, attached, tag, number in entries:

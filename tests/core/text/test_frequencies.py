@@ -1,0 +1,79 @@
+"""The counts that ship with the device."""
+
+from __future__ import annotations
+
+import gzip
+from importlib import resources
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sottovoce.core.errors import DataLoss
+from sottovoce.core.text import frequencies
+from sottovoce.core.text.frequencies import PublicCounts, normal_form
+from sottovoce.core.text.readings import READINGS
+from sottovoce.core.text.tagger import UPOS
+
+
+@pytest.fixture(scope="module")
+def english() -> PublicCounts:
+    found = PublicCounts.shipped("en")
+    assert found is not None
+    return found
+
+
+def test_it_is_small_and_says_what_words_are(english: PublicCounts) -> None:
+    file = resources.files("sottovoce.core.text") / "counts.en.tsv.gz"
+    assert len(file.read_bytes()) < 70_000
+    assert len(set(english.words)) > 7_000
+    where = {(w, t): n for w, t, n in zip(english.words, english.tags, english.counts, strict=True)}
+    assert where["the", UPOS.index("DET")] > 100_000
+    assert where["house", UPOS.index("NOUN")] > where["house", UPOS.index("VERB")]
+    assert english.clitics[english.words.index("n't")]
+    assert english.language == "en"
+    assert 1 < english.tail < 30
+    assert set(english.listed.values()) == {"FACT", "ORIGIN", "NUMBER"} < set(READINGS)
+    assert english.listed["pregnant"] == "FACT"
+    assert english.listed["muslim"] == "ORIGIN"
+
+
+def test_it_survives_the_file(english: PublicCounts) -> None:
+    packed = english.pack()
+    again = PublicCounts.unpack(packed)
+    assert again.pack() == packed
+    assert (again.words, again.tail, again.listed) == (english.words, english.tail, english.listed)
+    np.testing.assert_array_equal(again.clitics, english.clitics)
+    np.testing.assert_array_equal(again.counts, english.counts)
+    np.testing.assert_array_equal(again.tags, english.tags)
+
+
+@pytest.mark.parametrize("language", ["de", "", "../en", "en.tsv"])
+def test_no_other_language_ships(language: str) -> None:
+    assert PublicCounts.shipped(language) is None
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"no gzip",
+        gzip.compress(b""),
+        gzip.compress(b'{"format": "device-counts.v9"}'),
+        gzip.compress(b'{"format": "device-counts.v1"}'),
+        gzip.compress(b'{"format": "device-counts.v1"}\nword\t0\tNOUN'),
+    ],
+)
+def test_a_damaged_table_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data: bytes
+) -> None:
+    (tmp_path / "counts.en.tsv.gz").write_bytes(data)
+    monkeypatch.setattr(frequencies.resources, "files", lambda _: tmp_path)
+    with pytest.raises(DataLoss, match="word counts"):
+        PublicCounts.shipped("en")
+
+
+def test_normal_forms_drop_what_the_language_drops() -> None:
+    assert normal_form("Naïve’s", accents=False) == "naive's"
+    assert normal_form("Na\u0131\u0308ve", accents=True) != "naive"
+    assert normal_form("STRASSE", accents=True) == "strasse"

@@ -180,7 +180,8 @@ def test_the_bundle_says_its_language_and_lists_its_words(made: Made) -> None:
     nouns = {made.bundle.words[word] for word in made.bundle.class_members("NOUN")}
     assert {"Haus", "Brief", "Arzt"} <= nouns
     assert not {"und", "im", "die"} & nouns
-    assert not (made.bundle.folder / "tagger").exists()
+    assert not made.bundle.tagger_folder.exists()
+    assert not made.bundle.names_folder.exists()
 
 
 def test_the_pipeline_learnt_its_tags(made: Made) -> None:

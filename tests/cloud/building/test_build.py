@@ -14,6 +14,7 @@ from sottovoce.core.bundle.signature import Signature
 from sottovoce.core.errors import InvalidInput, NotFound, NotReady
 from sottovoce.core.privacy.privatizer import Privatizer
 from sottovoce.core.privacy.setting import Setting
+from sottovoce.core.text.names import NameFinder
 from sottovoce.core.text.tagger import UPOS, OnnxTagger
 
 
@@ -41,6 +42,13 @@ def test_the_manifest_describes_the_files(small_build: Bundle) -> None:
     assert manifest.dimensions == 16
     assert small_build.tokens.shape == (30_522, 16)
     assert manifest.words == len(small_build.words) == 1_507
+
+
+def test_it_brings_what_finds_names(small_build: Bundle, shipped_models: Path) -> None:
+    assert NameFinder.load(small_build.names_folder).reach > 0
+    for name in ("names.onnx", "names.json"):
+        shipped = (shipped_models / "names" / name).read_bytes()
+        assert (small_build.names_folder / name).read_bytes() == shipped
 
 
 def test_classes_tile_the_members(small_build: Bundle) -> None:

@@ -112,7 +112,8 @@ def build(
     Args:
         out: folder of the bundle.
         backbone: name or path, see `sottovoce.cloud.models.backbone`.
-        models: folder with ``tagger``, ``frequencies`` and ``facts``, as in the repository.
+        models: folder with ``tagger``, ``frequencies`` and ``facts``, as in the repository, and
+            ``names`` if there is a name finder for the language.
         spacy: a spaCy pipeline that tags in place of ``models``' tagger. The bundle then brings no
             tagger; devices are set to the same pipeline.
         dimensions: r, of the privacy space.
@@ -174,10 +175,8 @@ def build(
         np.save(folder / CLASS_COUNTS, np.concatenate([*met.values()]).astype(np.float32))
         (folder / "words.txt").write_text("\n".join((*vocabulary.words, "")), encoding="utf-8")
         _write_tokenizer(model.tokenizer, folder)
-        if not spacy:
-            (folder / "tagger").mkdir()
-            for name in ("tagger.onnx", "tagger.json"):
-                shutil.copyfile(models / "tagger" / name, folder / "tagger" / name)
+        for part in (*(() if spacy else ("tagger",)), "names"):
+            _copy(models / part, folder / part)
         calibrated = _calibrate(words, run, tell)
         etas = {
             f"{mechanism}/{name}": level.eta
@@ -208,6 +207,14 @@ def build(
             (folder / SIGNATURE).write_bytes(signature.to_bytes())
     tell("done", 1, 1)
     return manifest
+
+
+def _copy(part: Path, to: Path) -> None:
+    """A network and its description; nothing where there is none."""
+    if part.is_dir():
+        to.mkdir()
+        for suffix in (".onnx", ".json"):
+            shutil.copyfile(part / f"{part.name}{suffix}", to / f"{part.name}{suffix}")
 
 
 def _spacy(pipeline: str, language: Language) -> Tagger:

@@ -18,6 +18,7 @@ COMMANDS = {
     "jobs": "List, show, cancel or delete customisation jobs.",
     "build-bundle": "Build the bundle that devices fetch.",
     "train-tagger": "Train the part-of-speech tagger from treebanks.",
+    "train-names": "Train the finder of names of persons, places and organisations.",
     "train-denoiser": "Train the denoiser that devices run on noisy answers.",
     "count-words": "Count word frequencies in public text.",
     "device-counts": "Cut them down to the table that ships with the device.",

@@ -5,6 +5,7 @@ activations too would need one scale for a whole document, and then a word's tag
 words far away. The graph is written node by node: it is short, and it comes out the same each time.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -20,16 +21,20 @@ _OPSET = 18
 _IR = 9  # what onnxruntime 1.20 reads
 
 
-class _Graph:
+class Graph:
+    """Nodes and constants of a graph while it is written."""
+
     def __init__(self) -> None:
         self.nodes: list[onnx.NodeProto] = []
         self.constants: list[onnx.TensorProto] = []
 
     def constant(self, name: str, value: NDArray[Any]) -> str:
+        """A tensor that is part of the file."""
         self.constants.append(numpy_helper.from_array(np.ascontiguousarray(value), name))
         return name
 
     def add(self, kind: str, *inputs: str, out: str, **settings: Any) -> str:
+        """A node with one output."""
         self.nodes.append(helper.make_node(kind, list(inputs), [out], name=out, **settings))
         return out
 
@@ -50,7 +55,31 @@ class _Graph:
         as_float = self.add("Cast", found, out=f"{name}.float", to=TensorProto.FLOAT)
         return self.add("Mul", as_float, by, out=f"{name}.scaled")
 
+    def features(self, table: nn.Embedding, n_features: int) -> str:
+        """What the input `rows` finds in `table`, hashes summed: (n, n_features * width)."""
+        width = table.embedding_dim
+        looked_up = self.lookup("table", table.weight, "rows")  # (n, F * HASHES, width)
+        by_hash = self.constant("by_hash", np.array([-1, n_features, HASHES * width]))
+        flat = self.constant("flat", np.array([-1, n_features * width]))
+        apart = self.add("Reshape", looked_up, by_hash, out="apart")
+        hashes = [f"hash{i}" for i in range(HASHES)]
+        self.nodes.append(helper.make_node("Split", [apart], hashes, axis=2, num_outputs=HASHES))
+        return self.add("Reshape", self.add("Sum", *hashes, out="summed"), flat, out="features")
+
+    def around(self, number: int, state: str, distance: int = 1) -> str:
+        """Each row between those `distance` before and after it, zeros beyond the ends."""
+        pad = self.constant(f"pad{number}", np.array([distance, 0, distance, 0]))
+        padded = self.add("Pad", state, pad, out=f"padded{number}")
+        rows = self.constant(f"rows{number}", np.array([0]))
+        to = self.constant(f"to{number}", np.array([-2 * distance]))
+        since = self.constant(f"since{number}", np.array([2 * distance]))
+        end = self.constant(f"end{number}", np.array([np.iinfo(np.int64).max]))
+        left = self.add("Slice", padded, rows, to, rows, out=f"left{number}")
+        right = self.add("Slice", padded, since, end, rows, out=f"right{number}")
+        return self.add("Concat", left, state, right, out=f"around{number}", axis=1)
+
     def linear(self, name: str, layer: nn.Module, state: str) -> str:
+        """A matrix and its bias."""
         assert isinstance(layer, nn.Linear)
         weight = self.weight(name, layer.weight, transposed=True)
         product = self.add("MatMul", state, weight, out=f"{name}.product")
@@ -58,6 +87,7 @@ class _Graph:
         return self.add("Add", product, bias, out=f"{name}.sum")
 
     def norm(self, name: str, layer: nn.Module, state: str) -> str:
+        """A layer normalisation, and what is below zero cut off."""
         assert isinstance(layer, nn.LayerNorm)
         scaled = self.add(
             "LayerNormalization",
@@ -69,46 +99,40 @@ class _Graph:
         )
         return self.add("Relu", scaled, out=f"{name}.relu")
 
+    def model(self, name: str, inputs: Mapping[str, tuple[int, ...]], n_scores: int) -> bytes:
+        """The file: whole numbers in, by name and shape of a row, `logits` (n, n_scores) out."""
+        model = helper.make_model(
+            helper.make_graph(
+                self.nodes,
+                name,
+                [
+                    helper.make_tensor_value_info(name, TensorProto.INT32, ["n", *row])
+                    for name, row in inputs.items()
+                ],
+                [helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["n", n_scores])],
+                self.constants,
+            ),
+            producer_name="sottovoce",
+            ir_version=_IR,
+            opset_imports=[helper.make_opsetid("", _OPSET)],
+        )
+        onnx.checker.check_model(model, full_check=True)
+        return bytes(model.SerializeToString())
+
 
 def to_onnx(network: Network) -> bytes:
     """The graph: `rows` int32 (n_words, features * HASHES) -> `logits` float32 (n_words, tags)."""
-    graph = _Graph()
-    n_features, width = len(network.size.rows), network.size.feature_width
-    looked_up = graph.lookup("table", network.table.weight, "rows")  # (n, F * HASHES, width)
-    by_hash = graph.constant("by_hash", np.array([-1, n_features, HASHES * width]))
-    flat = graph.constant("flat", np.array([-1, n_features * width]))
-    state = graph.add("Reshape", looked_up, by_hash, out="apart")
-    hashes = [f"hash{i}" for i in range(HASHES)]
-    graph.nodes.append(helper.make_node("Split", [state], hashes, axis=2, num_outputs=HASHES))
-    state = graph.add("Sum", *hashes, out="summed")
-    state = graph.add("Reshape", state, flat, out="features")
+    graph = Graph()
+    state = graph.features(network.table, len(network.size.rows))
     state = graph.norm("mix_norm", network.mix_norm, graph.linear("mix", network.mix, state))
-    pad = graph.constant("pad", np.array([1, 0, 1, 0]))
-    zero, two = graph.constant("zero", np.array([0])), graph.constant("two", np.array([2]))
-    minus_two = graph.constant("minus_two", np.array([-2]))
-    end = graph.constant("end", np.array([np.iinfo(np.int64).max]))
     for i, (layer, norm) in enumerate(zip(network.layers, network.norms, strict=True)):
-        padded = graph.add("Pad", state, pad, out=f"padded{i}")
-        left = graph.add("Slice", padded, zero, minus_two, zero, out=f"left{i}")
-        right = graph.add("Slice", padded, two, end, zero, out=f"right{i}")
-        around = graph.add("Concat", left, state, right, out=f"around{i}", axis=1)
-        change = graph.norm(f"norm{i}", norm, graph.linear(f"layer{i}", layer, around))
+        change = graph.norm(
+            f"norm{i}", norm, graph.linear(f"layer{i}", layer, graph.around(i, state))
+        )
         state = graph.add("Add", state, change, out=f"state{i}")
     graph.add("Identity", graph.linear("out", network.out, state), out="logits")
-    model = helper.make_model(
-        helper.make_graph(
-            graph.nodes,
-            "tagger",
-            [helper.make_tensor_value_info("rows", TensorProto.INT32, ["n", n_features * HASHES])],
-            [helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["n", len(UPOS)])],
-            graph.constants,
-        ),
-        producer_name="sottovoce",
-        ir_version=_IR,
-        opset_imports=[helper.make_opsetid("", _OPSET)],
-    )
-    onnx.checker.check_model(model, full_check=True)
-    return bytes(model.SerializeToString())
+    inputs = {"rows": (len(network.size.rows) * HASHES,)}
+    return graph.model("tagger", inputs, len(UPOS))
 
 
 def _array(weight: Tensor) -> NDArray[np.float32]:

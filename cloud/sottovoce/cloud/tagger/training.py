@@ -116,7 +116,7 @@ def fit(
             steps = math.ceil(len(rows) / recipe.batch)
             for step in range(steps):
                 done = (seen + words * step / steps) / total
-                optimizer.param_groups[0]["lr"] = recipe.learning_rate * _pace(done)
+                optimizer.param_groups[0]["lr"] = recipe.learning_rate * pace(done)
                 chosen = slice(step * recipe.batch, (step + 1) * recipe.batch)
                 # (B, T, features * HASHES), (B, T)
                 inputs, targets = torch.from_numpy(rows[chosen]), torch.from_numpy(allowed[chosen])
@@ -132,18 +132,27 @@ def fit(
     return cast(Network, average.module).eval()
 
 
-def _pace(done: float) -> float:
+def pace(done: float) -> float:
     """Share of the learning rate when a share `done` of the words has gone by."""
     return min(done / 0.05, 1.0) * (1 + math.cos(math.pi * done)) / 2 + 0.001
 
 
-def partial_loss(scores: Tensor, allowed: Tensor) -> Tensor:
-    """Mean of -log P(a tag of the allowed set); `scores` (B, T, tags), `allowed` (B, T) bits."""
+def partial_loss(scores: Tensor, allowed: Tensor, weights: Tensor | None = None) -> Tensor:
+    """Mean of -log P(a tag of the allowed set).
+
+    Args:
+        scores: (B, T, tags).
+        allowed: (B, T) sets as bits; the empty set where there is no word.
+        weights: (B, T) of the words in the mean; equal ones if none are given.
+    """
     bits = torch.arange(scores.shape[-1], device=scores.device)
     possible = (allowed.unsqueeze(-1) >> bits) & 1 == 1  # (B, T, tags)
     present = allowed != _IGNORED
     within = scores.masked_fill(~possible, float("-inf"))[present].logsumexp(-1)
-    return (scores[present].logsumexp(-1) - within).mean()
+    losses = scores[present].logsumexp(-1) - within
+    if weights is None:
+        return losses.mean()
+    return (losses * weights[present]).sum() / weights[present].sum()
 
 
 def _blocks(

@@ -208,6 +208,11 @@ class Bundle:
         return self.folder / "tagger"
 
     @property
+    def names_folder(self) -> Path:
+        """Folder with the name finder, see `core.text.names`; some languages have none."""
+        return self.folder / "names"
+
+    @property
     def denoiser_folder(self) -> Path:
         """Folder with the denoiser, see `core.privacy.denoiser`; some bundles have none."""
         return self.folder / "denoisers"

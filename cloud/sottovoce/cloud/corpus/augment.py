@@ -11,7 +11,7 @@ from numpy.random import Generator
 
 from sottovoce.cloud.corpus import language
 from sottovoce.cloud.corpus.treebanks import TAG_ID, Sentence
-from sottovoce.core.privacy import surrogates
+from sottovoce.core.privacy.surrogates import scramble
 from sottovoce.core.text import identifiers, words
 
 _CUT_AS_ON_DEVICE = 0.5
@@ -49,7 +49,8 @@ def _change(sentence: Sentence, random: Generator) -> Sentence:
         pairs.pop()
     if random.random() < _OTHER_NUMBERS:
         pairs = [
-            (surrogates.replace(w, random) if identifiers.has_number(w) else w, a) for w, a in pairs
+            (scramble.fill(scramble.layout(w), random) if identifiers.has_number(w) else w, a)
+            for w, a in pairs
         ]
     case = random.random()
     if case < _NO_CAPITALS:

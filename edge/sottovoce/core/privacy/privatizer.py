@@ -19,13 +19,13 @@ from numpy.typing import NDArray
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.manifest import ANY
 from sottovoce.core.errors import InvalidInput
-from sottovoce.core.privacy import surrogates
 from sottovoce.core.privacy.mechanisms import registry
 from sottovoce.core.privacy.mechanisms.interface import Mechanism
 from sottovoce.core.privacy.noise import Floats2d, Random, SecureRandom
 from sottovoce.core.privacy.release import IDENTIFIER, PUNCTUATION, Draft, Release
 from sottovoce.core.privacy.search import Search
 from sottovoce.core.privacy.setting import Setting
+from sottovoce.core.privacy.surrogates import surrogate
 from sottovoce.core.privacy.vectors import OUT_OF_VOCABULARY, Vectors
 from sottovoce.core.text import casing
 from sottovoce.core.text.checks import check_text
@@ -83,7 +83,7 @@ class Privatizer:
         manifest = self._bundle.manifest
         kind = registry.find(setting.mechanism)
         tags = manifest.policy(setting.policy)
-        return kind.of(manifest.level(setting.mechanism, setting.level), tags)
+        return kind.of(manifest.level(setting.mechanism, setting.level).eta, tags)
 
     def release(self, document: str, setting: Setting, random: Random | None = None) -> Release:
         """Privatises one document, with noise of its own.
@@ -106,19 +106,19 @@ class Privatizer:
         stream = random or SecureRandom()
         clitics = self._bundle.manifest.clitics
         draft = Draft(document)
-        charge = 0.0
+        with_noise = 0
         for words, tags in self._tagged(iter_words(document, clitics)):
-            outputs, spent = self._outputs(words, tags, mechanism, stream)
+            outputs, noisy = self._outputs(words, tags, mechanism, stream)
             with self._stage("text"):
                 draft.write(words, outputs)
-            charge += spent
+            with_noise += noisy
         return Release(
             text=draft.text(),
             document=document,
             setting=setting,
             eta=mechanism.eta,
             bundle_id=self._bundle.id,
-            charge=charge,
+            charge=mechanism.charge(with_noise),
             tags=self._names,
             clitics=clitics,
             lengths=draft.lengths,
@@ -152,9 +152,8 @@ class Privatizer:
             name = mechanism.word_class(tag, False)
             if name in self._bundle.manifest.classes:
                 names[np.isin(places, self._bundle.class_members(name))] = name
-        classes: list[str] = names.tolist()
-        noisy = mechanism.perturb(self._bundle.space[places], random or SecureRandom(), classes)
-        return [self._listed[word] for word in self._nearest(classes, noisy)]
+        noisy = mechanism.perturb(self._bundle.space[places], random or SecureRandom())
+        return [self._listed[word] for word in self._nearest(names.tolist(), noisy)]
 
     def _tagged(self, words: Iterable[Word]) -> Iterator[tuple[list[Word], Tags]]:
         """Windows of words and their tags, as if the whole document had been tagged at once."""
@@ -177,8 +176,8 @@ class Privatizer:
 
     def _outputs(
         self, words: Sequence[Word], tags: Tags, mechanism: Mechanism, random: Random
-    ) -> tuple[list[tuple[str, int, bool]], float]:
-        """What takes the place of each word, as `Draft.write` wants it; what the noise costs."""
+    ) -> tuple[list[tuple[str, int, bool]], int]:
+        """What takes the place of each word, as `Draft.write` wants it; how many got noise."""
         names, numbers = self._tagger.tagset, tags.ids.tolist()
         with self._stage("vectors"):
             free = [place for place, word in enumerate(words) if word.kind is Kind.WORD]
@@ -191,7 +190,7 @@ class Privatizer:
             named = {kind: mechanism.word_class(names[kind[0]], kind[1]) for kind in set(kinds)}
             classes = [named[kind] for kind in kinds]
         with self._stage("noise"):
-            noisy = mechanism.perturb(vectors[chosen], random, classes)
+            noisy = mechanism.perturb(vectors[chosen], random)
         with self._stage("search"):
             found = self._nearest(classes, noisy).tolist()
         with self._stage("text"):
@@ -203,13 +202,13 @@ class Privatizer:
                     cased = casing.apply(casing.shape(word.text), listed)
                     outputs.append((cased, numbers[place], True))
                 elif word.kind is Kind.IDENTIFIER:
-                    replaced = surrogates.replace(word.text, random)
+                    replaced = surrogate.surrogate(surrogate.IDENTIFIER, word.text, random)
                     outputs.append((replaced, len(names), True))
                 elif word.kind is Kind.PUNCTUATION:
                     outputs.append((word.text, len(names) + 1, False))
                 else:
                     outputs.append((word.text, numbers[place], False))
-        return outputs, mechanism.charge(classes)
+        return outputs, len(protected)
 
     def _must_go(self, tags: Tags, mechanism: Mechanism) -> NDArray[np.bool_]:
         """Which words are protected for their tag, whatever their form: Bools1d (words,)."""

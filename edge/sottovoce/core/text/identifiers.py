@@ -26,20 +26,26 @@ _PIECE = re.compile(
     # Queries and fragments of links without a scheme: example.org/find?name=x
     r"|(?<=\w)\?(?=\w+=))++"
 )
-_MAY_BE = re.compile(r"[\d@_\\]|[./]\w|//\w|[^\x00-\x7f]")
+_MAY_BE = re.compile(r"[\d@_\\]|[./+=]\w|//\w|[^\x00-\x7f]|-[A-Z]{4}")
 _LEAD: Final = ".,:;-_%&=?^|#"
 _TAIL: Final = ".,:;-_@&=?^|#/\\"
 _DOTTED = re.compile(r"(?<=[^\W_])\.([^\W\d_]{2,}+)(?=[/:?#]|$)")
 _PATH = re.compile(r"~?/[\w.\-]+/|~/\w|\w*://\w")
 _ALPHANUMERIC = re.compile(r"[^\W_]")
+_ASSIGNED = re.compile(r"\w=+\w")
+_CODE_IN_GROUPS = re.compile(r"[A-Z]{4,}(?:-[A-Z]{4,}){2,}")
+_MIXED_CASE = re.compile(r"[a-z][A-Z]")
+_SHORTEST_KEY: Final = 20
 
 
 def find(document: str) -> list[tuple[int, int]]:
     """Spans of the identifiers in `document`, in code points, sorted and apart.
 
-    Mail addresses, links, bare domains and file names, @names, paths, names_with_underscores, and
-    every run that holds a number of any script (Unicode categories Nd, Nl, No) together with the
-    letters and inner punctuation it is joined to. Time grows linearly with the text.
+    Mail addresses, links, bare domains and file names, @names, paths, names_with_underscores,
+    settings=made, and every run that holds a number of any script (Unicode categories Nd, Nl, No)
+    together with the letters and inner punctuation it is joined to. Keys without a digit as well,
+    where cutting them into words could leave a word of theirs: base64 with its signs, and capitals
+    in equal groups (ABCD-EFGH-IJKL). Time grows linearly with the text.
     """
     spans: list[tuple[int, int]] = []
     done = 0
@@ -68,10 +74,22 @@ def _is_identifier(core: str) -> bool:
         return True
     if not _ALPHANUMERIC.search(core):
         return False
-    if "@" in core or "_" in core or "\\" in core or _PATH.match(core):
+    if "@" in core or "_" in core or "\\" in core or _PATH.match(core) or _is_key(core):
         return True
     # "end.Next" is two sentences that lack a space; "example.org" and "report.pdf" are names.
     return any(label[1].islower() or core.isupper() for label in _DOTTED.finditer(core))
+
+
+def _is_key(core: str) -> bool:
+    if _ASSIGNED.search(core):
+        return True
+    if _CODE_IN_GROUPS.fullmatch(core):
+        return len(set(map(len, core.split("-")))) == 1
+    return (
+        len(core) >= _SHORTEST_KEY
+        and "/" in core.replace("+", "/")
+        and bool(_MIXED_CASE.search(core))
+    )
 
 
 def has_number(text: str) -> bool:

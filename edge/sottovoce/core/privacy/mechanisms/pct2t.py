@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
-from sottovoce.core.bundle.levels import Level
 from sottovoce.core.bundle.manifest import class_name
 from sottovoce.core.privacy.mechanisms.interface import ALWAYS_LEAKS, Guarantee, SphericalNoise
 
@@ -32,9 +31,9 @@ class PCT2T(SphericalNoise):
     contextual: ClassVar[bool] = True
 
     @classmethod
-    def of(cls, level: Level, tags: tuple[str, ...]) -> Self:
+    def of(cls, eta: float, tags: tuple[str, ...]) -> Self:
         """The policy's parts of speech."""
-        return cls(level.eta, tags)
+        return cls(eta, tags)
 
     @property
     def guarantee(self) -> Guarantee:

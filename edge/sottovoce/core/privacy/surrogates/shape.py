@@ -1,0 +1,66 @@
+"""What is left of a word once it is drawn anew: its kind and its layout, and nothing else.
+
+Why it is here: a surrogate protects because it is independent of the true word. That is true by
+construction where the function that draws is handed this and not the word. Whoever reads a release
+sees the shape; `docs/privacy.md` says of each kind what is in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from importlib.resources import files
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+
+from sottovoce.core.privacy.noise import Random
+from sottovoce.core.text import casing
+
+__all__ = ["Shape", "below", "case", "listed", "one_of"]
+
+_Item = TypeVar("_Item")
+
+
+class Shape(NamedTuple):
+    """All that a surrogate depends on; it is published with every release."""
+
+    kind: str
+    """Which module draws it, as `surrogate` knows them."""
+    sort: str
+    """Which list or format it is drawn from."""
+    layout: str = ""
+    """Its case, or what stands where; empty where the sort says all."""
+
+
+@cache
+def listed(name: str) -> tuple[str, ...]:
+    """The words of the public list called ``name``, sorted; `lists/README.md` tells whence."""
+    text = files(__package__).joinpath("lists", f"{name}.txt").read_text("ascii")
+    return tuple(text.split())
+
+
+def below(end: int, n: int, random: Random) -> list[int]:
+    """``n`` whole numbers, uniform on 0 .. end - 1 but for a part in 2**53 / end."""
+    drawn: list[int] = (random.random((n,)) * end).astype(np.int64).tolist()
+    return drawn
+
+
+def one_of(choices: Sequence[_Item], random: Random) -> _Item:
+    """One of ``choices``, each as likely as any other."""
+    return choices[below(len(choices), 1, random)[0]]
+
+
+def case(word: str) -> str:
+    """The case that a surrogate takes over, as the value of a `casing.Case`.
+
+    A mixture is shown by its first letter alone, so that "McDonald" is replaced by a Capitalised
+    name and "iPhone" by a small word.
+
+    >>> case("McDonald"), case("iPhone"), case("NATO")
+    ('capitalised', 'lower', 'upper')
+    """
+    found = casing.shape(word)
+    if found is casing.Case.LOWER and word[:1].isupper():
+        found = casing.Case.CAPITALISED
+    return found.value

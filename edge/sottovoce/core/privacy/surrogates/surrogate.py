@@ -1,0 +1,67 @@
+"""The door to all surrogates: from what was found in a text to something else of its shape."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sottovoce.core.privacy.noise import Random
+from sottovoce.core.privacy.surrogates import (
+    formats,
+    identifiers,
+    names,
+    numbers,
+    origins,
+    unlisted,
+)
+from sottovoce.core.privacy.surrogates.shape import Shape
+
+__all__ = ["IDENTIFIER", "KINDS", "NUMBER", "ORIGIN", "UNLISTED", "draw", "shape", "surrogate"]
+
+IDENTIFIER: Final = "identifier"
+NUMBER: Final = "number"
+ORIGIN: Final = "origin"
+UNLISTED: Final = "unlisted"
+
+KINDS: Final = (IDENTIFIER, NUMBER, ORIGIN, UNLISTED, *names.ROLES)
+"""What a text may have been found to be; of names, what each word is in them (`names.roles`)."""
+
+
+def shape(kind: str, text: str) -> Shape:
+    """What the release shows of ``text``, found to be of ``kind``.
+
+    Raises:
+        KeyError: there is no such kind.
+    """
+    if kind == IDENTIFIER:
+        return formats.shape(text)
+    if odd := unlisted.oddity(text):
+        return odd
+    if kind in names.ROLES:
+        return names.shape(kind, text)
+    return {NUMBER: numbers.shape, ORIGIN: origins.shape, UNLISTED: unlisted.shape}[kind](text)
+
+
+def draw(shape: Shape, random: Random) -> str:
+    """Another text of that shape, independent of the true one: it is not even known here.
+
+    How much is taken from ``random`` depends on the shape alone.
+    """
+    return _DRAWS[shape.kind](shape, random)
+
+
+def surrogate(kind: str, text: str, random: Random) -> str:
+    """Another text in the place of ``text``, found to be of ``kind``.
+
+    Raises:
+        KeyError: there is no such kind.
+    """
+    return draw(shape(kind, text), random)
+
+
+_DRAWS: Final = {
+    IDENTIFIER: identifiers.draw,
+    "name": names.draw,
+    NUMBER: numbers.draw,
+    ORIGIN: origins.draw,
+    UNLISTED: unlisted.draw,
+}

@@ -1,0 +1,70 @@
+"""A rare listed word for a word that is in no list.
+
+Why it is here: a word without a vector cannot be noised, and what stands near it in spelling would
+tell it. Letters of any script become one of a few hundred plain nouns; a letter alone, an
+ideograph or a sign becomes another of its sort, so that the text keeps its look.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from typing import Final
+
+from sottovoce.core.privacy.noise import Random
+from sottovoce.core.privacy.surrogates import scramble
+from sottovoce.core.privacy.surrogates.shape import Shape, below, case, listed, one_of
+from sottovoce.core.text import casing
+
+__all__ = ["draw", "oddity", "shape"]
+
+_KIND: Final = "unlisted"
+_WORD: Final = "word"
+_LETTERS: Final = "letters"
+_IDEOGRAPHS: Final = "ideographs"
+_CHOICES: Final = {
+    "sign": "×÷±≈≠≤≥∞→←↑↓",
+    "picture": "😀😂😊😍😎😢😡😱🤔👍👎👏🙏💪🎉🎂🎁🎵🌞🌙🔥🌸🌲🐶🐱🐦🐟🍎🍕☕🚗🏠📚📷⚽★✔",
+}
+
+_FIRST_IDEOGRAPH: Final = 0x4E00
+_NUMBER_OF_IDEOGRAPHS: Final = 20_000
+_IDEOGRAPH = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
+
+
+def oddity(text: str) -> Shape | None:
+    """The shape of what is no ordinary word, whatever kind it is held to be; None of a word.
+
+    Ideographs; initials and abbreviations with full stops; letters that stand alone; and whatever
+    has no letter at all.
+
+    >>> oddity("U.S.")
+    Shape(kind='unlisted', sort='letters', layout='A.A.')
+    >>> oddity("O'Hara") is None
+    True
+    """
+    if _IDEOGRAPH.match(text):
+        return Shape(_KIND, _IDEOGRAPHS, str(len(_IDEOGRAPH.findall(text))))
+    categories = {unicodedata.category(character) for character in text}
+    if not any(category[0] == "L" for category in categories):
+        return Shape(_KIND, "picture" if "So" in categories else "sign")
+    if "." in text:
+        return Shape(_KIND, _LETTERS, "".join(c for c in scramble.layout(text) if c in "Aa9."))
+    return Shape(_KIND, _LETTERS, scramble.layout(text)[:1]) if len(text) == 1 else None
+
+
+def shape(text: str) -> Shape:
+    """What it is made of; of a word its case, of ideographs their number."""
+    return oddity(text) or Shape(_KIND, _WORD, case(text))
+
+
+def draw(shape: Shape, random: Random) -> str:
+    """Another of that shape, each as likely as any other."""
+    if shape.sort == _LETTERS:
+        return scramble.fill(shape.layout, random)
+    if shape.sort == _IDEOGRAPHS:
+        codes = below(_NUMBER_OF_IDEOGRAPHS, int(shape.layout), random)
+        return "".join(chr(_FIRST_IDEOGRAPH + code) for code in codes)
+    if shape.sort == _WORD:
+        return casing.apply(casing.Case(shape.layout), one_of(listed("words"), random))
+    return one_of(_CHOICES[shape.sort], random)

@@ -1,0 +1,90 @@
+"""The public lists hold what their card says, and nothing that should not come out of a draw."""
+
+import csv
+import gzip
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from sottovoce.core.bundle.word_list import WordList
+from sottovoce.core.privacy.surrogates import numbers, origins
+from sottovoce.core.privacy.surrogates.shape import listed
+
+ROOT = Path(__file__).parents[4]
+LISTS = ROOT / "edge/sottovoce/core/privacy/surrogates/lists"
+NAMES = sorted(path.stem for path in LISTS.glob("*.txt"))
+ORIGINS = [row.split("\t") for row in (LISTS / "origins.tsv").read_text("ascii").splitlines()]
+
+
+def facts() -> dict[str, str]:
+    rows = (ROOT / "models/facts/words.tsv").read_text("ascii").splitlines()
+    return dict(row.split("\t", 1) for row in rows[1:])
+
+
+def commonest(n: int) -> set[str]:
+    counts: Counter[str] = Counter()
+    with gzip.open(ROOT / "models/frequencies/words.tsv.gz", "rt", encoding="utf-8") as file:
+        for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE):
+            if row["clitic"] == "0":
+                counts[row["word"]] += int(row["count"])
+    return {word for word, _ in counts.most_common(n)}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_list_is_sorted_small_ascii_letters_each_word_once(name: str) -> None:
+    words = listed(name)
+    assert list(words) == sorted(set(words))
+    assert all(word.isascii() and word.isalpha() and word.islower() for word in words)
+
+
+def test_no_word_is_in_two_lists() -> None:
+    everything = [word for name in NAMES for word in listed(name)]
+    assert len(everything) == len(set(everything))
+
+
+def test_none_is_common_and_none_states_a_fact() -> None:
+    drawn = {word for name in NAMES for word in listed(name)}
+    assert not drawn & commonest(200)
+    assert not drawn & facts().keys()
+
+
+def test_the_card_counts_right() -> None:
+    card = (LISTS / "README.md").read_text("utf-8")
+    for name in NAMES:
+        assert f"| `{name}.txt` | {len(listed(name))} |" in card
+    assert f"| `origins.tsv` | {len(ORIGINS) - 1} |" in card
+
+
+def test_the_default_vocabulary_holds_every_word(bundle_folder: Path) -> None:
+    known = set(WordList(bundle_folder / "words.txt"))
+    assert not {word for name in NAMES for word in listed(name)} - known
+    assert not {word for word, _, use in ORIGINS[1:] if use != "from"} - known
+
+
+def test_every_origin_of_the_public_facts_is_known_to_the_device() -> None:
+    kinds = ("nationality", "religion", "ethnicity")
+    assert {word for word, kind in facts().items() if kind in kinds} == origins.words()
+
+
+def test_the_list_of_origins_is_sorted_and_its_uses_are_known() -> None:
+    header, *rows = ORIGINS
+    assert header == ["word", "group", "use"]
+    assert rows == sorted(rows)
+    assert {use for _, _, use in rows} == {"from", "to", "both"}
+    assert len({word for word, _, use in rows if use != "to"}) == len(origins.words())
+
+
+def test_number_words_are_no_facts() -> None:
+    assert not numbers.WORDS & facts().keys()
+
+
+def test_facts_are_sorted_single_words_of_known_kinds() -> None:
+    rows = (ROOT / "models/facts/words.tsv").read_text("ascii").splitlines()
+    assert rows[0] == "word\tkind"
+    assert rows[1:] == sorted(rows[1:])
+    assert len(facts()) == len(rows) - 1
+    assert all(word.isalpha() and word.islower() for word in facts())
+    card = (ROOT / "models/facts/README.md").read_text("utf-8")
+    for kind, n in Counter(facts().values()).items():
+        assert f"| `{kind}` | {n} |" in card

@@ -21,7 +21,7 @@ from rich.table import Table
 
 from bench import console
 from bench.data import require
-from bench.leaks import report
+from bench.leaks import guessing, report
 from bench.leaks.corpora import CORPORA, FILES, OTHER_WORDS, Document, read
 from bench.leaks.counting import Rate, Tally, tally
 from bench.leaks.presidio import Presidio
@@ -35,6 +35,7 @@ Releases = Callable[[Sequence[str], Callable[[], object]], list[tuple[Fate, ...]
 
 _QUICK: Final = 8
 """Of so many documents one is read."""
+PRESIDIO: Final = "Presidio"
 _LEAST: Final = frozenset({"default"})
 """Policies that promise nothing of names."""
 
@@ -65,6 +66,11 @@ def main() -> None:
         "--pipeline", default="", help="spaCy pipeline for it (default: its patterns alone)"
     )
     parser.add_argument(
+        "--guess",
+        action="store_true",
+        help="play guessing games, too: spelled digits, and rare names out of a list",
+    )
+    parser.add_argument(
         "--show", type=int, default=0, metavar="N", help="print the N commonest leaks of each group"
     )
     arguments = parser.parse_args()
@@ -77,7 +83,9 @@ def main() -> None:
 def _measure(parser: ArgumentParser, arguments: Namespace) -> None:
     if unknown := [name for name in arguments.corpora if name not in CORPORA]:
         parser.error(f"unknown: {', '.join(unknown)}; corpora are {', '.join(CORPORA)}")
-    needed = dict.fromkeys(path for name in arguments.corpora for path in FILES[name])
+    read_too = ("pii",) if arguments.guess else ()
+    names = (*arguments.corpora, *read_too)
+    needed = dict.fromkeys(path for name in names for path in FILES[name])
     require(parser, arguments.data, *needed)
     sides = _sides(parser, arguments)
     every = _QUICK if arguments.quick else 1
@@ -89,6 +97,8 @@ def _measure(parser: ArgumentParser, arguments: Namespace) -> None:
             told = bar.add_task(" ".join(filter(None, side.values())), total=size)
             found, shown = _side(corpora, release, partial(bar.advance, told))
             promises = side["release"] == "present" and side["policy"] not in _LEAST
+            if arguments.guess and side["release"] != PRESIDIO:
+                found["guessing"] = _guess(release, arguments)
             figures.append({**side, "promises": promises, **found})
             leaks += _leaks(side, shown, arguments.show)
     result = {
@@ -111,7 +121,7 @@ def _sides(parser: ArgumentParser, arguments: Namespace) -> list[tuple[dict[str,
     if arguments.presidio:
         clitics = Bundle.open(arguments.bundle).manifest.clitics
         presidio = Presidio(arguments.presidio, arguments.pipeline, clitics)
-        name = {"release": "Presidio", "policy": arguments.pipeline or "patterns", "level": ""}
+        name = {"release": PRESIDIO, "policy": arguments.pipeline or "patterns", "level": ""}
         sides.append((name, presidio.release))
     return sides
 
@@ -157,6 +167,22 @@ def _side(
     groups = {group: counted.figures() for group, counted in pooled.items()}
     figures = {"groups": groups, "corpora": by_corpus, "verbatim": verbatim.figures()}
     return figures, pooled
+
+
+def _guess(release: Releases, arguments: Namespace) -> Figures:
+    """What a list of candidates gives away."""
+    bundle = Bundle.open(arguments.bundle)
+    space = dict(zip(bundle.words, bundle.space, strict=True))
+    candidates = guessing.rare(read("pii", arguments.data), space)
+    budget = guessing.Budget(numbers=200, candidates=20) if arguments.quick else guessing.Budget()
+
+    def released(texts: Sequence[str]) -> list[tuple[Fate, ...]]:
+        return release(texts, lambda: None)
+
+    return {
+        "digits": guessing.digits(released, budget),
+        "names": guessing.names(released, candidates, space, budget),
+    }
 
 
 def _leaks(side: dict[str, str], found: dict[str, Tally], n: int) -> list[Table]:

@@ -18,6 +18,7 @@ from bench.attacks.interface import OPEN, Candidates, Floats, Releases, Seen, Se
 from bench.attacks.public import Public
 from bench.attacks.text import Ints, Text
 from sottovoce.cloud.building.attack import SLOPES
+from sottovoce.core.bundle.levels import Level
 from sottovoce.core.bundle.manifest import ANY, class_name
 from sottovoce.core.privacy.mechanisms import registry
 from sottovoce.core.privacy.mechanisms.t2t import T2T
@@ -35,7 +36,7 @@ CLEAR: Final = Setting(level="clear", mechanism=T2T.name)
 
 def _told_apart(mechanism: str) -> tuple[str, ...] | None:
     """The parts of speech that a mechanism never mixes; None where it mixes all."""
-    return registry.make(mechanism, 1.0, UPOS).tags
+    return registry.make(mechanism, Level(1.0), UPOS).tags
 
 
 def groups_of(mechanism: str) -> tuple[str, ...]:

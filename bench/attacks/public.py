@@ -19,6 +19,7 @@ from sottovoce.cloud.corpus import frequencies
 from sottovoce.cloud.models import backbone as backbones
 from sottovoce.cloud.models.backbone import LoadedBackbone
 from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.bundle.levels import Level
 from sottovoce.core.privacy.mechanisms import registry
 from sottovoce.core.privacy.privatizer import Privatizer
 from sottovoce.core.privacy.running_text import common, counts_by_tag, weights_by_class
@@ -85,7 +86,7 @@ class Public:
 
     def tags(self, mechanism: str, policy: str = "default") -> tuple[str, ...] | None:
         """Parts of speech that ``mechanism`` never mixes under ``policy``; None where it mixes."""
-        return registry.make(mechanism, 1.0, self.bundle.manifest.policy(policy)).tags
+        return registry.make(mechanism, Level(1.0), self.bundle.manifest.policy(policy)).tags
 
     def weights(self, tags: Sequence[str] | None) -> dict[str, NDArray[np.float64]]:
         """How often each word is written as one of each class: see `weights_by_class`."""

@@ -49,7 +49,7 @@ def test_it_is_the_mean_over_simulated_originals(tiny: tuple[Bundle, LoadedBackb
     random = np.random.default_rng(1)
     weights = np.load(bundle.folder / CLASS_COUNTS) + UNSEEN
     typed = random.choice(len(rows), 400_000, p=weights / weights.sum())
-    noisy = T2T(ETA).perturb(bundle.space[typed], random)
+    noisy = T2T(ETA).perturb(bundle.space[typed], random, ["*"] * len(typed))
     received = Search(bundle).nearest("*", noisy)
     compared = 0
     for word in range(len(rows)):

@@ -9,7 +9,8 @@ import pytest
 
 from sottovoce.core.bundle import levels
 from sottovoce.core.bundle.folder import Bundle
-from sottovoce.core.bundle.levels import Level
+from sottovoce.core.bundle.levels import ClassLevel, Level
+from sottovoce.core.bundle.manifest import Manifest
 from sottovoce.core.errors import InvalidInput, NotFound
 
 CURVE = (
@@ -63,6 +64,33 @@ def test_at_a_point_only_the_error_of_measurement_is_given_up() -> None:
 def test_luck_at_a_lighter_point_lends_nothing() -> None:
     lucky = (*CURVE, Level(30.0, 0.4, 0.5, 0.3, 0.2, 0.25))
     assert levels.between(lucky, "attack:0.4").eta < 20
+
+
+def test_every_class_has_its_own_eta_between_its_points() -> None:
+    def point(eta: float, attack: float) -> Level:
+        classes = {
+            "=NOUN": ClassLevel(eta, 1 - attack, attack, 0.01),
+            "=CLOSED": ClassLevel(eta / 3, 1 - attack, attack, 0.2),
+        }
+        return Level(eta, 1 - attack, map_attack=attack, classes=classes)
+
+    curve = (point(10.0, 0.2), point(20.0, 0.5), point(40.0, 0.9))
+    level = levels.between(curve, "attack:0.3")
+    assert 10 < level.eta < 20
+    assert level.etas == {"=NOUN": level.eta, "=CLOSED": pytest.approx(level.eta / 3)}
+    assert level.classes["=NOUN"].map_attack == pytest.approx(level.map_attack)
+    assert level.classes["=CLOSED"].blind == 0.2
+    assert levels.between(curve, "attack:0.3") is level
+
+
+def test_classes_survive_the_manifest(small_bundle: Bundle) -> None:
+    level = Level(9.0, classes={"=NOUN": ClassLevel(9.0, 0.5, 0.25, 0.1)})
+    changed = dataclasses.replace(
+        small_bundle.manifest, calibration={"pct2t.v2": {"odd": level}}, curve={}
+    )
+    read = Manifest.from_json(changed.to_json())
+    assert read.level("pct2t.v2", "odd") == level
+    assert read.level("pct2t.v2", "odd").etas == {"=NOUN": 9.0}
 
 
 def test_outside_of_what_was_measured_nothing_is_made_up() -> None:

@@ -20,6 +20,7 @@ from scipy import special, stats
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy.mechanisms.interface import Mechanism
 from sottovoce.core.privacy.mechanisms.pct2t import PCT2T
+from sottovoce.core.privacy.mechanisms.pct2t2 import PCT2T2
 from sottovoce.core.privacy.mechanisms.t2t import T2T
 from sottovoce.core.privacy.noise import Random
 from sottovoce.core.privacy.privatizer import Privatizer, Setting
@@ -28,6 +29,7 @@ from sottovoce.core.privacy.vectors import Vectors
 
 ALPHA = 1e-3
 DRAWS = 200_000
+CLASS = "="
 DIRECTIONS = 40_000
 ERROR = 5e-4
 """Of a log probability: `test_the_integral_has_converged`."""
@@ -116,7 +118,8 @@ def sure_breach(counts: np.ndarray, eta: float, distances: np.ndarray = DISTANCE
 
 
 def noisy(mechanism: Mechanism, word: int, random: Random) -> np.ndarray:
-    return mechanism.perturb(np.repeat(WORDS[word : word + 1], DRAWS, axis=0), random)
+    rows = np.repeat(WORDS[word : word + 1], DRAWS, axis=0)
+    return mechanism.perturb(rows, random, [CLASS] * DRAWS)
 
 
 def released(mechanism: Mechanism, word: int, random: Random) -> np.ndarray:
@@ -172,12 +175,16 @@ def test_the_bound_holds_on_true_probabilities(eta: float) -> None:
     assert breach(table, 0.75 * eta) > ERROR
 
 
-@pytest.mark.parametrize("mechanism", [T2T(1.0), PCT2T(4.0, ("NOUN",))])
+@pytest.mark.parametrize(
+    "mechanism",
+    [T2T(1.0), PCT2T(4.0, ("NOUN",)), PCT2T2(9.0, (), {"=NOUN": 2.0, CLASS: 4.0})],
+)
 def test_draws_follow_the_true_probabilities(mechanism: Mechanism) -> None:
-    table, counts = probabilities(on_sphere(mechanism.eta), WORDS), count(released, mechanism)
+    eta = mechanism.eta_of(CLASS)
+    table, counts = probabilities(on_sphere(eta), WORDS), count(released, mechanism)
     for true, drawn in zip(table, counts, strict=True):
         assert stats.chisquare(drawn, true / true.sum() * DRAWS).pvalue > ALPHA / len(WORDS)
-    assert sure_breach(counts, mechanism.eta) < 0
+    assert sure_breach(counts, eta) < 0
 
 
 def test_a_graph_that_often_misses_keeps_the_bound(tmp_path: Path) -> None:
@@ -192,7 +199,9 @@ def test_a_graph_that_often_misses_keeps_the_bound(tmp_path: Path) -> None:
     some, mechanism, random = [0, 1, 3, 10, 60], T2T(3.0), np.random.default_rng(5)
     found = []
     for word in some:
-        queries = mechanism.perturb(np.repeat(words[word : word + 1], 50_000, axis=0), random)
+        queries = mechanism.perturb(
+            np.repeat(words[word : word + 1], 50_000, axis=0), random, [CLASS] * 50_000
+        )
         found.append(poor.nearest(queries))
         if word == 0:
             assert np.mean(found[0] == ExactIndex(words).nearest(queries)) < 0.9
@@ -216,7 +225,8 @@ def test_a_direction_from_the_ball_would_be_caught_on_words(eta: float) -> None:
 
 def drawn_in_ball(random: Random, n: int, eta: float) -> np.ndarray:
     """The ball's noise, from the code's own and a shortening."""
-    return T2T(eta).perturb(np.zeros((n, 2), np.float32), random) * np.sqrt(random.random((n, 1)))
+    noise = T2T(eta).perturb(np.zeros((n, 2), np.float32), random, [CLASS] * n)
+    return noise * np.sqrt(random.random((n, 1)))
 
 
 def test_the_balls_law_is_what_the_ball_draws() -> None:
@@ -236,7 +246,7 @@ def test_a_ball_has_no_finite_bound_and_the_sphere_keeps_eta() -> None:
         return np.array([[each.sum(), draws - each.sum()] for each in inside])
 
     distances = np.array([[0, apart], [apart, 0]])
-    sphere = T2T(eta).perturb(np.zeros((draws, 2), np.float32), random)
+    sphere = T2T(eta).perturb(np.zeros((draws, 2), np.float32), random, [CLASS] * draws)
     assert sure_breach(counts(sphere), eta, distances) < 0
     assert sure_breach(counts(drawn_in_ball(random, draws, eta)), eta, distances) > 3 * eta * apart
 

@@ -85,6 +85,20 @@ def test_length_and_direction_are_independent() -> None:
     assert stats.spearmanr(lengths, vectors[:, 0] / lengths).pvalue > ALPHA
 
 
+def test_every_row_has_the_length_of_its_own_eta() -> None:
+    etas = np.tile([0.5, 4.0, 25.0], DRAWS // 4)
+    vectors = noise.draw(np.random.default_rng(2024), len(etas), 16, etas)
+    for place, eta in enumerate((0.5, 4.0, 25.0)):
+        assert radius_p_value(vectors[place::3], eta) > ALPHA
+        assert radius_p_value(vectors[(place + 1) % 3 :: 3], eta) < ALPHA
+    assert direction_p_value(vectors) > ALPHA
+
+
+def test_one_eta_for_all_is_that_eta_for_each() -> None:
+    one, each = (noise.draw(np.random.default_rng(0), 3, 5, eta) for eta in (7.0, np.full(3, 7.0)))
+    assert np.array_equal(one, each)
+
+
 def test_shape_and_type() -> None:
     vectors = noise.draw(np.random.default_rng(0), 3, 5, 1.0)
     assert vectors.shape == (3, 5)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Self
@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.bundle.levels import Level
 from sottovoce.core.bundle.manifest import ANY, class_name
 from sottovoce.core.privacy.mechanisms import registry
 from sottovoce.core.privacy.mechanisms.interface import Guarantee, SphericalNoise
@@ -38,8 +39,8 @@ class Nouns(SphericalNoise):
     name: ClassVar[str] = "nouns.v1"
 
     @classmethod
-    def of(cls, eta: float, tags: tuple[str, ...]) -> Self:
-        return cls(eta)
+    def of(cls, level: Level, tags: tuple[str, ...]) -> Self:
+        return cls(level.eta)
 
     @property
     def tags(self) -> None:
@@ -55,8 +56,8 @@ class Nouns(SphericalNoise):
     def word_class(self, tag: str, clitic: bool) -> str:
         return class_name(ANY, clitic)
 
-    def charge(self, words: int) -> float:
-        return 3 * self.eta * words
+    def charge(self, classes: Sequence[str]) -> float:
+        return 3 * self.eta * len(classes)
 
 
 @pytest.fixture

@@ -89,8 +89,8 @@ class WordMapAttack:
             NotFound: the bundle does not know the level, mechanism or policy.
         """
         manifest = bundle.manifest
-        eta = manifest.level(setting.mechanism, setting.level).eta
-        mechanism = registry.make(setting.mechanism, eta, manifest.policy(setting.policy))
+        level = manifest.level(setting.mechanism, setting.level)
+        mechanism = registry.make(setting.mechanism, level, manifest.policy(setting.policy))
         clitic = np.isin(np.array(bundle.words), np.array(manifest.clitics))
         weights = weights_by_class(
             counts_by_tag(bundle.words, clitic, frequencies), clitic, mechanism.tags
@@ -107,7 +107,8 @@ class WordMapAttack:
         true = draw(weights, draws, random)
         released = {
             name: search.nearest(
-                search.known_class(name), mechanism.perturb(bundle.space[ids], random)
+                search.known_class(name),
+                mechanism.perturb(bundle.space[ids], random, [name] * len(ids)),
             )
             for name, ids in true.items()
         }

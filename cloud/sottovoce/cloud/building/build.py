@@ -270,7 +270,7 @@ def _calibrate(
 
 def _at_any_eta() -> dict[str, Mechanism]:
     """What each mechanism covers under the default policy, which does not depend on eta."""
-    covered = {name: registry.make(name, 1.0, POLICIES["default"]) for name in MECHANISMS}
+    covered = {name: registry.make(name, Level(1.0), POLICIES["default"]) for name in MECHANISMS}
     return {PCT2T2.name: PCT2T2(1.0, CONTENT), **covered}
 
 

@@ -38,6 +38,7 @@ from sottovoce.cloud.models import backbone as backbones
 from sottovoce.cloud.models.backbone import LoadedBackbone
 from sottovoce.cloud.models.precision import fast_bfloat16
 from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.bundle.levels import Level
 from sottovoce.core.bundle.manifest import ANY, CLITIC
 from sottovoce.core.errors import NotReady
 from sottovoce.core.privacy.mechanisms import registry
@@ -158,7 +159,7 @@ def table(
         NotReady: the bundle does not say how often its words are met.
     """
     mechanism = registry.make(
-        release.mechanism, release.eta, bundle.manifest.policy(release.policy)
+        release.mechanism, Level(release.eta), bundle.manifest.policy(release.policy)
     )
     facts = (_VERSION, DRAWS, LEAST, bundle.id, backbone.sha256, mechanism.name, mechanism.eta)
     name = hashlib.sha256(json.dumps((*facts, mechanism.tags)).encode()).hexdigest()[:32]
@@ -228,7 +229,7 @@ def _shifts(
             continue
         rows = torch.from_numpy(np.array(bundle.class_rows(name)))  # (m, r)
         weights = torch.from_numpy(met + np.float32(UNSEEN))  # (m,)
-        times, expected = _expected(rows, weights, embeddings[members], mechanism, random)
+        times, expected = _expected(rows, weights, embeddings[members], mechanism, name, random)
         received[members] += times
         sums[members] += expected
     sums = torch.where(received[:, None] > 0, sums / received[:, None] - embeddings, 0)
@@ -240,6 +241,7 @@ def _expected(
     weights: Tensor,
     embeddings: Tensor,
     mechanism: Mechanism,
+    name: str,
     random: np.random.Generator,
 ) -> tuple[Tensor, Tensor]:
     """For each word of a class how often it comes out, and the sum of the embeddings behind it.
@@ -249,6 +251,7 @@ def _expected(
         weights: Float (m,), how often each word is typed.
         embeddings: Float (m, h).
         mechanism: draws the noise.
+        name: of the class.
         random: of the draws.
 
     Returns:
@@ -270,7 +273,7 @@ def _expected(
         outputs = away.argmin(1) if outputs is None else outputs  # eq. 2: what comes out
         away.clamp_min_(0).sqrt_()
         away -= away.amin(1, keepdim=True)
-        density = away.mul_(-mechanism.eta).exp_()  # up to a factor a row
+        density = away.mul_(-mechanism.eta_of(name)).exp_()  # up to a factor a row
         proposed = density @ drawn  # (n,)
         density *= weights
         density /= proposed[:, None]  # rows sum to p(q) / g(q)
@@ -279,7 +282,7 @@ def _expected(
 
     for start in range(0, len(sources), _ROWS):
         some = rows[sources[start : start + _ROWS]]
-        receive(torch.from_numpy(mechanism.perturb(some.numpy(), random)))
+        receive(torch.from_numpy(mechanism.perturb(some.numpy(), random, [name] * len(some))))
     # What no draw met is read as if it had come out of its own place.
     missed = torch.nonzero(received == 0)[:, 0]
     for start in range(0, len(missed), _ROWS):

@@ -11,9 +11,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,6 +23,7 @@ from sottovoce.core.errors import InvalidInput
 __all__ = [
     "ATTACKED",
     "MEASURES",
+    "ClassLevel",
     "EmbedLevel",
     "Level",
     "between",
@@ -34,6 +35,20 @@ __all__ = [
 
 
 @dataclass(frozen=True, slots=True)
+class ClassLevel:
+    """What a level means for the words of one class.
+
+    ``replaced`` and ``map_attack`` as in `Level`; ``blind`` is the share of running text of this
+    class that its commonest word makes up, which is how often one guesses who sees nothing.
+    """
+
+    eta: float
+    replaced: float
+    map_attack: float
+    blind: float
+
+
+@dataclass(frozen=True, slots=True)
 class Level:
     """One calibrated protection level of a mechanism.
 
@@ -42,18 +57,37 @@ class Level:
     proper nouns. ``map_attack`` is the success of the maximum-a-posteriori
     attacker who sees the noisy vector (an upper bound for one who sees the
     released word, ``map_attack_word``). What was not measured has the worst value.
+
+    A mechanism whose classes differ in what they hide has an eta for each of ``classes``, by name;
+    ``eta`` is then the largest of them.
     """
 
     eta: float
-    replaced: float
-    replaced_rare: float
-    map_attack: float
-    map_attack_rare: float
-    map_attack_word: float
+    replaced: float = 0.0
+    replaced_rare: float = 0.0
+    map_attack: float = 1.0
+    map_attack_rare: float = 1.0
+    map_attack_word: float = 1.0
     map_attack_word_rare: float = 1.0
     replaced_names: float = 0.0
     map_attack_names: float = 1.0
     map_attack_word_names: float = 1.0
+    classes: Mapping[str, ClassLevel] = field(default_factory=dict, hash=False)
+
+    @property
+    def etas(self) -> dict[str, float]:
+        """The eta of each class; none where one serves all."""
+        return {name: each.eta for name, each in self.classes.items()}
+
+    @classmethod
+    def decode(cls, raw: Mapping[str, Any]) -> Self:
+        """A level as the manifest's JSON has it.
+
+        Raises:
+            TypeError, AttributeError: it is something else.
+        """
+        classes = {name: ClassLevel(**each) for name, each in raw.get("classes", {}).items()}
+        return cls(**{**raw, "classes": classes})
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,14 +186,23 @@ def between(curve: tuple[Level, ...], name: str) -> Level:
     worst = _worst(points, measure)
     wanted = share if measure == "attack" else 1 - share
     place = float(np.interp(_log_odds(wanted), _log_odds(worst), logs))
-    others = {
-        field.name: _share(
-            np.interp(place, logs, _log_odds([getattr(p, field.name) for p in points]))
+
+    def there(shares: Sequence[float]) -> float:
+        return _share(np.interp(place, logs, _log_odds(shares)))
+
+    measured = [each.name for each in fields(Level) if each.name not in ("eta", "classes")]
+    others = {name: there([getattr(point, name) for point in points]) for name in measured}
+    classes = {}
+    for name in points[0].classes:
+        each = [point.classes[name] for point in points]
+        classes[name] = ClassLevel(
+            math.exp(np.interp(place, logs, np.log([one.eta for one in each]))),
+            there([one.replaced for one in each]),
+            there([one.map_attack for one in each]),
+            each[0].blind,
         )
-        for field in fields(Level)
-        if field.name != "eta"
-    }
-    return Level(eta=math.exp(place), **others)
+    eta = max((one.eta for one in classes.values()), default=math.exp(place))
+    return Level(eta=eta, classes=classes, **others)
 
 
 def span(curve: Sequence[Level], measure: str) -> tuple[float, float]:

@@ -147,11 +147,11 @@ class Manifest:
             clitics=tuple(raw["clitics"]),
             classes={name: WordClass(**c) for name, c in raw["classes"].items()},
             calibration={
-                mechanism: {name: Level(**level) for name, level in levels.items()}
+                mechanism: {name: Level.decode(level) for name, level in levels.items()}
                 for mechanism, levels in raw["calibration"].items()
             },
             curve={
-                mechanism: tuple(Level(**point) for point in points)
+                mechanism: tuple(Level.decode(point) for point in points)
                 for mechanism, points in raw["curve"].items()
             },
             files={path: StoredFile(**stored) for path, stored in raw["files"].items()},

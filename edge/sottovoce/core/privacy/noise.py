@@ -42,7 +42,7 @@ class SecureRandom:
         return (bits >> np.uint64(11)) * np.float64(2.0**-53)
 
 
-def draw(random: Random, n: int, r: int, eta: float) -> Floats2d:
+def draw(random: Random, n: int, r: int, eta: float | NDArray[np.float64]) -> Floats2d:
     """``n`` independent vectors of density proportional to ``exp(-eta * ||z||)``.
 
     RAPT v1 section 3.1 and RAPT v2 section III-A1: ``z = l * v`` with the length ``l`` from
@@ -53,13 +53,15 @@ def draw(random: Random, n: int, r: int, eta: float) -> Floats2d:
         random: where the bits come from; `SecureRandom` outside of tests.
         n: how many vectors.
         r: their dimension, that of the privacy space.
-        eta: the privacy parameter, in units of 1 / distance; the mean length is ``r / eta``.
+        eta: the privacy parameter, in units of 1 / distance, one for all or Floats1d (n,); the mean
+            length is ``r / eta``.
 
     Returns:
         Floats2d (n, r); drawn in float64 and rounded once.
     """
     # 1 - u is never 0, so no logarithm is infinite.
-    length = np.log1p(-random.random((n, r))).sum(axis=1, keepdims=True) / -eta
+    length = np.log1p(-random.random((n, r))).sum(axis=1, keepdims=True)
+    length /= -np.reshape(eta, (-1, 1))
     pairs = (r + 1) // 2
     spread = np.sqrt(-2.0 * np.log1p(-random.random((n, pairs))))
     angle = 2.0 * np.pi * random.random((n, pairs))

@@ -83,7 +83,7 @@ class Privatizer:
         manifest = self._bundle.manifest
         kind = registry.find(setting.mechanism)
         tags = manifest.policy(setting.policy)
-        return kind.of(manifest.level(setting.mechanism, setting.level).eta, tags)
+        return kind.of(manifest.level(setting.mechanism, setting.level), tags)
 
     def release(self, document: str, setting: Setting, random: Random | None = None) -> Release:
         """Privatises one document, with noise of its own.
@@ -106,19 +106,19 @@ class Privatizer:
         stream = random or SecureRandom()
         clitics = self._bundle.manifest.clitics
         draft = Draft(document)
-        with_noise = 0
+        charge = 0.0
         for words, tags in self._tagged(iter_words(document, clitics)):
-            outputs, noisy = self._outputs(words, tags, mechanism, stream)
+            outputs, spent = self._outputs(words, tags, mechanism, stream)
             with self._stage("text"):
                 draft.write(words, outputs)
-            with_noise += noisy
+            charge += spent
         return Release(
             text=draft.text(),
             document=document,
             setting=setting,
             eta=mechanism.eta,
             bundle_id=self._bundle.id,
-            charge=mechanism.charge(with_noise),
+            charge=charge,
             tags=self._names,
             clitics=clitics,
             lengths=draft.lengths,
@@ -152,8 +152,9 @@ class Privatizer:
             name = mechanism.word_class(tag, False)
             if name in self._bundle.manifest.classes:
                 names[np.isin(places, self._bundle.class_members(name))] = name
-        noisy = mechanism.perturb(self._bundle.space[places], random or SecureRandom())
-        return [self._listed[word] for word in self._nearest(names.tolist(), noisy)]
+        classes: list[str] = names.tolist()
+        noisy = mechanism.perturb(self._bundle.space[places], random or SecureRandom(), classes)
+        return [self._listed[word] for word in self._nearest(classes, noisy)]
 
     def _tagged(self, words: Iterable[Word]) -> Iterator[tuple[list[Word], Tags]]:
         """Windows of words and their tags, as if the whole document had been tagged at once."""
@@ -176,8 +177,8 @@ class Privatizer:
 
     def _outputs(
         self, words: Sequence[Word], tags: Tags, mechanism: Mechanism, random: Random
-    ) -> tuple[list[tuple[str, int, bool]], int]:
-        """What takes the place of each word, as `Draft.write` wants it; how many got noise."""
+    ) -> tuple[list[tuple[str, int, bool]], float]:
+        """What takes the place of each word, as `Draft.write` wants it; what the noise costs."""
         names, numbers = self._tagger.tagset, tags.ids.tolist()
         with self._stage("vectors"):
             free = [place for place, word in enumerate(words) if word.kind is Kind.WORD]
@@ -190,7 +191,7 @@ class Privatizer:
             named = {kind: mechanism.word_class(names[kind[0]], kind[1]) for kind in set(kinds)}
             classes = [named[kind] for kind in kinds]
         with self._stage("noise"):
-            noisy = mechanism.perturb(vectors[chosen], random)
+            noisy = mechanism.perturb(vectors[chosen], random, classes)
         with self._stage("search"):
             found = self._nearest(classes, noisy).tolist()
         with self._stage("text"):
@@ -208,7 +209,7 @@ class Privatizer:
                     outputs.append((word.text, len(names) + 1, False))
                 else:
                     outputs.append((word.text, numbers[place], False))
-        return outputs, len(protected)
+        return outputs, mechanism.charge(classes)
 
     def _must_go(self, tags: Tags, mechanism: Mechanism) -> NDArray[np.bool_]:
         """Which words are protected for their tag, whatever their form: Bools1d (words,)."""

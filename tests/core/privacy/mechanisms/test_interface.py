@@ -11,6 +11,7 @@ import math
 import numpy as np
 import pytest
 
+from sottovoce.core.bundle.levels import Level
 from sottovoce.core.errors import InvalidInput
 from sottovoce.core.privacy import noise
 from sottovoce.core.privacy.mechanisms import pct2t, t2t
@@ -21,7 +22,7 @@ from sottovoce.core.privacy.mechanisms.t2t import T2T
 
 def test_perturb_adds_the_noise_of_its_eta_afresh_to_every_row() -> None:
     vectors = np.arange(12, dtype=np.float32).reshape(3, 4)
-    noisy = T2T(5.0).perturb(vectors, np.random.default_rng(0))
+    noisy = T2T(5.0).perturb(vectors, np.random.default_rng(0), ["*"] * 3)
     assert noisy.dtype == np.float32
     assert np.array_equal(noisy, vectors + noise.draw(np.random.default_rng(0), 3, 4, 5.0))
     assert len(np.unique(noisy - vectors, axis=0)) == 3
@@ -41,12 +42,13 @@ def test_the_guarantee_states_eta_and_its_local_bound() -> None:
 
 
 def test_the_charge_is_eta_a_word() -> None:
-    assert T2T(2.5).charge(4) == 10.0
-    assert PCT2T(2.5, ("NOUN",)).charge(0) == 0.0
+    assert T2T(2.5).charge(["*"] * 4) == 10.0
+    assert PCT2T(2.5, ("NOUN",)).charge([]) == 0.0
+    assert T2T(2.5).eta_of("*+clitic") == 2.5
 
 
 def test_what_is_covered_and_where_it_may_move() -> None:
-    every, some = T2T.of(1.0, ("NOUN",)), PCT2T.of(1.0, ("NOUN", "AUX"))
+    every, some = T2T.of(Level(1.0), ("NOUN",)), PCT2T.of(Level(1.0), ("NOUN", "AUX"))
     assert (every.tags, some.tags) == (None, ("NOUN", "AUX"))
     assert every.protects("DET")
     assert not some.protects("DET")

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from sottovoce.core.bundle.levels import Level
 from sottovoce.core.errors import NotFound
 from sottovoce.core.privacy.mechanisms import registry
 from sottovoce.core.privacy.mechanisms.registry import MECHANISMS
@@ -21,7 +22,7 @@ def test_names_are_versioned_and_the_default_comes_first() -> None:
 
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_a_line_leads_to_the_mechanism_of_its_name(name: str) -> None:
-    mechanism = registry.make(name, 2.0, ("NOUN",))
+    mechanism = registry.make(name, Level(2.0), ("NOUN",))
     assert (mechanism.name, mechanism.eta) == (name, 2.0)
     assert mechanism.protects("NOUN")
 

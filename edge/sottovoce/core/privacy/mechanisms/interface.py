@@ -9,14 +9,19 @@ after the noise it has no part.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final, Protocol, Self
 
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.core.bundle.levels import Level
 from sottovoce.core.errors import InvalidInput
 from sottovoce.core.privacy import noise
 from sottovoce.core.privacy.noise import Floats2d, Random
 
-__all__ = ["ALWAYS_LEAKS", "Guarantee", "Mechanism", "SphericalNoise"]
+__all__ = ["ALWAYS_LEAKS", "Guarantee", "Mechanism", "SphericalNoise", "check_eta"]
 
 ALWAYS_LEAKS: Final = (
     "the number and order of words, white space and punctuation",
@@ -57,16 +62,19 @@ class Mechanism(Protocol):
     reading, see `sottovoce.core.text.readings`."""
 
     @classmethod
-    def of(cls, eta: float, tags: tuple[str, ...]) -> Self:
-        """The mechanism at ``eta``, under a policy that names the parts of speech ``tags``.
+    def of(cls, level: Level, tags: tuple[str, ...]) -> Self:
+        """The mechanism at ``level``, under a policy that names the parts of speech ``tags``.
 
         Raises:
-            InvalidInput: ``eta`` is not a positive number.
+            InvalidInput: an eta of the level is not a positive number.
         """
 
     @property
     def eta(self) -> float:
-        """Privacy parameter."""
+        """Privacy parameter: the largest that any word gets noise with."""
+
+    def eta_of(self, name: str) -> float:
+        """Privacy parameter of the words that move within the class ``name``."""
 
     @property
     def tags(self) -> tuple[str, ...] | None:
@@ -82,11 +90,25 @@ class Mechanism(Protocol):
     def word_class(self, tag: str, clitic: bool) -> str:
         """Name of the class within which such a word is replaced."""
 
-    def perturb(self, vectors: Floats2d, random: Random) -> Floats2d:
-        """``vectors`` Floats2d (n, r) with fresh noise on each row."""
+    def perturb(self, vectors: Floats2d, random: Random, classes: Sequence[str]) -> Floats2d:
+        """``vectors`` Floats2d (n, r) with noise on each row, as loud as its class asks for.
 
-    def charge(self, words: int) -> float:
-        """Privacy loss of ``words`` words that got noise, for the ledger."""
+        Args:
+            vectors: the words.
+            random: where the noise comes from.
+            classes: n names, within which class each word moves.
+        """
+
+    def charge(self, classes: Sequence[str]) -> float:
+        """Privacy loss of words that got noise within ``classes``, for the ledger."""
+
+
+def check_eta(eta: float) -> None:
+    """Raises InvalidInput unless ``eta`` is a positive number."""
+    if not (math.isfinite(eta) and eta > 0):
+        raise InvalidInput(
+            "eta must be a positive number", fix="take a calibrated level", subject="eta"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,17 +121,22 @@ class SphericalNoise:
     eta: float
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.eta) and self.eta > 0):
-            raise InvalidInput(
-                "eta must be a positive number", fix="take a calibrated level", subject="eta"
-            )
+        check_eta(self.eta)
 
-    def perturb(self, vectors: Floats2d, random: Random) -> Floats2d:
+    def eta_of(self, name: str) -> float:
+        """The same for all."""
+        return self.eta
+
+    def perturb(self, vectors: Floats2d, random: Random, classes: Sequence[str]) -> Floats2d:
         """Adds noise of density exp(-eta * ||z||) to each row (RAPT v1 section 3.1)."""
         n, r = vectors.shape
-        noisy: Floats2d = vectors + noise.draw(random, n, r, self.eta)
+        noisy: Floats2d = vectors + noise.draw(random, n, r, self._etas(classes))
         return noisy
 
-    def charge(self, words: int) -> float:
-        """eta for each word: budgets add up (sequential composition of d_X-privacy)."""
-        return self.eta * words
+    def charge(self, classes: Sequence[str]) -> float:
+        """Its eta for each word: budgets add up (sequential composition of d_X-privacy)."""
+        return math.fsum(self._etas(classes))
+
+    def _etas(self, classes: Sequence[str]) -> NDArray[np.float64]:
+        known = {name: self.eta_of(name) for name in set(classes)}
+        return np.array([known[name] for name in classes], np.float64)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
+from sottovoce.core.bundle.levels import Level
 from sottovoce.core.bundle.manifest import class_name
 from sottovoce.core.privacy.mechanisms.interface import ALWAYS_LEAKS, Guarantee, SphericalNoise
 
@@ -31,9 +32,9 @@ class PCT2T(SphericalNoise):
     contextual: ClassVar[bool] = True
 
     @classmethod
-    def of(cls, eta: float, tags: tuple[str, ...]) -> Self:
+    def of(cls, level: Level, tags: tuple[str, ...]) -> Self:
         """The policy's parts of speech."""
-        return cls(eta, tags)
+        return cls(level.eta, tags)
 
     @property
     def guarantee(self) -> Guarantee:

@@ -8,11 +8,18 @@ its class changes that word's own release and nothing else.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import ClassVar, Final, Self
 
+from sottovoce.core.bundle.levels import Level
 from sottovoce.core.bundle.manifest import ANY, class_name
-from sottovoce.core.privacy.mechanisms.interface import ALWAYS_LEAKS, Guarantee, SphericalNoise
+from sottovoce.core.privacy.mechanisms.interface import (
+    ALWAYS_LEAKS,
+    Guarantee,
+    SphericalNoise,
+    check_eta,
+)
 
 __all__ = ["OWN", "PCT2T2"]
 
@@ -31,19 +38,30 @@ class PCT2T2(SphericalNoise):
 
     Attributes:
         tags: the readings whose words get noise.
+        etas: by class, found so that who guesses succeeds equally often in each; none: `eta` for
+            all.
 
     >>> PCT2T2(25.0, ("NOUN",)).word_class("GRAMMAR", False)
     '=CLOSED'
     """
 
     tags: tuple[str, ...]
+    etas: Mapping[str, float] = field(default_factory=dict, hash=False)
     name: ClassVar[str] = "pct2t.v2"
     contextual: ClassVar[bool] = False
 
     @classmethod
-    def of(cls, eta: float, tags: tuple[str, ...]) -> Self:
+    def of(cls, level: Level, tags: tuple[str, ...]) -> Self:
         """The policy's readings."""
-        return cls(eta, tags)
+        return cls(level.eta, tags, level.etas)
+
+    def __post_init__(self) -> None:
+        for eta in (self.eta, *self.etas.values()):
+            check_eta(eta)
+
+    def eta_of(self, name: str) -> float:
+        """Its own; where none was found for it, the least of all."""
+        return self.etas.get(name, min(self.etas.values(), default=self.eta))
 
     @property
     def guarantee(self) -> Guarantee:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from sottovoce.core.errors import NotFound
 
 if TYPE_CHECKING:
+    from sottovoce.core.bundle.levels import Level
     from sottovoce.core.privacy.mechanisms.interface import Mechanism
 
 __all__ = ["DEFAULT", "MECHANISMS", "find", "make"]
@@ -39,13 +40,14 @@ def find(name: str) -> type[Mechanism]:
     return kind
 
 
-def make(name: str, eta: float, tags: tuple[str, ...]) -> Mechanism:
-    """The mechanism called ``name`` at ``eta``, under a policy that names ``tags``.
+def make(name: str, level: Level, tags: tuple[str, ...]) -> Mechanism:
+    """The mechanism called ``name`` at ``level``, under a policy that names ``tags``.
 
-    >>> make("t2t.v1", 25.0, ()).guarantee.eta
+    >>> from sottovoce.core.bundle.levels import Level
+    >>> make("t2t.v1", Level(25.0), ()).guarantee.eta
     25.0
 
     Raises:
-        NotFound: see `find`. InvalidInput: ``eta`` is not a positive number.
+        NotFound: see `find`. InvalidInput: an eta of the level is not a positive number.
     """
-    return find(name).of(eta, tags)
+    return find(name).of(level, tags)

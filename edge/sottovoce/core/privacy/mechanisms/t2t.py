@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
+from sottovoce.core.bundle.levels import Level
 from sottovoce.core.bundle.manifest import ANY, class_name
 from sottovoce.core.privacy.mechanisms.interface import ALWAYS_LEAKS, Guarantee, SphericalNoise
 
@@ -27,9 +28,9 @@ class T2T(SphericalNoise):
     contextual: ClassVar[bool] = True
 
     @classmethod
-    def of(cls, eta: float, tags: tuple[str, ...]) -> Self:
+    def of(cls, level: Level, tags: tuple[str, ...]) -> Self:
         """Whatever the policy says: no part of speech is left out."""
-        return cls(eta)
+        return cls(level.eta)
 
     @property
     def tags(self) -> None:

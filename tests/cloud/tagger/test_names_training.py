@@ -159,6 +159,13 @@ def test_trains_from_files(tmp_path: Path) -> None:
     assert NameFinder.load(tmp_path / "out").reach == 6
 
 
+def test_a_network_that_sees_words_is_measured_and_not_written(tmp_path: Path) -> None:
+    recipe = replace(RECIPE, epochs=1, size=replace(RECIPE.size, neighbours="words"))
+    measured = train_names(data(tmp_path / "data"), tmp_path / "out", LISTED, LISTS, recipe=recipe)
+    assert measured.words > 100
+    assert not (tmp_path / "out").exists()
+
+
 def test_missing_data_is_named(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="ud_ewt"):
         train_names(tmp_path, tmp_path / "out", LISTED, LISTS)

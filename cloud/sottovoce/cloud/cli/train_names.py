@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
+from typing import Literal
 
 import click
 
@@ -35,8 +36,22 @@ from sottovoce.core.system.console import Command, json_option, print_json
     show_default=True,
     help="Folder to write.",
 )
+@click.option(
+    "--neighbours",
+    type=click.Choice(["looks", "words"]),
+    default="looks",
+    show_default=True,
+    help='What the network sees of other words. "words" is for comparison: nothing is written.',
+)
 @json_option
-def command(data: Path, models: Path, backbone: str, out: Path, as_json: bool) -> None:
+def command(
+    data: Path,
+    models: Path,
+    backbone: str,
+    out: Path,
+    neighbours: Literal["looks", "words"],
+    as_json: bool,
+) -> None:
     """Train the name finder that ships in every bundle.
 
     Sentences of our own are filled with the lists of names of Faker
@@ -46,7 +61,8 @@ def command(data: Path, models: Path, backbone: str, out: Path, as_json: bool) -
     from sottovoce.cloud.corpus import frequencies
     from sottovoce.cloud.models import backbone as backbones
     from sottovoce.cloud.tagger.mentions import fakers_lists
-    from sottovoce.cloud.tagger.names_training import Listed, train_names
+    from sottovoce.cloud.tagger.names_network import Size
+    from sottovoce.cloud.tagger.names_training import Listed, Recipe, train_names
     from sottovoce.core.text.tagger import OnnxTagger
 
     lists = fakers_lists()
@@ -64,13 +80,15 @@ def command(data: Path, models: Path, backbone: str, out: Path, as_json: bool) -
         show("words", 1, 1)
         # Of a word that is there twice the first counts, as on the device.
         by_word = dict(zip(reversed(words.words), found[::-1].tolist(), strict=True))
+        recipe = Recipe(size=Size(neighbours=neighbours))
         listed = Listed(by_word, vocabulary.normal_form(tokenizer))
-        measured = train_names(data, out, listed, lists, progress=show)
+        measured = train_names(data, out, listed, lists, recipe=recipe, progress=show)
     if as_json:
         print_json({"path": str(out), **asdict(measured)})
     else:
+        where = f"name finder at {out}" if neighbours == "looks" else "nothing written"
         click.echo(
-            f"name finder at {out}: finds {measured.found:.3f} of the words of names that the list"
-            f" takes for ordinary ones, and takes {measured.overdrawn:.4f} of"
-            f" {measured.words:,} kept words for names that are none"
+            f"{where}: of {measured.words:,} kept words, finds {measured.found:.3f} of those in"
+            f" names that the list takes for ordinary words, and takes {measured.overdrawn:.4f} of"
+            " those that name nothing for names"
         )

@@ -126,7 +126,8 @@ def train_names(
 ) -> Measured:
     """Trains on `data` and sentences made up around `lists`, writes names.onnx and names.json.
 
-    Returns the figures on the sentences kept back, which the thresholds are chosen on.
+    Returns the figures on the sentences kept back, which the thresholds are chosen on. With
+    `Size.neighbours` set to "words" nothing is written: what the network would find is all.
 
     Raises:
         InvalidInput: one of the data sets is missing.
@@ -141,7 +142,10 @@ def train_names(
     trained, kept = _apart([treebanks, uner, wnut], recipe.held_out)
     kept += [made_up(mentions, "made up") for _ in range(1_000)]
     network = fit(trained[0], trained[1] + trained[2], mentions, listed, recipe, progress)
-    finder = write(network, kept, listed, out, recipe)
+    if recipe.size.neighbours == "words":
+        finder = _untranslated(network, kept, listed, recipe)
+    else:
+        finder = write(network, kept, listed, out, recipe)
     return measure(finder, kept, listed)
 
 
@@ -273,13 +277,49 @@ def write(
         "recipe": asdict(recipe),
     }
 
-    def told(threshold: float) -> NameFinder:
-        thresholds = dict.fromkeys(KINDS[1:], threshold) | {"OTHER": max(threshold, recipe.other)}
+    def told(thresholds: Mapping[str, float]) -> NameFinder:
         text = json.dumps(description | {"thresholds": thresholds}, indent=2) + "\n"
         (out / "names.json").write_text(text, encoding="utf-8")
         return NameFinder.load(out)
 
-    return told(_threshold(told(0.5), kept, listed, recipe.overdrawn))
+    return _with_thresholds(told, kept, listed, recipe)
+
+
+def _untranslated(
+    network: Network, kept: Sequence[Marked], listed: Listed, recipe: Recipe
+) -> NameFinder:
+    """A finder that runs the network as it was trained, for one that must not ship."""
+    spec, reach = FeatureSpec(recipe.size.rows, recipe.seed), recipe.size.reach
+
+    def told(thresholds: Mapping[str, float]) -> NameFinder:
+        return NameFinder(_Session(network), spec, reach, [*thresholds.values()])
+
+    return _with_thresholds(told, kept, listed, recipe)
+
+
+class _Session:
+    """A network in the place of one that onnxruntime has opened."""
+
+    def __init__(self, network: Network) -> None:
+        self._network = network
+
+    def run(self, _: None, inputs: Mapping[str, NDArray[np.int32]]) -> list[NDArray[np.float32]]:
+        rows, around = (torch.from_numpy(inputs[name])[None] for name in ("rows", "looks"))
+        with torch.inference_mode():
+            scores = self._network(rows, around, torch.ones(around.shape))
+        return [scores[0].numpy()]
+
+
+def _with_thresholds(
+    told: Callable[[Mapping[str, float]], NameFinder],
+    kept: Sequence[Marked],
+    listed: Listed,
+    recipe: Recipe,
+) -> NameFinder:
+    """The finder with the thresholds that let `recipe.overdrawn` of `kept` be called names."""
+    even = told(dict.fromkeys(KINDS[1:], 0.5))
+    threshold = _threshold(even, kept, listed, recipe.overdrawn)
+    return told(dict.fromkeys(KINDS[1:], threshold) | {"OTHER": max(threshold, recipe.other)})
 
 
 def _threshold(

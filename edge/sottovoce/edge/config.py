@@ -58,7 +58,8 @@ class AgentConfig:
 
 @dataclass(frozen=True, slots=True)
 class BundleConfig:
-    """Folder that holds ``bundles/<id>/`` and the link ``current``; the backbone to insist on.
+    """Folder that holds ``bundles/<id>/`` and the link ``current``; backbone and language to insist
+    on.
 
     ``key`` is the provider's public key, to insist on as well; where there is none, that of a cloud
     is noted when a bundle is first pulled from it.
@@ -67,6 +68,7 @@ class BundleConfig:
     path: Path
     backbone: str = ""
     key: str = ""
+    language: str = "en"
 
     @property
     def current(self) -> Path:

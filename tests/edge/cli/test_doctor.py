@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.support.agent import running
 from tests.support.fake_cloud import FakeCloud
+from tests.support.tampering import change_manifest
 
 from .conftest import Device
 
@@ -30,6 +35,7 @@ def test_a_healthy_device_is_well(linked: Device) -> None:
         "permissions",
         "bundle",
         "signature",
+        "claims",
         "tagger",
         "daemon",
         "cloud",
@@ -78,6 +84,25 @@ def test_who_made_the_bundle_is_told(linked: Device, cloud: FakeCloud) -> None:
         assert result == "FAIL"
         assert "never noted here" in told
     assert linked.sotto("privatize", stdin="Anna was here", code=3).stdout == ""
+
+
+def test_what_a_bundle_claims_is_measured(
+    new_device: Callable[..., Device], bundle_folder: Path, tmp_path: Path
+) -> None:
+    tampered = Path(shutil.copytree(bundle_folder, tmp_path / "tampered"))
+    device = new_device(tampered)
+    result, told = _checks(device, 3)["claims"]  # the daemon does not run
+    assert result == "OK"
+    assert re.search(r"strong 2\d% \(said 2\d%\), balanced 6\d%", told)
+
+    def louder(manifest: dict[str, Any]) -> None:
+        manifest["calibration"][device.config.privacy.mechanism]["balanced"]["eta"] = 1e6
+
+    change_manifest(tampered, louder)
+    result, told = _checks(device, 3)["claims"]
+    assert result == "FAIL"
+    assert "guesses 100% here" in told
+    assert "ask the provider" in told
 
 
 def test_half_a_state_is_found(linked: Device) -> None:

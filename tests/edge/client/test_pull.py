@@ -17,19 +17,27 @@ from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.manifest import bundle_id
 from sottovoce.core.bundle.signature import Signature, show_key
 from sottovoce.core.errors import BundleMismatch, DataLoss, NotFound, NotReady, Unavailable
+from sottovoce.core.privacy import inspection
 from sottovoce.edge.client.cloud import Cloud
 from sottovoce.edge.client.pull import Pulled, pull
 from sottovoce.edge.config import Config
 from sottovoce.v1 import bundles_pb2
 from tests.support.agent import configured
 from tests.support.fake_cloud import FakeCloud, fake_cloud
-from tests.support.tampering import change_array
+from tests.support.tampering import change_array, change_manifest
 
 
 @contextmanager
 def _pair(folder: Path, bundle: Path, **environ: str) -> Iterator[tuple[FakeCloud, Config]]:
     with fake_cloud(bundle) as server:
         yield server, configured(folder, SOTTO_CLOUD_ADDRESS=server.address, **environ)
+
+
+@pytest.fixture(autouse=True)
+def _measured(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The levels of the small bundle are made up, and its classes are small."""
+    if "bundle_folder" not in request.fixturenames:
+        monkeypatch.setattr(inspection, "inspect", lambda *_: ())
 
 
 def _pull(config: Config, **options: Any) -> Pulled:
@@ -274,6 +282,30 @@ def test_a_bundle_that_voids_the_promise_is_refused_though_it_is_signed(
             with pytest.raises(BundleMismatch, match="unit sphere"):
                 _pull(config)
         assert config.bundle.current.resolve() == before.folder
+
+
+def test_a_level_that_is_not_what_it_claims_is_refused_though_it_is_signed(
+    tmp_path: Path, bundle_folder: Path
+) -> None:
+    with _pair(tmp_path, bundle_folder) as (server, config):
+        before = _pull(config)
+        server.bundle = Path(shutil.copytree(bundle_folder, tmp_path / "tampered"))
+
+        def louder(manifest: dict[str, Any]) -> None:
+            manifest["calibration"]["pct2t.v1"]["balanced"]["eta"] = 1e6
+
+        change_manifest(server.bundle, louder)
+        with pytest.raises(BundleMismatch, match=r"balanced.*guesses 100% here"):
+            _pull(config)
+        assert config.bundle.current.resolve() == before.folder
+
+
+def test_another_language_is_refused(tmp_path: Path, bundle_folder: Path) -> None:
+    with (
+        _pair(tmp_path, bundle_folder, SOTTO_BUNDLE_LANGUAGE="de") as (_, config),
+        pytest.raises(BundleMismatch, match="'en', not 'de'"),
+    ):
+        _pull(config)
 
 
 def test_a_pull_that_failed_notes_no_key(tmp_path: Path, small_bundle_folder: Path) -> None:

@@ -20,7 +20,7 @@ from sottovoce.cloud.building.classes import CLOSED, CLOSED_TIMES, Carriers, tag
 from sottovoce.cloud.building.vocabulary import Vocabulary
 from sottovoce.core.errors import DataLoss, NotReady
 from sottovoce.core.privacy.mechanisms.pct2t2 import PCT2T2
-from sottovoce.core.text.readings import READINGS
+from sottovoce.core.text.readings import BY_TAG, READINGS
 from sottovoce.core.text.tagger import UPOS, Tagger
 
 __all__ = ["FEWEST", "KINDS", "load_facts", "partition", "readings"]
@@ -35,15 +35,7 @@ KINDS: Final = {
 FEWEST: Final = 100
 """A smaller class has no words of its own: they are replaced among all words."""
 
-_BY_TAG: Final = {
-    **{tag: tag for tag in ("NOUN", "VERB", "ADJ", "ADV")},
-    **dict.fromkeys(("PRON", "ADP"), "REFERENCE"),
-    **dict.fromkeys(("AUX", "DET", "CCONJ", "SCONJ", "PART"), "GRAMMAR"),
-    **dict.fromkeys(("INTJ", "X", "SYM", "PUNCT"), "OTHER"),
-    "PROPN": "NAME",
-    "NUM": "NUMBER",
-}
-_OF_TAG: Final = np.array([READINGS.index(_BY_TAG[tag]) for tag in UPOS])
+_OF_TAG: Final = np.array([READINGS.index(BY_TAG[tag]) for tag in UPOS])
 
 
 def load_facts(folder: Path) -> dict[str, str]:

@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["READINGS", "UNLISTED", "look_up"]
+__all__ = ["BY_TAG", "READINGS", "UNLISTED", "look_up"]
 
 READINGS: Final = (
     *("NOUN", "VERB", "ADJ", "ADV", "REFERENCE", "GRAMMAR", "OTHER"),
@@ -24,6 +24,16 @@ pronouns and prepositions. GRAMMAR: auxiliaries, determiners, conjunctions, part
 interjections, symbols and the rest. NAME: mostly met as a proper noun. NUMBER: number words and
 ordinals. ORIGIN: nationalities, religions, ethnic groups. FACT: states somebody's health,
 sexuality, politics, crime or money. CLITIC: "n't", "'s"."""
+
+BY_TAG: Final = {
+    **{tag: tag for tag in ("NOUN", "VERB", "ADJ", "ADV")},
+    **dict.fromkeys(("PRON", "ADP"), "REFERENCE"),
+    **dict.fromkeys(("AUX", "DET", "CCONJ", "SCONJ", "PART"), "GRAMMAR"),
+    **dict.fromkeys(("INTJ", "X", "SYM", "PUNCT"), "OTHER"),
+    "PROPN": "NAME",
+    "NUM": "NUMBER",
+}
+"""What a word reads as that is mostly met as a part of speech."""
 
 UNLISTED: Final = "UNLISTED"
 """In place of a reading, for a word that the bundle does not list."""

@@ -12,6 +12,7 @@ import numpy as np
 from sottovoce.core.bundle.manifest import bundle_id
 from sottovoce.core.bundle.signature import show_key
 from sottovoce.core.errors import BundleMismatch, NotReady, SottovoceError
+from sottovoce.core.privacy import inspection
 from sottovoce.core.privacy.noise import SecureRandom
 from sottovoce.core.system.console import Command, json_option, print_json
 from sottovoce.core.system.files import open_to_others
@@ -79,6 +80,7 @@ def _examine(ctx: click.Context) -> Iterator[Finding]:
         ("permissions", _permissions),
         ("bundle", _bundle),
         ("signature", _signature),
+        ("claims", _claims),
         ("tagger", _tagger),
         ("daemon", _daemon),
     )
@@ -135,6 +137,19 @@ def _signature(config: Config) -> str:
     if key is None:
         return "linked by hand: nobody is asked who made it; bundle.key would insist on a signature"
     return f"signed by {show_key(key)}"
+
+
+def _claims(config: Config) -> str:
+    bundle = open_current(config.bundle)
+    figures = inspection.inspect(bundle, config.bundle.language)
+    if not figures:
+        return f"levels not measured: no public counts for {bundle.manifest.language!r} ship"
+    shown = (
+        f"{each.level} {each.found_attacked:.0%} (said {each.attacked:.0%})"
+        for each in sorted(figures, key=lambda each: each.eta)
+        if each.mechanism == config.privacy.mechanism and each.level and not each.word_class
+    )
+    return f"{len(figures)} measured; guessed at {', '.join(shown)}"
 
 
 def _tagger(config: Config) -> str:

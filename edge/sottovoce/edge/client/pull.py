@@ -31,6 +31,7 @@ from sottovoce.core.errors import (
     SottovoceError,
     Unavailable,
 )
+from sottovoce.core.privacy import inspection
 from sottovoce.core.system.files import disk, private_folder, sync_folder
 from sottovoce.edge.client.cloud import Cloud
 from sottovoce.edge.client.known_clouds import KnownClouds
@@ -79,7 +80,8 @@ def pull(
     Raises:
         DataLoss: what arrived does not match the manifest; the bad file is removed. Or the manifest
             does not match its signature.
-        BundleMismatch: another format or backbone, or signed with another key than noted,
+        BundleMismatch: another format, language or backbone, or the bundle is not what it claims to
+            be, see `sottovoce.core.privacy.inspection`; or signed with another key than noted,
             configured or given. Unavailable: the connection broke repeatedly; what had arrived is
             kept for the next try. QuotaExceeded: the disk is full.
         NotReady: another pull is at work, or the bundle is not signed.
@@ -126,7 +128,10 @@ def pull(
             done += stored.bytes
         _write(partial / MANIFEST, answer.manifest)
         _write(partial / SIGNATURE, signature.to_bytes())
-        soundness.check(Bundle.open(partial, expected=identity))
+        arrived = Bundle.open(partial, expected=identity)
+        soundness.check(arrived)
+        progress("measuring what its levels protect", size, size)
+        inspection.inspect(arrived, config.language)
         for inner in (*(p for p in partial.rglob("*") if p.is_dir()), partial):
             sync_folder(inner)
         partial.rename(folder)

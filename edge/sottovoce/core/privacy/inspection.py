@@ -1,0 +1,154 @@
+"""Holds a bundle to what it says: are its classes, its readings and its levels what they claim?
+
+Why it is here: the bundle comes from the party one hides from, and a device that took its word
+would obey one that says "balanced" is eta a million, or that "pregnant" is a preposition. This
+takes seconds, so it is asked when a bundle is pulled and whenever the owner asks (`sotto doctor`);
+what every opening looks at is `sottovoce.core.bundle.soundness`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.bundle.manifest import ANY
+from sottovoce.core.bundle.soundness import unsound
+from sottovoce.core.errors import BundleMismatch
+from sottovoce.core.privacy.mechanisms.pct2t2 import OWN, PCT2T2
+from sottovoce.core.privacy.remeasuring import Figure, measure
+from sottovoce.core.privacy.running_text import counts_by_tag
+from sottovoce.core.text.frequencies import PublicCounts
+from sottovoce.core.text.readings import BY_TAG, READINGS
+from sottovoce.core.text.tagger import UPOS
+
+__all__ = ["FEWEST", "check_classes", "check_readings", "inspect"]
+
+FEWEST: Final = 100
+"""Words of a class, in different places, that hide one of them."""
+
+_SEED: Final = 20_240
+_OTHER_READINGS: Final = 0.05
+_STRANGERS: Final = 0.1
+_OF_TAG: Final = np.array([READINGS.index(BY_TAG[tag]) for tag in UPOS])
+_HIDING: Final = np.array(
+    [
+        {
+            **dict.fromkeys(("REFERENCE", "GRAMMAR", "CLITIC"), 0),
+            "FACT": 2,
+            **dict.fromkeys(("NAME", "NUMBER", "ORIGIN"), 3),
+        }.get(reading, 1)
+        for reading in READINGS
+    ]
+)
+"""How much each of `READINGS` hides: what passes under most policies, what gets noise under some,
+what gets noise under all, what is drawn."""
+
+
+def inspect(
+    bundle: Bundle,
+    language: str,
+) -> tuple[Figure, ...]:
+    """Nothing but figures, if all that a bundle claims holds.
+
+    Args:
+        bundle: of any origin.
+        language: that the owner writes, as bundles name it.
+
+    Returns:
+        Every level as claimed and as found; none where no counts ship for the language, so that
+        neither levels nor readings can be held against anything.
+
+    Raises:
+        BundleMismatch: another language, or a claim that does not hold; it says what was claimed
+            and what was found.
+    """
+    if bundle.manifest.language != language:
+        raise BundleMismatch(
+            f"the bundle is for language {bundle.manifest.language!r}, not {language!r}",
+            fix="pull another, or set bundle.language in the configuration",
+            subject="bundle.language",
+        )
+    check_classes(bundle)
+    counts = PublicCounts.shipped(language)
+    if counts is None:
+        return ()
+    check_readings(bundle, counts)
+    figures = []
+    for figure in measure(bundle, counts):
+        figure.check()
+        figures.append(figure)
+    return tuple(figures)
+
+
+def check_classes(bundle: Bundle) -> None:
+    """Nothing, if the classes that follow from a word alone hide their words, and no word's is
+    another than its reading says.
+
+    Raises:
+        BundleMismatch: a class has too few words, or too few places for them; or lists others than
+            its reading.
+    """
+    manifest = bundle.manifest
+    reading = PCT2T2(1.0, READINGS)
+    own = [reading.word_class(each, each == "CLITIC") for each in READINGS]
+    names = np.array(own)[bundle.readings]
+    direction = np.random.default_rng(_SEED).standard_normal(manifest.dimensions)
+    for name in manifest.classes:
+        if name != ANY and not name.startswith(OWN):
+            continue  # parts of speech in context: small ones stay for comparison with RAPT
+        members = bundle.class_members(name)
+        places = len(np.unique((bundle.class_rows(name) @ direction).astype(np.float32)))
+        if min(len(members), places) < FEWEST:
+            raise unsound(
+                f"the class {name} has {len(members)} words in {places} places, and fewer than "
+                f"{FEWEST} do not hide one another"
+            )
+        if name != ANY and not np.array_equal(members, np.flatnonzero(names == name)):
+            raise unsound(f"the class {name} lists other words than those that read so")
+
+
+def check_readings(bundle: Bundle, counts: PublicCounts) -> None:
+    """Nothing, if the bundle's readings hide what the device's own counts and lists would.
+
+    What a public list says states a fact or an origin is never read as less. Of the running text of
+    every reading a twentieth at most is read as something that hides less, for counts differ. And
+    the closed parts of speech, which pass, hold hardly a word that the device does not know so.
+
+    Raises:
+        BundleMismatch: one of these fails; which words, the bundle alone would tell.
+    """
+    words = list(bundle.words)
+    # Known here as clitics: a bundle that says "diabetic" is one gets nothing by it.
+    known = {word for word, clitic in zip(counts.words, counts.clitics, strict=True) if clitic}
+    clitic = np.array([word in known for word in words])
+    met = counts_by_tag(words, clitic, counts)
+    together = np.zeros((len(met), len(READINGS)))
+    np.add.at(together.T, _OF_TAG, met.T)
+    together[clitic] = np.eye(len(READINGS))[READINGS.index("CLITIC")]
+    mass, own = together.sum(axis=1), together.argmax(axis=1)
+    theirs = _HIDING[bundle.readings]
+    listed = [counts.listed.get(counts.normal_form(word), "") for word in words]
+    for place in np.flatnonzero(np.array(listed) != ""):
+        own[place] = READINGS.index(listed[place])
+        if theirs[place] < _HIDING[own[place]]:
+            raise unsound(
+                f"a word that public lists give as {listed[place]} reads as "
+                f"{READINGS[bundle.readings[place]]}, which hides less"
+            )
+    lighter = theirs < _HIDING[own]
+    for number, reading in enumerate(READINGS):
+        found, wrong = (float(mass[(own == number) & which].sum()) for which in (mass > 0, lighter))
+        if wrong > _OTHER_READINGS * found:
+            raise unsound(
+                f"{wrong / found:.0%} of the words of running text that public counts read as "
+                f"{reading} have a reading that hides less"
+            )
+    passing = theirs == 0
+    strange = passing & ((_HIDING[own] > 0) | (mass == 0))
+    if strange.sum() > _STRANGERS * passing.sum():
+        raise unsound(
+            f"{strange.sum()} of {passing.sum()} words that read as pronouns, prepositions and the "
+            "like are known as none"
+        )

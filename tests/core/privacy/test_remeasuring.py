@@ -1,0 +1,103 @@
+"""What a level protects, the device finds out for itself, and whoever says otherwise is caught."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.bundle.levels import Level
+from sottovoce.core.errors import BundleMismatch
+from sottovoce.core.privacy.remeasuring import MOST_GUESSED, Figure, measure
+from sottovoce.core.text.frequencies import PublicCounts
+
+MECHANISM = "pct2t.v1"
+
+
+@pytest.fixture(scope="module")
+def counts() -> PublicCounts:
+    found = PublicCounts.shipped("en")
+    assert found is not None
+    return found
+
+
+def _claiming(bundle: Bundle, name: str = "balanced", **claims: Any) -> Bundle:
+    """The bundle, of whose levels one is left that claims something else than was measured."""
+    level = replace(bundle.manifest.level(MECHANISM, "balanced"), **claims)
+    return _with(bundle, {name: level} if name else {}, () if name else (level,))
+
+
+def _with(bundle: Bundle, levels: Mapping[str, Level], curve: tuple[Level, ...]) -> Bundle:
+    calibration, curves = {MECHANISM: dict(levels)}, {MECHANISM: curve}
+    manifest = replace(bundle.manifest, calibration=calibration, curve=curves)
+    return Bundle(bundle.folder, manifest, bundle.id)
+
+
+def _one(bundle: Bundle, counts: PublicCounts) -> Figure:
+    (figure,) = measure(bundle, counts)
+    return figure
+
+
+def test_an_honest_bundle_holds_in_every_figure(bundle: Bundle, counts: PublicCounts) -> None:
+    figures = list(measure(bundle, counts))
+    for figure in figures:
+        figure.check()
+        # Systematic draws: honest claims are far closer than the error that is allowed.
+        assert figure.found_attacked == pytest.approx(figure.attacked, abs=figure.error / 2)
+        assert figure.found_replaced == pytest.approx(figure.replaced, abs=figure.error / 2)
+    named = {(each.mechanism, each.level) for each in figures if each.level}
+    assert {(MECHANISM, name) for name in MOST_GUESSED} < named
+    assert sum(each.level == "" for each in figures) > 20  # the curves
+    assert max(each.error for each in figures if each.level and not each.word_class) < 0.1
+
+
+def test_a_second_look_sees_the_same(bundle: Bundle, counts: PublicCounts) -> None:
+    one = _claiming(bundle)
+    assert _one(one, counts) == _one(one, counts)
+
+
+def test_a_million_named_balanced_is_refused(bundle: Bundle, counts: PublicCounts) -> None:
+    figure = _one(_claiming(bundle, eta=1e6), counts)
+    assert figure.found_attacked > 0.99
+    with pytest.raises(BundleMismatch, match=r"said to guess 62%.*and guesses 100% here"):
+        figure.check()
+
+
+def test_a_name_promises_whatever_the_manifest_admits(bundle: Bundle, counts: PublicCounts) -> None:
+    admitted = {"eta": 80.0, "map_attack": 0.95, "replaced": 0.06}
+    with pytest.raises(BundleMismatch, match="'balanced' means that at most 63%"):
+        _one(_claiming(bundle, **admitted), counts).check()
+    _one(_claiming(bundle, "faint", **admitted), counts).check()  # another name promises nothing
+
+
+@pytest.mark.parametrize("name", ["balanced", ""])
+@pytest.mark.parametrize(
+    ("claims", "told"),
+    [
+        ({"map_attack": 0.4}, "said to guess 40%"),
+        ({"replaced": 0.7}, "70% of words are said to be replaced"),
+        ({"replaced": 0.2}, "20% of words are said to be replaced"),
+        ({"map_attack": math.nan}, "said to guess nan"),
+        ({"replaced": math.nan}, "nan% of words"),
+    ],
+)
+def test_claims_that_do_not_hold_are_refused(
+    bundle: Bundle, counts: PublicCounts, name: str, claims: dict[str, float], told: str
+) -> None:
+    figure = _one(_claiming(bundle, name, **claims), counts)
+    with pytest.raises(BundleMismatch, match=told):
+        figure.check()
+
+
+@pytest.mark.parametrize("eta", [0.0, -1.0, math.nan, math.inf])
+def test_an_eta_that_is_none_is_refused(bundle: Bundle, counts: PublicCounts, eta: float) -> None:
+    with pytest.raises(BundleMismatch, match="without an eta"):
+        _one(_claiming(bundle, eta=eta), counts)
+
+
+def test_less_attack_than_claimed_is_no_fault(bundle: Bundle, counts: PublicCounts) -> None:
+    _one(_claiming(bundle, map_attack=1.0), counts).check()

@@ -1,8 +1,8 @@
 """Averaging: one text released again and again, and what its releases tell together.
 
-Why it is here: n independent releases of a word are worth n times eta. The device answers a
-repeated document with the bytes of the first release; this attack shows what that is worth, by
-running against the device's own memo, and against a privatizer that has none.
+Why it is here: n independent releases of a word are worth n times eta. The device draws noise from
+a key, so that a repeated document is the bytes of the first release; this attack shows what that is
+worth, by running against an agent, and against a privatizer without a key.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import numpy as np
 from numpy.random import Generator
@@ -22,18 +22,22 @@ from bench.attacks.inversion import Map, chunks
 from bench.attacks.text import Ints, Text
 from sottovoce.edge.config import BundleConfig, PrivacyConfig, TaggerConfig
 from sottovoce.edge.state.database import Store
+from sottovoce.edge.state.keyring import Keyring
 from sottovoce.edge.state.ledger import Ledger
 from sottovoce.edge.tasks.engine import Engine
-from sottovoce.edge.tasks.privatize import Releases as Memo
+from sottovoce.edge.tasks.privatize import Releases as Agent
 
-__all__ = ["Averaging", "afresh", "remembered"]
+__all__ = ["AFRESH", "ONE_KEY", "Averaging", "afresh", "under_one_key"]
+
+AFRESH: Final = "fresh noise"
+ONE_KEY: Final = "one key"
 
 
 class Averaging(Map):
     """Maximum a posteriori over several releases of one text: evidence adds up.
 
     Equal releases count once: two independent draws of a whole text are hardly ever the same, so
-    the attacker takes equal ones for the memo's.
+    the attacker takes equal ones for copies.
     """
 
     name: ClassVar[str] = "averaging"
@@ -66,19 +70,19 @@ def _equal(one: Seen, other: Seen) -> bool:
 
 
 def afresh(channel: Words, text: Text, times: int, random: Generator) -> list[Releases]:
-    """``times`` releases with noise of their own: what the memo is there to prevent."""
+    """``times`` releases with noise of their own: what the key is there to prevent."""
     return [channel.release(text, random) for _ in range(times)]
 
 
-def remembered(channel: Words, text: Text, times: int) -> list[Releases]:
-    """``times`` releases of every sentence as an agent gives them, memo, ledger and all."""
+def under_one_key(channel: Words, text: Text, times: int) -> list[Releases]:
+    """``times`` releases of every sentence as an agent gives them, key, ledger and all."""
     with tempfile.TemporaryDirectory() as folder:
         bundle = BundleConfig(Path(folder))
         bundle.current.symlink_to(channel.public.bundle.folder.resolve())
         store = Store.open(Path(folder) / "state")
         try:
             engine = Engine.configured(bundle, PrivacyConfig(), TaggerConfig())
-            memo = Memo(engine, store, Ledger(store, 0.0))
+            agent = Agent(engine, Keyring(store), Ledger(store, 0.0))
             number = channel.public.lexicon.number
             # Which words are hidden is the same in every release, and no matter of chance.
             first = channel.release(text, np.random.default_rng(0))
@@ -86,7 +90,7 @@ def remembered(channel: Words, text: Text, times: int) -> list[Releases]:
             for _ in range(times):
                 symbols = [
                     number(release.text[word.released_start : word.released_end])
-                    for release in (memo.release(each, channel.setting) for each in text.documents)
+                    for release in (agent.release(each, channel.setting) for each in text.documents)
                     for word in release.each_word()
                 ]
                 seen = replace(first.seen, symbols=np.array(symbols, np.int32))

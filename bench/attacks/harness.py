@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 
 from bench.attacks import tokens
-from bench.attacks.averaging import Averaging, afresh, remembered
+from bench.attacks.averaging import AFRESH, ONE_KEY, Averaging, afresh, under_one_key
 from bench.attacks.baselines import CusText, FullWidth, SanText, eta_of_success
 from bench.attacks.bigram import Bigrams, numbered, public_sequences
 from bench.attacks.channels import CLEAR, Noised, Words
@@ -194,7 +194,7 @@ class Harness:
         return FullWidth(tagged if name == "PCT2T" else plain)
 
     def averaging(self, level: str) -> list[Row]:
-        """One text released many times, from the memo and without it."""
+        """One text released many times, under the device's key and with fresh noise."""
         n, times = self.budget.repeated
         channel = Words(self.public, Setting(level))
         few = Text.of(
@@ -204,8 +204,8 @@ class Harness:
         attack.fit(channel.release(self.known, np.random.default_rng(5)))
         rows = []
         for name, released in (
-            (f"averaging {times}, memo off", afresh(channel, few, times, np.random.default_rng(6))),
-            (f"averaging {times}, memo on", remembered(channel, few, times)),
+            (f"averaging {times}, {AFRESH}", afresh(channel, few, times, np.random.default_rng(6))),
+            (f"averaging {times}, {ONE_KEY}", under_one_key(channel, few, times)),
         ):
             true = released[0].true
             hidden = (released[0].seen.group != OPEN) & (true < self.public.lexicon.listed)

@@ -11,6 +11,7 @@ from typing import Any, Final
 import torch
 
 from bench.attacks import report
+from bench.attacks.averaging import AFRESH, ONE_KEY
 from bench.attacks.frontier import Point, against, beside
 from bench.attacks.harness import Row
 from bench.attacks.parts import ALL, Part, Scope, plan
@@ -105,9 +106,11 @@ def failed(clear: list[Row], rows: list[Row]) -> list[str]:
             works = row["success"] > 0.95
         if not works:
             names.append(f"{row['attack']} ({row['sees']})")
-    averaged = {(row["level"], row["attack"]): row for row in rows if "memo" in row["attack"]}
+    averaged = {
+        (row["level"], row["attack"]): row for row in rows if row["attack"].startswith("averaging")
+    }
     for (level, name), row in averaged.items():
-        with_memo = averaged[level, name.replace("memo off", "memo on")]
-        if row is not with_memo and row["ci"][0] <= with_memo["ci"][1]:
+        keyed = averaged[level, name.replace(AFRESH, ONE_KEY)]
+        if row is not keyed and row["ci"][0] <= keyed["ci"][1]:
             names.append(f"averaging at {level}")
     return names

@@ -192,7 +192,9 @@ def people(result: Row) -> Drawn:
     kinds += [
         (name, f"{name.split(',')[0].replace('averaging', 'averaging over')} releases,{where}")
         for name, where in (
-            (row["attack"], row["attack"].split(",")[1]) for row in rows if "memo" in row["attack"]
+            (row["attack"], row["attack"].split(",")[1])
+            for row in rows
+            if row["attack"].startswith("averaging")
         )
     ]
     kinds = [*dict.fromkeys(kind for kind in kinds if any(r["attack"] == kind[0] for r in rows))]

@@ -27,7 +27,7 @@ from sottovoce.cloud.models import backbone as backbones
 from sottovoce.cloud.serving.embedder import Embedder, Query
 from sottovoce.cloud.serving.model_thread import ModelThread
 from sottovoce.core.bundle.folder import Bundle
-from sottovoce.core.privacy.noise import Floats2d
+from sottovoce.core.privacy.noise import Floats2d, SecureRandom
 from sottovoce.core.privacy.token_embedding import LONGEST, TokenEmbedding
 from sottovoce.core.privacy.vectors import unit_rows
 from sottovoce.v1 import inference_pb2 as wire
@@ -92,7 +92,7 @@ def batching(
 ) -> dict[str, Figures]:
     """Milliseconds of processor time a query: medians over rounds, and the gain over one alone."""
     units = [unit_rows(cloud.bundle.tokens[ids_of(cloud.bundle, text)]) for text in messages]
-    queries = [TokenEmbedding(eta).draw(*rows.shape).add_to(rows) for rows in units]
+    queries = [TokenEmbedding(eta).perturb(rows, SecureRandom()) for rows in units]
     queries = [queries[n % len(queries)] for n in range(max(BATCHES))]
     spent: dict[int, list[float]] = {size: [] for size in BATCHES}
     for _ in range(rounds):

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from bench.attacks.attributes import infer
-from bench.attacks.averaging import Averaging, afresh, remembered
+from bench.attacks.averaging import Averaging, afresh, under_one_key
 from bench.attacks.baselines import eta_of_success
 from bench.attacks.bigram import Bigrams
 from bench.attacks.channels import CLEAR, Noised, Words
@@ -220,19 +220,19 @@ def test_words_of_the_device_are_attacked_as_they_are_released(public: Public) -
     assert (Map(Words(public, CLEAR)).guess(clear.seen) == text.ids).mean() > 0.95
 
 
-def test_averaging_fails_on_the_memo_and_succeeds_without_it(public: Public) -> None:
+def test_averaging_fails_under_one_key_and_succeeds_on_fresh_noise(public: Public) -> None:
     text = Text.of(SENTENCES, public.lexicon, public.bundle.manifest.clitics)
     words = Words(public, Setting("strong"))
     attack = Averaging(words)
     attack.fit(words.release(text, np.random.default_rng(0)))
     fresh = afresh(words, text, 48, np.random.default_rng(1))
     hidden = fresh[0].seen.group != OPEN
-    kept = remembered(words, text, 6)
+    kept = under_one_key(words, text, 6)
     assert all(np.array_equal(kept[0].seen.symbols, each.seen.symbols) for each in kept)
     one = attack.guess(kept[0].seen)
     assert (attack.guess_all([each.seen for each in kept]) == one).all()
     together = attack.guess_all([each.seen for each in fresh])  # seeded
-    # The memo's noise is not: of 42 words about 8 are guessed. False alarm under one in 10,000.
+    # The agent's noise is not: of 42 words about 8 are guessed. False alarm under one in 10,000.
     gained = (together == text.ids)[hidden].mean() - (one == text.ids)[hidden].mean()
     assert gained > 0.3
 

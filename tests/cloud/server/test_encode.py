@@ -18,6 +18,7 @@ from sottovoce.cloud.config import Settings
 from sottovoce.cloud.models import backbone
 from sottovoce.cloud.models.encoder import Encoder
 from sottovoce.core import errors
+from sottovoce.core.privacy.noise import SecureRandom
 from sottovoce.core.privacy.token_embedding import TokenEmbedding, pack
 from sottovoce.core.privacy.vectors import unit_rows
 from sottovoce.core.wire.status import from_rpc_error
@@ -58,7 +59,7 @@ def request(
     ids = loaded.tokenizer(text, add_special_tokens=False)["input_ids"]
     mechanism = TokenEmbedding(eta)
     units = unit_rows(bundle.tokens[ids])
-    noisy = mechanism.draw(*units.shape).add_to(units)
+    noisy = mechanism.perturb(units, SecureRandom())
     fields = {
         "request_id": secrets.token_hex(8),
         "bundle_id": bundle.id,

@@ -1,8 +1,7 @@
-"""What the owner is told of a release: where each word stands, what became of it, and for good."""
+"""What the owner is told of a release: where each word stands, what became of it."""
 
 from __future__ import annotations
 
-import zlib
 from dataclasses import replace
 
 import pytest
@@ -81,27 +80,3 @@ def test_a_report_that_does_not_fit_the_document_is_refused() -> None:
         _ = replace(example(), document="lake").words
     with pytest.raises(ValueError, match="zip"):
         _ = replace(example(), marks=example().marks[:-1]).words
-
-
-def test_a_packed_release_comes_back_whole() -> None:
-    long = "lake é " * 30_000
-    for release in (
-        example(),
-        written("", []),
-        written(long, [(word.text * 2, 2, True) for word in split(long, CLITICS)]),
-    ):
-        packed = release.pack()
-        assert Release.unpack(packed, release.document) == release
-        assert len(packed) < 200 + len(release.text) / 10
-
-
-def test_packing_remembers_a_window_of_4_kib_only() -> None:
-    """The usual 32 KiB take a quarter of a megabyte for every release in work."""
-    assert example().pack()[0] >> 4 == 12 - 8  # RFC 1950: the window's logarithm, less eight
-
-
-def test_what_was_not_packed_so_is_refused() -> None:
-    with pytest.raises(zlib.error):
-        Release.unpack(b"lake", "lake")
-    with pytest.raises(ValueError, match="not found"):
-        Release.unpack(zlib.compress(b"lake"), "lake")

@@ -86,13 +86,11 @@ def test_every_word_is_accounted_for_and_what_is_not_protected_is_as_typed(
 
 
 @given(document=TEXTS, setting=SETTINGS)
-def test_the_release_can_always_be_sent_and_kept(
+def test_the_release_can_always_be_sent(
     small_privatizer: Privatizer, document: str, setting: Setting
 ) -> None:
     release = released(small_privatizer, document, setting)
     assert release.text.encode("utf-8").decode("utf-8") == release.text  # no half of a pair left
-    kept = Release.unpack(release.pack(), document)
-    assert (kept.text, kept.words) == (release.text, release.words)
 
 
 @given(before=DOCUMENTS, after=DOCUMENTS)

@@ -15,8 +15,9 @@ import pytest
 
 from sottovoce.core.errors import ConfigError, DataLoss, QuotaExceeded
 from sottovoce.edge.state.database import DATABASE, KEY, Store
+from sottovoce.edge.state.keyring import Keyring
 
-INSERT = "INSERT INTO releases VALUES (?, ?)"
+INSERT = "INSERT INTO outbox VALUES (?, 0, ?)"
 
 
 def test_state_is_private(tmp_path: Path) -> None:
@@ -24,7 +25,7 @@ def test_state_is_private(tmp_path: Path) -> None:
     try:
         store = Store.open(tmp_path / "state")
         with store.transaction() as transaction:
-            transaction.execute(INSERT, (b"k", b"v"))
+            transaction.execute(INSERT, ("k", b"v"))
         files = {p.name: p.stat().st_mode & 0o777 for p in (tmp_path / "state").iterdir()}
         store.close()
     finally:
@@ -37,9 +38,9 @@ def test_state_is_private(tmp_path: Path) -> None:
 def test_a_failed_transaction_never_happened(tmp_path: Path) -> None:
     store = Store.open(tmp_path)
     with pytest.raises(RuntimeError), store.transaction() as transaction:  # noqa: PT012
-        transaction.execute(INSERT, (b"k", b"v"))
+        transaction.execute(INSERT, ("k", b"v"))
         raise RuntimeError
-    assert store.rows("SELECT * FROM releases") == []
+    assert store.rows("SELECT * FROM outbox") == []
     store.close()
 
 
@@ -49,15 +50,15 @@ import os, pathlib
 from sottovoce.edge.state.database import Store
 store = Store.open(pathlib.Path({str(tmp_path)!r}))
 with store.transaction() as transaction:
-    transaction.execute({INSERT!r}, (b"kept", b"v"))
+    transaction.execute({INSERT!r}, ("kept", b"v"))
 with store.transaction() as transaction:
-    transaction.execute({INSERT!r}, (b"lost", b"v"))
+    transaction.execute({INSERT!r}, ("lost", b"v"))
     os.kill(os.getpid(), 9)
 """
     killed = subprocess.run([sys.executable, "-c", program], check=False)
     assert killed.returncode == -9
     store = Store.open(tmp_path)
-    assert store.rows("SELECT key FROM releases") == [(b"kept",)]
+    assert store.rows("SELECT customization FROM outbox") == [("kept",)]
     store.close()
 
 
@@ -68,12 +69,12 @@ def test_a_full_disk_is_said_and_nothing_is_half_written(tmp_path: Path) -> None
     store._connection.execute(f"PRAGMA max_page_count = {pages + 2}")
     with pytest.raises(QuotaExceeded) as caught, store.transaction() as transaction:  # noqa: PT012
         transaction.execute("UPDATE ledger SET spent = 1")
-        transaction.execute(INSERT, (b"k", bytes(1 << 20)))
+        transaction.execute(INSERT, ("k", bytes(1 << 20)))
     assert caught.value.subject == "disk"
     assert store.rows("SELECT spent FROM ledger") == [(0.0,)]
     store._connection.execute("PRAGMA max_page_count = 1000000")
     with store.transaction() as transaction:  # and it is usable again
-        transaction.execute(INSERT, (b"k", b"v"))
+        transaction.execute(INSERT, ("k", b"v"))
     store.close()
 
 
@@ -123,10 +124,11 @@ def test_half_a_state_is_never_taken_for_a_new_one(
     store.close()
 
 
-def test_a_ledger_without_its_row_is_said(tmp_path: Path) -> None:
+@pytest.mark.parametrize("table", ["ledger", "noise_key", "seal"])
+def test_a_table_without_its_row_is_said(tmp_path: Path, table: str) -> None:
     store = Store.open(tmp_path)
     with store.transaction() as transaction:
-        transaction.execute("DELETE FROM ledger")
+        transaction.execute(f"DELETE FROM {table}")
     store.close()
     with pytest.raises(DataLoss, match="damaged"):
         Store.open(tmp_path)
@@ -171,40 +173,99 @@ def test_many_may_be_the_first(tmp_path: Path) -> None:
 
 def _as_of_version(folder: Path, version: int) -> None:
     """Takes back what later versions added."""
+    staged = "example BLOB" if version == 3 else "sequence INTEGER"
     with sqlite3.connect(folder / DATABASE) as connection:
         if version < 2:
             connection.execute("DROP TABLE seal")
-        connection.execute("DROP TABLE labelled")
-        connection.execute("ALTER TABLE customizations DROP COLUMN labels")
-        for column in ("label_epsilon", "labels_randomized", "labels_as_they_are"):
-            connection.execute(f"ALTER TABLE ledger DROP COLUMN {column}")
+        if version < 3:
+            connection.execute("DROP TABLE labelled")
+            connection.execute("ALTER TABLE customizations DROP COLUMN labels")
+            for column in ("label_epsilon", "labels_randomized", "labels_as_they_are"):
+                connection.execute(f"ALTER TABLE ledger DROP COLUMN {column}")
+        connection.execute("DROP TABLE noise_key")
+        connection.execute("DROP TABLE charged")
         connection.execute("DROP TABLE staged")
         connection.execute(
-            "CREATE TABLE staged (customization TEXT NOT NULL, sequence INTEGER NOT NULL,"
+            "CREATE TABLE IF NOT EXISTS releases (key BLOB PRIMARY KEY, sealed BLOB NOT NULL)"
+            " WITHOUT ROWID"
+        )
+        connection.execute(
+            f"CREATE TABLE staged (customization TEXT NOT NULL, {staged} NOT NULL,"
             " key BLOB NOT NULL, release BLOB NOT NULL, charge REAL NOT NULL,"
             " labelled BLOB NOT NULL, sealed BLOB NOT NULL,"
-            " PRIMARY KEY (customization, sequence)) WITHOUT ROWID"
+            f" PRIMARY KEY (customization, {staged.split()[0]})) WITHOUT ROWID"
         )
         connection.execute(f"PRAGMA user_version = {version}")
     connection.close()
 
 
-def test_a_state_of_the_second_version_keeps_its_ledger_and_is_brought_up(tmp_path: Path) -> None:
-    store = Store.open(tmp_path)
+def _older(folder: Path, version: int, table: str | None = None) -> dict[str, list[str]]:
+    """Leaves a state of that version, with something sealed in ``table``; the tables of this one."""
+    store = Store.open(folder)
+    seal = store.seal
     with store.transaction() as transaction:
         transaction.execute("UPDATE ledger SET spent = 7, releases = 3")
-        sealed = store.seal.seal(b"v", b"customizationk")
-        row = (1, "k", b"r", 0, sealed, b"", None)
-        transaction.execute("INSERT INTO customizations VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+        transaction.execute(INSERT, ("c", b"v"))
+        if table == "customizations":
+            row = (1, "k", b"r", 0, seal.seal(b"v", b"customizationk"), b"", None)
+            transaction.execute("INSERT INTO customizations VALUES (?, ?, ?, ?, ?, ?, ?)", row)
     store.close()
-    fresh = _tables(tmp_path)
-    _as_of_version(tmp_path, 2)
-    assert _tables(tmp_path) != fresh
+    fresh = _tables(folder)
+    _as_of_version(folder, version)
+    assert _tables(folder) != fresh
+    if table == "releases":
+        with sqlite3.connect(folder / DATABASE) as connection:
+            row = (b"k", seal.seal(b"v", b"releasek"))
+            connection.execute("INSERT INTO releases VALUES (?, ?)", row)
+        connection.close()
+    return fresh
+
+
+@pytest.mark.parametrize("table", ["releases", "customizations", None])
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_an_older_state_is_held_to_its_key_keeps_its_ledger_and_is_brought_up(
+    tmp_path: Path, version: int, table: str | None
+) -> None:
+    fresh = _older(tmp_path, version, table)
+    if version > 1 or table is not None:  # nothing else in version 1 could tell whose the key is
+        _flip(tmp_path / KEY)
+        for _ in range(2):
+            with pytest.raises(DataLoss, match=r"another key|is not the one"):
+                Store.open(tmp_path)
+        _flip(tmp_path / KEY)
     store = Store.open(tmp_path)
     assert store.rows("SELECT * FROM ledger") == [(1, 7.0, 3, 0.0, 0, 0)]
-    assert store.rows("SELECT id, labels FROM customizations") == [("k", None)]
+    assert store.rows("SELECT * FROM outbox") == [("c", 0, b"v")]
+    kept = [("k", None)] if table == "customizations" else []
+    assert store.rows("SELECT id, labels FROM customizations") == kept
+    key = Keyring(store).current()
     store.close()
     assert _tables(tmp_path) == fresh
+    store = Store.open(tmp_path)
+    assert Keyring(store).current().name("x") == key.name("x")
+    store.close()
+    _flip(tmp_path / KEY)
+    with pytest.raises(DataLoss, match="is not the one"):
+        Store.open(tmp_path)
+
+
+def test_an_older_state_killed_on_its_way_is_still_the_older_one(tmp_path: Path) -> None:
+    _older(tmp_path, 2)
+    before = _tables(tmp_path)
+    program = f"""
+import os, pathlib
+from sottovoce.edge.state import database
+
+database.Seal.new_secret = lambda *_: os.kill(os.getpid(), 9)
+database.Store.open(pathlib.Path({str(tmp_path)!r}))
+"""
+    killed = subprocess.run([sys.executable, "-c", program], check=False)
+    assert killed.returncode == -9
+    assert _tables(tmp_path) == before
+    store = Store.open(tmp_path)
+    assert store.rows("SELECT spent FROM ledger") == [(7.0,)]
+    assert Keyring(store).epoch == 1
+    store.close()
 
 
 def _tables(folder: Path) -> dict[str, list[str]]:
@@ -217,33 +278,6 @@ def _tables(folder: Path) -> dict[str, list[str]]:
         }
     connection.close()
     return tables
-
-
-@pytest.mark.parametrize("table", ["releases", "customizations", None])
-def test_a_state_of_the_first_version_is_held_to_its_key(tmp_path: Path, table: str | None) -> None:
-    store = Store.open(tmp_path)
-    with store.transaction() as transaction:
-        transaction.execute("UPDATE ledger SET spent = 7")
-        if table == "releases":
-            transaction.execute(INSERT, (b"k", store.seal.seal(b"v", b"releasek")))
-        elif table == "customizations":
-            sealed = store.seal.seal(b"v", b"customizationk")
-            row = (1, "k", b"r", 0, sealed, b"", None)
-            transaction.execute("INSERT INTO customizations VALUES (?, ?, ?, ?, ?, ?, ?)", row)
-    store.close()
-    _as_of_version(tmp_path, 1)
-    key = (tmp_path / KEY).read_bytes()
-    if table is not None:
-        _flip(tmp_path / KEY)
-        with pytest.raises(DataLoss, match="another key"):
-            Store.open(tmp_path)
-        (tmp_path / KEY).write_bytes(key)
-    store = Store.open(tmp_path)
-    assert store.rows("SELECT spent FROM ledger") == [(7.0,)]
-    store.close()
-    _flip(tmp_path / KEY)
-    with pytest.raises(DataLoss, match="is not the one"):
-        Store.open(tmp_path)
 
 
 def test_a_newer_database_is_refused(tmp_path: Path) -> None:

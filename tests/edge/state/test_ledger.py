@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from sottovoce.core.errors import QuotaExceeded
+from sottovoce.edge.state import ledger as ledgers
 from sottovoce.edge.state.database import Store
 from sottovoce.edge.state.ledger import Ledger, Spending
 
@@ -41,7 +44,75 @@ def test_the_limit_may_be_reached_but_not_passed(tmp_path: Path) -> None:
 def test_a_refused_charge_takes_the_rest_of_its_transaction_along(tmp_path: Path) -> None:
     store = Store.open(tmp_path)
     with pytest.raises(QuotaExceeded), store.transaction() as transaction:  # noqa: PT012
-        transaction.execute("INSERT INTO releases VALUES (?, ?)", (b"k", b"v"))
+        transaction.execute("INSERT INTO outbox VALUES ('c', 0, x'')")
         Ledger(store, 1).charge(transaction, 2, 1)
-    assert store.rows("SELECT * FROM releases") == []
+    assert store.rows("SELECT * FROM outbox") == []
+    store.close()
+
+
+def test_what_has_one_digest_is_charged_once(tmp_path: Path) -> None:
+    store, other = Store.open(tmp_path), Store.open(tmp_path)
+    ledger = Ledger(store, 10)
+    ledger.charge_once(b"a", 6)
+    Ledger(other, 10).charge_once(b"a", 6)
+    ledger.charge_once(b"b", 3)
+    assert ledger.spending() == Spending(9, 2)
+    with pytest.raises(QuotaExceeded, match="ledger_limit"):
+        ledger.charge_once(b"c", 2)
+    assert not ledger.charged(b"c")  # and so it will be asked for again
+    assert ledger.charged(b"a")
+    assert ledger.spending() == Spending(9, 2)
+    ledger.charge_once(b"a", 6)  # at the limit, what was released stays free
+    for each in (store, other):
+        each.close()
+
+
+def test_what_is_forgotten_is_charged_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ledgers, "MOST_CHARGED", 3)
+    store = Store.open(tmp_path)
+    ledger = Ledger(store, 0)
+    for digest in (b"a", b"b", b"c", b"a"):
+        ledger.charge_once(digest, 1)
+    assert ledger.spending() == Spending(3, 3)
+    ledger.charge_once(b"d", 1)  # in the place of the oldest
+    assert not ledger.charged(b"a")
+    assert all(map(ledger.charged, (b"b", b"c", b"d")))
+    for digest in (b"b", b"a", b"a"):
+        ledger.charge_once(digest, 1)
+    assert ledger.spending() == Spending(5, 5)
+    assert store.rows("SELECT COUNT(*) FROM charged") == [(3,)]
+    store.close()
+
+
+@pytest.mark.parametrize("where", ["charge", "COMMIT", "given out"])
+def test_killed_on_its_way_a_release_is_charged_once(tmp_path: Path, where: str) -> None:
+    """Killed before the charge is on disk nothing is charged, after it once, however often the
+    same is asked for again."""
+    program = f"""
+import os, pathlib
+from sottovoce.edge.state.database import Store
+from sottovoce.edge.state.ledger import Ledger
+
+store = Store.open(pathlib.Path({str(tmp_path)!r}))
+die = lambda *_: os.kill(os.getpid(), 9)
+ledger = Ledger(store, 0)
+if {where!r} == "charge":
+    ledger.charge = die
+elif {where!r} == "COMMIT":
+    store._connection.set_trace_callback(lambda sql: die() if sql == "COMMIT" else None)
+ledger.charge_once(b"digest", 5)
+die()
+"""
+    killed = subprocess.run([sys.executable, "-c", program], check=False)
+    assert killed.returncode == -9
+    store = Store.open(tmp_path)
+    ledger = Ledger(store, 0)
+    charged = where == "given out"
+    assert ledger.spending() == Spending(5 * charged, charged)
+    assert ledger.charged(b"digest") == charged
+    for _ in range(2):
+        ledger.charge_once(b"digest", 5)
+        assert ledger.spending() == Spending(5, 1)
     store.close()

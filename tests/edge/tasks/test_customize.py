@@ -40,7 +40,7 @@ def _own(device: Agent, example: training.PrivatizedExample) -> str:
 
 
 def _untouched(device: Agent) -> bool:
-    tables = ("releases", "customizations", "outbox", "staged")
+    tables = ("charged", "customizations", "outbox", "staged")
     empty = all(not device.store.rows(f"SELECT * FROM {t}") for t in tables)
     return empty and device.ledger.spending() == Spending(0, 0)
 
@@ -282,6 +282,6 @@ def test_what_a_crash_left_staged_is_cleared(
 ) -> None:
     with customizing(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, device):
         with device.store.transaction() as transaction:
-            transaction.execute("INSERT INTO staged VALUES ('x', x'', x'', x'', 1, x'', x'')")
+            transaction.execute("INSERT INTO staged VALUES ('x', x'', x'', 1, x'', x'')")
         customizer.clear_staging()
         assert _untouched(device)

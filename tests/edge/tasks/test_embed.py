@@ -24,11 +24,13 @@ from sottovoce.core.errors import (
     SottovoceError,
     Unavailable,
 )
-from sottovoce.core.privacy.token_embedding import LONGEST, TokenEmbedding, TokenNoise, unpack
+from sottovoce.core.privacy.noise import Random
+from sottovoce.core.privacy.token_embedding import LONGEST, TokenEmbedding, unpack
 from sottovoce.core.privacy.vectors import unit_rows
 from sottovoce.core.text.tagger import Tagger
 from sottovoce.edge.client import resending
 from sottovoce.edge.client.resending import WINDOW
+from sottovoce.edge.state.ledger import Spending
 from sottovoce.edge.tasks.agent import Agent
 from sottovoce.edge.tasks.embed import Embedder
 from sottovoce.v1 import edge_agent_pb2 as agent
@@ -49,7 +51,7 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 def _device(folder: Path, bundle: Path, tagger: Tagger, **environ: str) -> Iterator[Agent]:
     with opened(configured(folder, bundle=bundle, **environ), tagger) as device:
         device.embedder = Embedder(
-            device.engine, device.store, device.ledger, device.cloud, "balanced", PlainDenoiser
+            device.engine, device.keyring, device.ledger, device.cloud, "balanced", PlainDenoiser
         )
         yield device
 
@@ -103,13 +105,15 @@ def test_with_hardly_any_noise_the_vectors_are_the_tokens_own(
 def test_noise_falls_on_rows_of_length_one(device: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
     """The bound holds for distances of at most 2. What leaves is clipped, so it would not show."""
     perturbed: list[NDArray[np.float32]] = []
-    add = TokenNoise.add_to
+    perturb = TokenEmbedding.perturb
 
-    def seen(drawn: TokenNoise, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    def seen(
+        mechanism: TokenEmbedding, vectors: NDArray[np.float32], random: Random
+    ) -> NDArray[np.float32]:
         perturbed.append(vectors)
-        return add(drawn, vectors)
+        return perturb(mechanism, vectors, random)
 
-    monkeypatch.setattr(TokenNoise, "add_to", seen)
+    monkeypatch.setattr(TokenEmbedding, "perturb", seen)
     device.embed(embed_request())
     bundle = device.engine.current().bundle
     of_tokens = np.linalg.norm(bundle.tokens[bundle.tokenizer.ids(TEXT)], axis=1)
@@ -133,17 +137,44 @@ def test_what_leaves_is_vectors_and_public_numbers_only(device: Agent, cloud: Fa
     assert rest.SerializeToString() == b""
 
 
-def test_the_same_text_is_other_bytes_each_time_and_charged_each_time(
+def test_the_same_text_asks_with_the_same_vectors_and_is_charged_once(
     device: Agent, cloud: FakeCloud
 ) -> None:
-    for number in range(1, 4):
+    for _ in range(3):
         device.embed(embed_request())
-        assert device.ledger.spending().spent == pytest.approx(number * 4 * 15.0)
-    assert len({query.vectors for query in cloud.queries}) == 3
+        assert device.ledger.spending() == Spending(4 * 15.0, 1)
+    assert len({query.vectors for query in cloud.queries}) == 1
     assert len({query.request_id for query in cloud.queries}) == 3
-    # The difference of two uploads is the difference of two independent draws: no row repeats.
-    first, second, _ = (unpack(q.vectors, 4, 8, TokenEmbedding(15.0)) for q in cloud.queries)
-    assert len(np.unique((first - second).round(4), axis=0)) == 4
+    device.embed(embed_request(level="strong"))
+    assert device.ledger.spending() == Spending(4 * (15.0 + 4.0), 2)
+    device.keyring.rotate()
+    device.embed(embed_request())
+    assert device.ledger.spending() == Spending(4 * (15.0 + 4.0 + 15.0), 3)
+    first, other, again = (query.vectors for query in (cloud.queries[0], *cloud.queries[3:]))
+    assert len({first, other, again}) == 3
+
+
+def test_texts_share_the_noise_of_what_they_share_and_nothing_else(
+    device: Agent, cloud: FakeCloud
+) -> None:
+    for text in ("river in the garden", "lamp in the garden", "garden the garden"):
+        device.embed(embed_request(text))
+    bundle = device.engine.current().bundle
+    seen = []
+    for query in cloud.queries:
+        rows = unpack(query.vectors, query.tokens, 8, TokenEmbedding(15.0))
+        seen.append(rows.round(4))
+    river, lamp, garden = seen
+    ids = bundle.tokenizer.ids("river in the garden")
+    assert len(ids) == len(river) == 4
+    assert [np.array_equal(*pair) for pair in zip(river, lamp, strict=True)] == [
+        False,
+        False,  # another word before it
+        True,
+        True,
+    ]
+    assert np.array_equal(garden[2], river[3])
+    assert not np.allclose(garden[0], garden[2], atol=1e-3)
 
 
 def test_a_retry_sends_the_same_bytes_under_the_same_id(device: Agent, cloud: FakeCloud) -> None:
@@ -157,7 +188,8 @@ def test_a_retry_sends_the_same_bytes_under_the_same_id(device: Agent, cloud: Fa
 def test_a_stream_survives_lost_connections_with_the_same_bytes(
     device: Agent, cloud: FakeCloud
 ) -> None:
-    answers = device.embed_stream(embed_stream(*[embed_request(f"river {n}") for n in range(60)]))
+    texts = ["river " * n for n in range(1, 61)]
+    answers = device.embed_stream(embed_stream(*map(embed_request, texts)))
     seen = []
     for answer in answers:
         seen.append(answer.request_id)
@@ -183,11 +215,11 @@ def test_the_ledger_refuses_before_anything_leaves(
         SOTTO_PRIVACY_LEDGER_LIMIT="125",
     ) as device:
         device.embed(embed_request())
-        device.embed(embed_request())
+        device.embed(embed_request("the lake in winter"))
         with pytest.raises(QuotaExceeded, match="ledger"):
-            device.embed(embed_request())
+            device.embed(embed_request("river"))
         with pytest.raises(QuotaExceeded, match="ledger"):
-            list(device.embed_stream(embed_stream(embed_request())))
+            list(device.embed_stream(embed_stream(embed_request("river"))))
         assert len(cloud.queries) == 2
         assert device.ledger.spending().spent == pytest.approx(120)
         assert device.embed(embed_request(local=True)).tokens == 4

@@ -1,9 +1,11 @@
-"""One release a document: same bytes, one charge, nothing readable on disk."""
+"""One document, one release: same bytes, one charge, nothing readable on disk."""
 
 from __future__ import annotations
 
 import dataclasses
 import shutil
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -13,9 +15,11 @@ from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import InvalidInput, NotFound, QuotaExceeded
 from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.text.tagger import Tagger
+from sottovoce.edge.state.ledger import Spending
 from sottovoce.edge.tasks.privatize import resolve
 from sottovoce.v1 import edge_agent_pb2 as agent
 from tests.support.agent import configured, opened
+from tests.support.paths import ROOT
 
 DOCUMENT = "Anna was coughing in the garden by the lake with a Zyxglorp and a lamp."
 STRONG = Setting("strong")
@@ -100,7 +104,7 @@ def test_simultaneous_calls_get_one_release(
         assert one.ledger.spending().releases == 1
 
 
-def test_past_the_limit_nothing_is_released_or_remembered(
+def test_past_the_limit_nothing_is_released(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:
     config = configured(tmp_path, bundle=small_bundle_folder, SOTTO_PRIVACY_LEDGER_LIMIT="30")
@@ -109,7 +113,7 @@ def test_past_the_limit_nothing_is_released_or_remembered(
         with pytest.raises(QuotaExceeded, match="ledger_limit"):
             device.releases.release(DOCUMENT * 3, STRONG)
         assert device.ledger.spending().releases == 1
-        assert len(device.store.rows("SELECT * FROM releases")) == 1
+        assert len(device.store.rows("SELECT * FROM charged")) == 1
         # what was released before costs nothing and stays available
         assert device.releases.release("The garden and the lake.", STRONG) == first
 
@@ -122,9 +126,93 @@ def test_a_full_disk_gives_nothing_out_and_charges_nothing(
         with device.store.transaction() as transaction:
             (pages,) = transaction.execute("PRAGMA page_count").fetchone()
         device.store._connection.execute(f"PRAGMA max_page_count = {pages}")
-        with pytest.raises(QuotaExceeded, match="disk"):
-            device.releases.release(" ".join([DOCUMENT] * 40), STRONG)
-        assert device.ledger.spending().spent == 0
+        given: list[str] = []
+        texts = (f"lake {number}" for number in range(1_000))
+        with pytest.raises(QuotaExceeded, match="disk"):  # once the page of digests is full
+            given.extend(device.releases.release(text, STRONG).text for text in texts)
+        assert device.ledger.spending().releases == len(given)
+
+
+def test_near_copies_share_their_release_and_are_charged_each(
+    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
+) -> None:
+    config = configured(tmp_path, bundle=small_bundle_folder)
+    with opened(config, lexicon_tagger) as device:
+        plain = "The doctor was in the garden by the lake with a lamp"
+        first = device.releases.release(plain, STRONG)
+        for copy in (plain + " ", plain + ".", plain.replace("garden", "garden,")):
+            release = device.releases.release(copy, STRONG)
+            assert release.text.translate(PLAIN).strip() == first.text
+        assert device.ledger.spending() == Spending(4 * first.charge, 4)
+
+
+PLAIN = str.maketrans("", "", ".,")
+
+
+def test_under_another_key_the_same_document_is_drawn_and_charged_again(
+    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
+) -> None:
+    config = configured(tmp_path, bundle=small_bundle_folder)
+    with opened(config, lexicon_tagger) as device, opened(config, lexicon_tagger) as owner:
+        first = device.releases.release(DOCUMENT * 3, STRONG)
+        owner.keyring.rotate()
+        second = device.releases.release(DOCUMENT * 3, STRONG)
+        assert second.text != first.text
+        assert device.ledger.spending() == Spending(first.charge + second.charge, 2)
+        assert device.releases.release(DOCUMENT * 3, STRONG) == second
+        assert device.ledger.spending().releases == 2
+
+
+def test_a_session_has_its_own_surrogates_and_costs_nothing_more(
+    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
+) -> None:
+    config = configured(tmp_path, bundle=small_bundle_folder)
+    with opened(config, lexicon_tagger) as device:
+        texts = [
+            device.releases.release("by the lake AX-99231", STRONG, session).text
+            for session in ("", "one", "two", "one")
+        ]
+        assert len({text.rsplit(" ", 1)[0] for text in texts}) == 1
+        assert len({text.rsplit(" ", 1)[1] for text in texts}) == 3
+        assert texts[1] == texts[3]
+        assert device.ledger.spending().releases == 1
+
+
+@pytest.mark.parametrize("where", ["before the charge", "after the charge"])
+def test_killed_before_its_answer_a_release_is_charged_once_and_stays_the_same(
+    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger, where: str
+) -> None:
+    """kill -9 of the process that releases, just before its charge is on disk and just after."""
+    config = configured(tmp_path, bundle=small_bundle_folder)
+    program = f"""
+import os, pathlib
+from sottovoce.core.privacy.setting import Setting
+from tests.support.agent import configured, opened
+from tests.support.paths import ROOT
+from tests.support.small_bundle import LexiconTagger
+
+config = configured(pathlib.Path({str(tmp_path)!r}))
+with opened(config, LexiconTagger()) as device:
+    charge = device.ledger.charge_once
+
+    def dying(digest, amount):
+        pathlib.Path({str(tmp_path / "drawn")!r}).write_bytes(digest)
+        if {where!r} == "after the charge":
+            charge(digest, amount)
+        os.kill(os.getpid(), 9)
+
+    device.ledger.charge_once = dying
+    device.releases.release({DOCUMENT!r}, Setting("strong"))
+"""
+    killed = subprocess.run([sys.executable, "-c", program], check=False, cwd=ROOT)
+    assert killed.returncode == -9
+    with opened(config, lexicon_tagger) as device:
+        assert device.ledger.spending().releases == (where == "after the charge")
+        drawn = device.releases.drawn(device.engine.current(), DOCUMENT, STRONG)
+        assert drawn.digest == (tmp_path / "drawn").read_bytes()
+        release = device.releases.release(DOCUMENT, STRONG)
+        assert release == drawn.release
+        assert device.ledger.spending() == Spending(release.charge, 1)
 
 
 def test_no_word_of_a_document_is_readable_on_disk(
@@ -140,7 +228,7 @@ def test_no_word_of_a_document_is_readable_on_disk(
     assert not [word for word in words if word.encode() in on_disk]
 
 
-def test_what_is_no_text_is_neither_charged_nor_remembered(
+def test_what_is_no_text_is_not_charged(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:
     config = configured(tmp_path, bundle=small_bundle_folder)
@@ -150,7 +238,8 @@ def test_what_is_no_text_is_neither_charged_nor_remembered(
                 device.releases.release(bad, STRONG)
         with pytest.raises(NotFound, match="strong"):
             device.releases.release(DOCUMENT, Setting("weak"))
-        assert device.store.rows("SELECT * FROM releases") == []
+        assert device.store.rows("SELECT * FROM charged") == []
+        assert device.ledger.spending() == Spending(0, 0)
 
 
 def test_options_fill_up_from_the_defaults() -> None:

@@ -148,6 +148,16 @@ class Bundle:
         """Maps every page of the rows, so that the first texts need no more time than others."""
         self.rows[:: max(1, mmap.PAGESIZE // self.rows.strides[0]), 0].sum()
 
+    @property
+    def space_id(self) -> str:
+        """What tells the words' vectors from those of any other bundle: the hash of their file."""
+        return self.manifest.files["rows.npy"].sha256
+
+    @property
+    def token_space_id(self) -> str:
+        """The same of the tokens' vectors."""
+        return self.manifest.files["tokens.npy"].sha256
+
     @cached_property
     def token_rows(self) -> RowFile:
         """``tokens``, for those who need a few rows of it."""

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.manifest import ANY
 from sottovoce.core.errors import InvalidInput
+from sottovoce.core.privacy.keyed import Draws, Fresh, Key
 from sottovoce.core.privacy.mechanisms import registry
 from sottovoce.core.privacy.mechanisms.interface import Mechanism
 from sottovoce.core.privacy.noise import Floats2d, Random, SecureRandom
@@ -29,6 +30,7 @@ from sottovoce.core.privacy.surrogates import surrogate
 from sottovoce.core.privacy.vectors import OUT_OF_VOCABULARY, Vectors
 from sottovoce.core.text import casing
 from sottovoce.core.text.checks import check_text
+from sottovoce.core.text.context import Context
 from sottovoce.core.text.tagger import Tagger, Tags
 from sottovoce.core.text.words import Kind, Word, iter_words
 
@@ -44,6 +46,8 @@ STAGES = ("words", "tags", "vectors", "noise", "search", "text")
 """What a text goes through, in this order, window after window."""
 
 _PUNCT = "PUNCT"
+_IDENTIFIER_FORM = "\0" + IDENTIFIER
+"""What any identifier is to the word after it: no text has a NUL."""
 
 
 class Privatizer:
@@ -85,8 +89,16 @@ class Privatizer:
         tags = manifest.policy(setting.policy)
         return kind.of(manifest.level(setting.mechanism, setting.level), tags)
 
-    def release(self, document: str, setting: Setting, random: Random | None = None) -> Release:
-        """Privatises one document, with noise of its own.
+    def release(
+        self,
+        document: str,
+        setting: Setting,
+        random: Random | None = None,
+        *,
+        key: Key | None = None,
+        session: str = "",
+    ) -> Release:
+        """Privatises one document: under a key always alike, without one never.
 
         Replaced are: words of the parts of speech the setting names; words that are not in the
         list, or not exactly as listed but for their case; words whose tag is unsure or contradicts
@@ -96,6 +108,10 @@ class Privatizer:
             document: the text, up to 1 MiB.
             setting: level, mechanism, policy.
             random: for tests only; a seeded stream has no privacy.
+            key: the device's. Noise then depends on the word, the one before it, eta, the privacy
+                space and the key, and on nothing else.
+            session: under a key, the conversation in which equal identifiers get equal surrogates;
+                without one, the document.
 
         Raises:
             InvalidInput: no text, too much of it, binary data, or a word over 4,096 characters.
@@ -103,12 +119,15 @@ class Privatizer:
         """
         mechanism = self.mechanism(setting)
         check_text(document)
-        stream = random or SecureRandom()
+        draws: Draws = Fresh(random or SecureRandom())
+        if key is not None:
+            scope = ("session", session) if session else ("document", document)
+            draws = key.draws(self._bundle.space_id, *scope)
         clitics = self._bundle.manifest.clitics
-        draft = Draft(document)
+        draft, context = Draft(document), Context()
         charge = 0.0
         for words, tags in self._tagged(iter_words(document, clitics)):
-            outputs, spent = self._outputs(words, tags, mechanism, stream)
+            outputs, spent = self._outputs(words, tags, mechanism, context, draws)
             with self._stage("text"):
                 draft.write(words, outputs)
             charge += spent
@@ -176,22 +195,32 @@ class Privatizer:
             before = (before + window)[-reach:] if reach else []
 
     def _outputs(
-        self, words: Sequence[Word], tags: Tags, mechanism: Mechanism, random: Random
+        self,
+        words: Sequence[Word],
+        tags: Tags,
+        mechanism: Mechanism,
+        context: Context,
+        draws: Draws,
     ) -> tuple[list[tuple[str, int, bool]], float]:
         """What takes the place of each word, as `Draft.write` wants it; what the noise costs."""
         names, numbers = self._tagger.tagset, tags.ids.tolist()
         with self._stage("vectors"):
             free = [place for place, word in enumerate(words) if word.kind is Kind.WORD]
-            vectors, ids = self._vectors.lookup([words[place].text for place in free])
+            forms = [self._form(word) for word in words]
+            before = context.before(words, forms)
+            vectors, ids = self._vectors.lookup_forms([forms[place] for place in free])
             chosen = self._must_go(tags, mechanism)[free]
             for number in np.flatnonzero(~chosen).tolist():
-                chosen[number] = not self._passes(words[free[number]].text, int(ids[number]))
+                place = free[number]
+                chosen[number] = not _passes(words[place].text, forms[place], int(ids[number]))
             protected = [free[number] for number in np.flatnonzero(chosen).tolist()]
             kinds = [(numbers[place], words[place].clitic) for place in protected]
             named = {kind: mechanism.word_class(names[kind[0]], kind[1]) for kind in set(kinds)}
             classes = [named[kind] for kind in kinds]
         with self._stage("noise"):
-            noisy = mechanism.perturb(vectors[chosen], random, classes)
+            own, last = ([each[place] for place in protected] for each in (forms, before))
+            etas = [mechanism.eta_of(name) for name in classes]
+            noisy = mechanism.perturb(vectors[chosen], draws.noise(etas, own, last), classes)
         with self._stage("search"):
             found = self._nearest(classes, noisy).tolist()
         with self._stage("text"):
@@ -203,6 +232,7 @@ class Privatizer:
                     cased = casing.apply(casing.shape(word.text), listed)
                     outputs.append((cased, numbers[place], True))
                 elif word.kind is Kind.IDENTIFIER:
+                    random = draws.surrogate(IDENTIFIER, word.text.lower())
                     replaced = surrogate.surrogate(surrogate.IDENTIFIER, word.text, random)
                     outputs.append((replaced, len(names), True))
                 elif word.kind is Kind.PUNCTUATION:
@@ -219,15 +249,11 @@ class Privatizer:
         must: NDArray[np.bool_] = covered[tags.ids] | ~(tags.confidence >= self._unsure_below)
         return must
 
-    def _passes(self, text: str, number: int) -> bool:
-        """Whether an uncovered word may stay: listed, and typed as listed but for its case.
-
-        An accent or an invisible character that the look-up form drops would else leave unseen.
-        """
-        if number == OUT_OF_VOCABULARY:
-            return False
-        plain = text.replace("’", "'")
-        return self._vectors.normal_form(text) in (plain, plain.lower())
+    def _form(self, word: Word) -> str:
+        """The form a word is looked up under, or what stands for it where it is none."""
+        if word.kind is Kind.WORD:
+            return self._vectors.normal_form(word.text)
+        return _IDENTIFIER_FORM
 
     def _nearest(self, classes: Sequence[str], noisy: Floats2d) -> NDArray[np.int32]:
         """Ids of the words nearest to the rows of ``noisy``, each within its class."""
@@ -238,6 +264,17 @@ class Privatizer:
         for name, where in places.items():
             found[where] = self._search.nearest(self._search.known_class(name), noisy[where])
         return found
+
+
+def _passes(text: str, form: str, number: int) -> bool:
+    """Whether an uncovered word may stay: listed, and typed as listed but for its case.
+
+    An accent or an invisible character that the look-up form drops would else leave unseen.
+    """
+    if number == OUT_OF_VOCABULARY:
+        return False
+    plain = text.replace("’", "'")
+    return form in (plain, plain.lower())
 
 
 def _check_lengths(words: Sequence[Word]) -> None:

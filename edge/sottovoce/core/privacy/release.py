@@ -7,12 +7,9 @@ and the parts of speech are named when somebody asks.
 
 from __future__ import annotations
 
-import json
-import zlib
 from array import array
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Self
 
 from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.text.words import Word, iter_words
@@ -23,7 +20,6 @@ IDENTIFIER = "IDENTIFIER"
 PUNCTUATION = "PUNCTUATION"
 _LENGTHS, _MARKS = "I", "H"
 _PROTECTED, _REPLACED, _TAG = 1, 2, 2
-_PIECE = 1 << 14  # characters of a text packed at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,55 +91,6 @@ class Release:
                 protected=bool(mark & _PROTECTED),
                 replaced=bool(mark & _REPLACED),
             )
-
-    def pack(self) -> bytes:
-        """All but the document, for `unpack` on the same machine."""
-        setting = (self.setting.level, self.setting.mechanism, self.setting.policy)
-        head = {
-            "setting": setting,
-            "eta": self.eta,
-            "bundle_id": self.bundle_id,
-            "charge": self.charge,
-            "tags": self.tags,
-            "clitics": self.clitics,
-            "words": len(self.lengths),
-        }
-        # A small window: the usual one takes a quarter of a megabyte, and saves little more.
-        squeeze = zlib.compressobj(level=1, wbits=12, memLevel=5)
-        parts = [squeeze.compress(json.dumps(head).encode() + b"\n")]
-        parts += [squeeze.compress(column) for column in (self.lengths, self.marks)]
-        for start in range(0, len(self.text), _PIECE):
-            parts.append(squeeze.compress(self.text[start : start + _PIECE].encode()))
-        return b"".join((*parts, squeeze.flush()))
-
-    @classmethod
-    def unpack(cls, packed: bytes, document: str) -> Self:
-        """The release of ``document`` that `pack` gave ``packed`` for.
-
-        Raises:
-            ValueError, zlib.error: it was not packed so.
-        """
-        data = zlib.decompress(packed)
-        end = data.index(b"\n")
-        head = json.loads(data[:end])
-        lengths, marks = array(_LENGTHS), array(_MARKS)
-        view = memoryview(data)[end + 1 :]
-        middle = head["words"] * lengths.itemsize
-        last = middle + head["words"] * marks.itemsize
-        lengths.frombytes(view[:middle])
-        marks.frombytes(view[middle:last])
-        return cls(
-            text=str(view[last:], "utf-8"),
-            document=document,
-            setting=Setting(*head["setting"]),
-            eta=head["eta"],
-            bundle_id=head["bundle_id"],
-            charge=head["charge"],
-            tags=tuple(head["tags"]),
-            clitics=tuple(head["clitics"]),
-            lengths=lengths,
-            marks=marks,
-        )
 
 
 class Draft:

@@ -1,25 +1,24 @@
 """The mechanism on token embeddings, `token-embedding.v1`, and its bytes on the wire.
 
 Why it is here: Split-and-Denoise sends vectors, not words, so nothing but the noise stands between
-a token and the cloud. The same text noised afresh each time is safe only if no draw serves twice:
-`TokenNoise` can be added once and is wiped by it. The cloud reads what the device wrote with the
-same code, and believes nothing about it.
+a token and the cloud. The cloud reads what the device wrote with the same code, and believes
+nothing about it.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Final, NoReturn
+from typing import ClassVar, Final
 
 import numpy as np
 
-from sottovoce.core.errors import InvalidInput, SottovoceError
+from sottovoce.core.errors import InvalidInput
 from sottovoce.core.privacy import noise
 from sottovoce.core.privacy.mechanisms.interface import Guarantee
-from sottovoce.core.privacy.noise import Floats2d, Random, SecureRandom
+from sottovoce.core.privacy.noise import Floats2d, Random
 
-__all__ = ["LONGEST", "TokenEmbedding", "TokenNoise", "pack", "unpack"]
+__all__ = ["LONGEST", "TokenEmbedding", "pack", "unpack"]
 
 LONGEST: Final = 254
 """Tokens of one query: 256, the most that sentence encoders of this size were trained for, less the
@@ -32,47 +31,6 @@ _LARGEST_ETA: Final = 10_000.0
 _FLOAT16: Final = np.dtype("<f2")
 _ROUNDING: Final = 1e-3
 """What float16 may add to a length, relative; its numbers have 11 significant bits."""
-
-
-class TokenNoise:
-    """The noise of one query: it cannot be read, copied or pickled, and is wiped once added.
-
-    What drawing it took on the way is freed, not overwritten: Python gives no hold on that.
-
-    Args:
-        eta: privacy parameter.
-        tokens: how many vectors.
-        r: their dimension.
-        random: for tests only; a seeded stream has no privacy.
-    """
-
-    __slots__ = ("_held",)
-
-    def __init__(self, eta: float, tokens: int, r: int, random: Random | None = None) -> None:
-        self._held = [noise.draw(random or SecureRandom(), tokens, r, eta)]
-
-    def add_to(self, vectors: Floats2d) -> Floats2d:
-        """``vectors`` Floats2d (tokens, r) with the noise on them. Works once, then never again.
-
-        Raises:
-            SottovoceError: the noise was used before, or is for another shape (and is gone now).
-        """
-        try:
-            drawn = self._held.pop()  # in one step: of two threads, one gets it
-        except IndexError:
-            raise SottovoceError(
-                "this noise was used before", fix="draw new noise for every query"
-            ) from None
-        try:
-            if drawn.shape != vectors.shape:  # broadcasting would give two tokens the same noise
-                raise SottovoceError("the noise is for vectors of another shape")
-            noisy: Floats2d = vectors + drawn
-            return noisy
-        finally:
-            drawn.fill(0.0)
-
-    def __reduce_ex__(self, protocol: object) -> NoReturn:  # what copy, deepcopy and pickle call
-        raise TypeError("noise cannot be copied")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +66,11 @@ class TokenEmbedding:
         """eta for each token: budgets add up (sequential composition of d_X-privacy)."""
         return self.eta * tokens
 
-    def draw(self, tokens: int, r: int, random: Random | None = None) -> TokenNoise:
-        """Fresh noise for one query."""
-        return TokenNoise(self.eta, tokens, r, random)
+    def perturb(self, vectors: Floats2d, random: Random) -> Floats2d:
+        """``vectors`` Floats2d (tokens, r) with noise on each row."""
+        tokens, r = vectors.shape
+        noisy: Floats2d = vectors + noise.draw(random, tokens, r, self.eta)
+        return noisy
 
     def radius(self, r: int) -> float:
         """The length that vectors are clipped to; public, for it knows only ``r`` and eta.

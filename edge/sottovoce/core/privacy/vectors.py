@@ -47,13 +47,16 @@ class Vectors:
         return self._normalize(word).replace("▁", " ").strip()
 
     def lookup(self, words: Sequence[str]) -> tuple[Floats2d, NDArray[np.int32]]:
-        """Vectors and ids of ``words``.
+        """Vectors and ids of ``words``, see `lookup_forms`."""
+        return self.lookup_forms([self.normal_form(word) for word in words])
+
+    def lookup_forms(self, forms: list[str]) -> tuple[Floats2d, NDArray[np.int32]]:
+        """Vectors and ids of words by their normal forms.
 
         Returns:
             Floats2d (n, r), rows of length 1; and Ints1d (n,), the word ids, -1 for a word that is
             not in the list.
         """
-        forms = [self.normal_form(word) for word in words]
         known = {form: self._ids.get(form, OUT_OF_VOCABULARY) for form in set(forms)}
         ids = np.array([known[form] for form in forms], np.int32)
         vectors = self._bundle.space[ids]  # the row of -1 is overwritten below

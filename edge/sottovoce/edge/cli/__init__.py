@@ -28,6 +28,7 @@ COMMANDS = {
     "calibrate": "Explain the protection levels of the bundle.",
     "bench": "Measure this device: time, memory, start.",
     "status": "Show bundle, ledger and customisations.",
+    "rotate-key": "Replace the secret key of the noise.",
     "doctor": "Check this device's setup and say how to mend it.",
 }
 

@@ -68,7 +68,7 @@ _ESTIMATE = 1
 @click.option(
     "--text",
     help="Privatise this text at the level found, or else the configured one, and show it before"
-    " and after. A release like any other: remembered, and charged to the ledger.",
+    " and after. A release like any other, charged to the ledger.",
 )
 @json_option
 @click.pass_context

@@ -21,6 +21,7 @@ from sottovoce.edge.cli.common import load_config
 from sottovoce.edge.client.cloud import Cloud
 from sottovoce.edge.config import Config
 from sottovoce.edge.state.database import Store
+from sottovoce.edge.state.keyring import Keyring
 from sottovoce.edge.state.ledger import Ledger
 from sottovoce.edge.tasks.bundle import open_current, signer
 from sottovoce.edge.tasks.engine import open_tagger
@@ -114,7 +115,11 @@ def _randomness(_: Config) -> str:
 def _state(config: Config) -> str:
     with closing(Store.open(config.agent.state)) as store:
         spending = Ledger(store, config.privacy.ledger_limit).spending()
-    return f"{config.agent.state}: {spending.releases} releases, {spending.spent:.6g} spent"
+        keyring = Keyring(store)
+        keyring.current()  # opens
+        epoch = keyring.epoch
+    told = f"{spending.releases} releases, {spending.spent:.6g} spent, noise key {epoch}"
+    return f"{config.agent.state}: {told}"
 
 
 def _permissions(config: Config) -> str:

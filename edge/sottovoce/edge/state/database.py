@@ -1,8 +1,8 @@
-"""The agent's database: releases, ledger and queued examples, in transactions, sealed at rest.
+"""The agent's database: noise key, ledger and queued examples, in transactions, sealed at rest.
 
-Why it is here: a release must be charged and remembered before it is given out, in one step that a
-power cut cannot split; SQLite gives that, shared by the daemon and by commands run without it. No
-text of the user is stored: documents are known by a keyed hash, released texts are encrypted.
+Why it is here: a release must be charged before it is given out, in one step that a power cut
+cannot split; SQLite gives that, shared by the daemon and by commands run without it. No text of the
+user is stored: documents are known by a keyed hash, released texts are encrypted.
 
 The database and its key are two halves of one state. Either without the other, or with another's,
 is an error and never a fresh start: that would forget what was spent and draw noise a second time.
@@ -22,12 +22,12 @@ from sottovoce.core.errors import ConfigError, DataLoss, QuotaExceeded, Sottovoc
 from sottovoce.core.system.files import disk, private_folder, sync_folder
 from sottovoce.edge.state.sealing import AFRESH, Seal
 
-__all__ = ["DATABASE", "KEY", "Store"]
+__all__ = ["DATABASE", "KEY", "Store", "noise_place"]
 
 DATABASE = "agent.db"
 KEY = "agent.key"
 _NEW_KEY = ".agent.key.new"
-_VERSION = 3
+_VERSION = 4
 _WAIT_SECONDS = 15
 _LOST = "is gone or empty, and its key is still there"
 _MARK = "CREATE TABLE seal (mark BLOB NOT NULL)"
@@ -78,6 +78,28 @@ CREATE TABLE staged (                  -- examples of a Customize call still com
     example BLOB NOT NULL,             -- its id, drawn at random: the order in which they leave
     key BLOB NOT NULL,
     release BLOB NOT NULL,             -- as in releases
+    charge REAL NOT NULL,
+    labelled BLOB NOT NULL,            -- keyed hash of the document's words and the true label
+    sealed BLOB NOT NULL,              -- PrivatizedExample with the true label
+    PRIMARY KEY (customization, example)
+) WITHOUT ROWID;
+"""
+_FOURTH = """
+DROP TABLE releases;
+CREATE TABLE noise_key (
+    id INTEGER PRIMARY KEY CHECK (id = 1),
+    epoch INTEGER NOT NULL,            -- how many keys there were, this one included
+    sealed BLOB NOT NULL               -- 32 bytes
+);
+CREATE TABLE charged (                 -- what the ledger was charged for, oldest first
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    digest BLOB UNIQUE NOT NULL        -- of settings, bundle and document, under the noise key
+);
+DROP TABLE staged;
+CREATE TABLE staged (                  -- examples of a Customize call still coming in
+    customization TEXT NOT NULL,
+    example BLOB NOT NULL,             -- its id, drawn at random: the order in which they leave
+    digest BLOB NOT NULL,              -- as in charged
     charge REAL NOT NULL,
     labelled BLOB NOT NULL,            -- keyed hash of the document's words and the true label
     sealed BLOB NOT NULL,              -- PrivatizedExample with the true label
@@ -154,6 +176,11 @@ class Store:
             self._connection.close()
 
 
+def noise_place(epoch: int) -> bytes:
+    """Where the noise key of an epoch is sealed."""
+    return f"noise key {epoch}".encode()
+
+
 def _prepare(connection: sqlite3.Connection, folder: Path) -> Seal:
     path, key, new = folder / DATABASE, folder / KEY, folder / _NEW_KEY
     connection.execute("PRAGMA journal_mode = WAL")
@@ -173,10 +200,10 @@ def _prepare(connection: sqlite3.Connection, folder: Path) -> Seal:
             raise _damaged(path, _LOST)
         # The key gets its name, below, only once there is a database that knows it: whenever this
         # process is killed, what it leaves is no state yet, or all of one.
-        mark = Seal.make(new).mark
+        seal = Seal.make(new)
         for statement in (*_FIRST.split(";\n"), _MARK):
             connection.execute(statement)
-        connection.execute("INSERT INTO seal VALUES (?)", (mark,))
+        connection.execute("INSERT INTO seal VALUES (?)", (seal.mark,))
     elif version == 1:
         seal = Seal.read(key)
         for query, place in _SEALED:
@@ -184,22 +211,41 @@ def _prepare(connection: sqlite3.Connection, folder: Path) -> Seal:
                 seal.unseal(sealed, place + name)
         connection.execute(_MARK)
         connection.execute("INSERT INTO seal VALUES (?)", (seal.mark,))
+    else:
+        seal = _seal_of(connection, folder)
     if version < 3:
         for statement in _THIRD.split(";\n"):
             connection.execute(statement)
     if version < _VERSION:
+        for statement in _FOURTH.split(";\n"):
+            connection.execute(statement)
+        secret = seal.new_secret(noise_place(1))
+        connection.execute("INSERT INTO noise_key VALUES (1, 1, ?)", (secret,))
         connection.execute(f"PRAGMA user_version = {_VERSION}")
         connection.execute("COMMIT")
         connection.execute("BEGIN IMMEDIATE")
+        seal = _seal_of(connection, folder)
+    for table in ("ledger", "noise_key"):
+        if connection.execute(f"SELECT COUNT(*) FROM {table}").fetchone() != (1,):
+            raise _damaged(path)
+    connection.execute("COMMIT")
+    return seal
+
+
+def _seal_of(connection: sqlite3.Connection, folder: Path) -> Seal:
+    """The key that the database was written with, once it has its name.
+
+    Raises:
+        DataLoss: it is not there, or another is; or the database does not say which it was.
+    """
+    path, key, new = folder / DATABASE, folder / KEY, folder / _NEW_KEY
     marks = connection.execute("SELECT mark FROM seal").fetchall()
-    (accounts,) = connection.execute("SELECT COUNT(*) FROM ledger").fetchone()
-    if len(marks) != 1 or accounts != 1:
+    if len(marks) != 1:
         raise _damaged(path)
     ((mark,),) = marks
     if not key.exists() and new.exists() and Seal.read(new).mark == mark:
         new.rename(key)
         sync_folder(folder)
-    connection.execute("COMMIT")
     seal = Seal.read(key)
     if seal.mark != mark:
         raise DataLoss(

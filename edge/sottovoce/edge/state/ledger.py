@@ -1,9 +1,11 @@
 """The ledger: how much privacy loss was spent on this device, and the owner's limit on it.
 
 Why it is here: d_X-privacy composes by adding eta, so many small releases add up. The ledger
-charges what a release says of itself, never what a caller claims, and it does so inside the very
-transaction that remembers the release. Labels have a guarantee of another kind, so their epsilon is
-a figure of its own and never added to eta.
+charges what a release says of itself, never what a caller claims, before the release is given out.
+The same text again is the same bytes and tells nothing new, so the newest of what was charged is
+known by its digest, and charged once; what was so long ago that it is forgotten is charged again.
+Labels have a guarantee of another kind, so their epsilon is a figure of its own and never added to
+eta.
 """
 
 from __future__ import annotations
@@ -16,7 +18,10 @@ from dataclasses import dataclass
 from sottovoce.core.errors import QuotaExceeded
 from sottovoce.edge.state.database import Store
 
-__all__ = ["MOST_LABELLED", "Ledger", "Spending"]
+__all__ = ["MOST_CHARGED", "MOST_LABELLED", "Ledger", "Spending"]
+
+MOST_CHARGED = 1 << 18
+"""Digests that are kept, 15 MB at the most; more than a customisation may have examples."""
 
 MOST_LABELLED = 400_000
 """Labelled examples that are remembered, so as to be charged once; older ones are charged again."""
@@ -99,6 +104,31 @@ class Ledger:
             " labels_as_they_are = labels_as_they_are + ?",
             (math.fsum(added), randomized, as_they_are),
         )
+
+    def charged(self, digest: bytes) -> bool:
+        """Whether what has this digest was charged already, as far as is known."""
+        return bool(self._store.rows("SELECT 1 FROM charged WHERE digest = ?", digest))
+
+    def first(self, transaction: sqlite3.Connection, digest: bytes) -> bool:
+        """Notes that ``digest`` is charged in this transaction; False if it was before."""
+        noted = transaction.execute("INSERT OR IGNORE INTO charged (digest) VALUES (?)", (digest,))
+        if not noted.rowcount:
+            return False
+        oldest = noted.lastrowid - MOST_CHARGED if noted.lastrowid else 0
+        transaction.execute("DELETE FROM charged WHERE number <= ?", (oldest,))
+        return True
+
+    def charge_once(self, digest: bytes, amount: float) -> None:
+        """Charges one release, on disk when this returns, unless it was charged already.
+
+        Raises:
+            QuotaExceeded: the limit would be passed, or the disk is full; nothing is charged.
+        """
+        if self.charged(digest):
+            return
+        with self._store.transaction() as transaction:
+            if self.first(transaction, digest):
+                self.charge(transaction, amount, 1)
 
     def spending(self) -> Spending:
         """What was spent so far."""

@@ -1,8 +1,8 @@
 """The device's secret key: seals what is stored, and names documents without keeping them.
 
-Why it is here: released texts keep some words in the clear, so they are encrypted at rest; and a
-repeated document must be recognised without the document being stored. One 32-byte key in a file
-of mode 0600 serves both, through keys derived for each purpose.
+Why it is here: released texts keep some words in the clear, so they are encrypted at rest, as is
+the key of the noise; and a repeated document must be recognised without the document being stored.
+One 32-byte key in a file of mode 0600 serves both, through keys derived for each purpose.
 """
 
 from __future__ import annotations
@@ -83,6 +83,10 @@ class Seal:
         """`data` encrypted; it opens only when the same `place` is named (no swapping of rows)."""
         nonce = secrets.token_bytes(_NONCE)
         return nonce + self._cipher.encrypt(nonce, data, place)
+
+    def new_secret(self, place: bytes) -> bytes:
+        """32 random bytes, sealed for ``place`` before anyone has seen them."""
+        return self.seal(secrets.token_bytes(_BYTES), place)
 
     def unseal(self, sealed: bytes, place: bytes) -> bytes:
         """What was sealed.

@@ -9,6 +9,7 @@ from sottovoce.core.privacy.setting import Setting
 from sottovoce.edge.client.cloud import Cloud
 from sottovoce.edge.config import Config
 from sottovoce.edge.state.database import Store
+from sottovoce.edge.state.keyring import Keyring
 from sottovoce.edge.state.ledger import Ledger
 from sottovoce.edge.state.outbox import Outbox
 from sottovoce.edge.tasks.embed import Embedder
@@ -33,13 +34,14 @@ class Agent:
         self.default = Setting(privacy.level, privacy.mechanism, privacy.policy)
         self.engine = engine or Engine.configured(config.bundle, privacy, config.tagger)
         self.store = Store.open(config.agent.state)
+        self.keyring = Keyring(self.store)
         self.ledger = Ledger(self.store, privacy.ledger_limit)
         self.outbox = Outbox(self.store)
         self.cloud = Cloud(config.cloud)
-        self.releases = Releases(self.engine, self.store, self.ledger)
+        self.releases = Releases(self.engine, self.keyring, self.ledger)
         self.predictor = Predictor(self.releases, self.cloud, self.outbox, self.default)
         self.embedder = Embedder(
-            self.engine, self.store, self.ledger, self.cloud, self.default.level
+            self.engine, self.keyring, self.ledger, self.cloud, self.default.level
         )
 
     def privatize(self, request: agent.PrivatizeRequest) -> agent.PrivatizeResponse:

@@ -1,9 +1,9 @@
 """Takes labelled texts in: checks, privatises and queues them, all of them or none.
 
 Why it is here: the first half of RAPT's customisation (v2 section III-B) happens on the device and
-must not be half done. Examples gather in a staging table; at the end one transaction remembers the
-releases, charges the ledger, and makes the customisation with its outbox. Sending is the uploader's
-business. What the cloud would refuse is refused here first, before any privacy is spent on it.
+must not be half done. Examples gather in a staging table; at the end one transaction charges the
+ledger and makes the customisation with its outbox. Sending is the uploader's business. What the
+cloud would refuse is refused here first, before any privacy is spent on it.
 """
 
 from __future__ import annotations
@@ -159,14 +159,15 @@ class Customizer:
             _check_example(sequence, example)
             seen[example.label] += 1
             try:
-                release = opened.privatizer.release(example.text, setting)
+                made = self._releases.drawn(opened, example.text, setting)
             except InvalidInput as error:
                 raise InvalidInput(
                     f"example {sequence + 1}: {error.problem}", fix=error.fix, subject="text"
                 ) from error
-            key = self._releases.key(example.text, setting, opened.bundle.id)
             drawn = secrets.token_bytes(16)
-            waiting = training.PrivatizedExample(example_id=drawn.hex(), label=example.label)
+            waiting = training.PrivatizedExample(
+                example_id=drawn.hex(), label=example.label, released_text=made.release.text
+            )
             if plain is not None:
                 ids = next(plain)
                 waiting.plain_token_ids.extend(ids)
@@ -178,9 +179,8 @@ class Customizer:
                 (
                     identity,
                     drawn,
-                    key,
-                    self._releases.sealed(release, key),
-                    release.charge,
+                    made.digest,
+                    made.release.charge,
                     seal.name(b"labelled", _words(example.text), example.label.encode()),
                     seal.seal(waiting.SerializeToString(), _staged_place(identity, drawn)),
                 )
@@ -193,29 +193,27 @@ class Customizer:
 
     def _write(self, rows: list[tuple[object, ...]]) -> None:
         with self._store.transaction() as transaction:
-            transaction.executemany("INSERT INTO staged VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
+            transaction.executemany("INSERT INTO staged VALUES (?, ?, ?, ?, ?, ?)", rows)
 
     def _commit(
         self, transaction: sqlite3.Connection, identity: str, epsilon: float, sent: dict[str, str]
     ) -> None:
-        """Moves staged rows into memo and outbox, in the order of their random ids, and charges
-        what had not been released before; `sent` is what each label is to the cloud."""
+        """Moves staged rows into the outbox, in the order of their random ids, and charges what was
+        not charged before; `sent` is what each label is to the cloud."""
         seal, classes = self._store.seal, list(sent)
         # The chance of an example's label is keyed by the example: asked again, it is the same.
         among = seal.name(b"labels", *(label.encode() for label in classes))
         charges: list[float] = []
         staged = transaction.execute(
-            "SELECT example, key, release, charge, labelled, sealed FROM staged"
+            "SELECT example, digest, charge, labelled, sealed FROM staged"
             " WHERE customization = ? ORDER BY example",
             (identity,),
         )
-        for sequence, (drawn, key, release, charge, labelled, sealed) in enumerate(staged):
-            kept = self._releases.remember(transaction, key, release)
-            if kept == release:
+        for sequence, (drawn, digest, charge, labelled, sealed) in enumerate(staged):
+            if self._ledger.first(transaction, digest):
                 charges.append(charge)
             plain = seal.unseal(sealed, _staged_place(identity, drawn))
             example = training.PrivatizedExample.FromString(plain)
-            example.released_text = self._releases.unsealed(kept, key).text
             if epsilon:
                 chance = seal.name(b"label chance", labelled, among)
                 example.label = respond(example.label, classes, epsilon, chance)

@@ -2,8 +2,8 @@
 
 Why it is here: Split-and-Denoise (section 3) on the device. What the denoiser may know (the true
 tokens) and what the cloud may know (noisy vectors) meet in this module and nowhere else: ids go to
-the denoiser, the packed message to the cloud. Unlike a released text, nothing is remembered: every
-query draws its own noise and is charged anew, even for the same text.
+the denoiser, the packed message to the cloud. As with a released text, the noise is the device's
+key's: the same text asks with the same vectors, and is charged once.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from sottovoce.core.wire.ordered import ordered
 from sottovoce.core.wire.padding import pad
 from sottovoce.edge.client.cloud import Cloud
 from sottovoce.edge.client.resending import WINDOW, Resending
-from sottovoce.edge.state.database import Store
+from sottovoce.edge.state.keyring import Keyring
 from sottovoce.edge.state.ledger import Ledger
 from sottovoce.edge.tasks.engine import Engine
 from sottovoce.v1 import edge_agent_pb2 as agent
@@ -74,7 +74,8 @@ class Embedder:
 
     Args:
         engine: the bundle in use.
-        store, ledger: where every query is charged.
+        keyring: has the key of the noise.
+        ledger: charges each text once.
         cloud: encodes.
         level: for requests that name none.
         denoiser: opens that of a bundle; the shipped kind by default.
@@ -83,14 +84,14 @@ class Embedder:
     def __init__(
         self,
         engine: Engine,
-        store: Store,
+        keyring: Keyring,
         ledger: Ledger,
         cloud: Cloud,
         level: str,
         denoiser: Callable[[Bundle], Denoising] | None = None,
     ) -> None:
         self._engine = engine
-        self._store = store
+        self._keyring = keyring
         self._ledger = ledger
         self._cloud = cloud
         self._level = level
@@ -144,16 +145,18 @@ class Embedder:
         level = request.level or self._level
         mechanism = TokenEmbedding(_eta(tokens.bundle, level))
         self._denoiser(tokens.bundle)
-        with self._store.transaction() as transaction:
-            self._ledger.charge(transaction, mechanism.charge(len(tokens.ids)), 1)
-        vectors = unit_rows(tokens.bundle.token_rows[tokens.ids])  # (n, r)
-        noisy = mechanism.draw(*vectors.shape).add_to(vectors)
+        key, ids = self._keyring.current(), tokens.ids
+        digest = key.name("embed", repr(mechanism), tokens.bundle.id, *map(str, ids))
+        self._ledger.charge_once(digest, mechanism.charge(len(ids)))
+        vectors = unit_rows(tokens.bundle.token_rows[ids])  # (n, r)
+        random = key.token_noise(tokens.bundle.token_space_id, mechanism.eta, ids)
+        noisy = mechanism.perturb(vectors, random)
         message = inference.EncodeRequest(
             request_id=secrets.token_hex(8),
             bundle_id=tokens.bundle.id,
             mechanism=mechanism.name,
             eta=mechanism.eta,
-            tokens=len(tokens.ids),
+            tokens=len(ids),
             vectors=pack(noisy, mechanism),
         )
         pad(message)

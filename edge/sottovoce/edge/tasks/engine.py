@@ -63,7 +63,7 @@ class Engine:
         bundle: where bundles are and which backbone to insist on.
         privacy: supplies ``unsure_below``.
         tagger: makes the tagger for a bundle.
-        tagger_name: tells taggers apart in the release memo.
+        tagger_name: tells taggers apart where the ledger notes what it charged.
     """
 
     def __init__(

@@ -1,24 +1,22 @@
-"""Releases texts: once each. The same document under the same settings is the same bytes for ever.
+"""Releases texts under the device's key: the same document is the same bytes, and is charged once.
 
-Why it is here: fresh noise on a repeated document averages out, so a release is remembered, under a
-keyed hash of the document, and given again. Charge and memory are one transaction that ends before
-the release is given out: no crash can lose a release that someone has seen, nor its charge.
+Why it is here: key, ledger and privatizer meet here. The charge is on disk before the release is
+given out, so no crash can lose the charge of what someone has seen; and after a crash in between,
+the same document is the same release, charged already.
 """
 
 from __future__ import annotations
 
-import sqlite3
-import zlib
+from dataclasses import dataclass
 
-from sottovoce.core.errors import DataLoss
 from sottovoce.core.privacy.release import Release
 from sottovoce.core.privacy.setting import Setting
-from sottovoce.edge.state.database import Store
+from sottovoce.edge.state.keyring import Keyring
 from sottovoce.edge.state.ledger import Ledger
-from sottovoce.edge.tasks.engine import Engine
+from sottovoce.edge.tasks.engine import Engine, OpenBundle
 from sottovoce.v1 import edge_agent_pb2
 
-__all__ = ["Releases", "resolve", "to_response"]
+__all__ = ["Drawn", "Releases", "resolve", "to_response"]
 
 
 def resolve(options: edge_agent_pb2.PrivacyOptions, default: Setting) -> Setting:
@@ -55,66 +53,46 @@ def to_response(release: Release, *, words: bool) -> edge_agent_pb2.PrivatizeRes
     )
 
 
-class Releases:
-    """Privatises through `engine`, remembers in `store`, charges to `ledger`."""
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """A release that is not charged yet, and what the ledger knows it by."""
 
-    def __init__(self, engine: Engine, store: Store, ledger: Ledger) -> None:
+    release: Release
+    digest: bytes
+
+
+class Releases:
+    """Privatises through `engine` under the key of `keyring`, and charges to `ledger`."""
+
+    def __init__(self, engine: Engine, keyring: Keyring, ledger: Ledger) -> None:
         self._engine = engine
-        self._store = store
+        self._keyring = keyring
         self._ledger = ledger
 
-    def release(self, document: str, setting: Setting) -> Release:
-        """The release of `document`, made now or remembered.
+    def release(self, document: str, setting: Setting, session: str = "") -> Release:
+        """The release of `document`, charged.
+
+        Args:
+            document: the text.
+            setting: how to privatise it.
+            session: the conversation it belongs to, if any; see `Privatizer.release`.
 
         Raises:
             InvalidInput: not a text. NotFound: unknown level, mechanism or policy.
             NotReady: no bundle. QuotaExceeded: the ledger's limit or the disk.
         """
-        opened = self._engine.current()
-        key = self.key(document, setting, opened.bundle.id)
-        remembered = self._store.rows("SELECT sealed FROM releases WHERE key = ?", key)
-        if remembered:
-            return self.unsealed(remembered[0][0], key, document)
-        release = opened.privatizer.release(document, setting)
-        sealed = self.sealed(release, key)
-        with self._store.transaction() as transaction:
-            kept = self.remember(transaction, key, sealed)
-            if kept == sealed:
-                self._ledger.charge(transaction, release.charge, 1)
-        return release if kept == sealed else self.unsealed(kept, key, document)
+        drawn = self.drawn(self._engine.current(), document, setting, session)
+        self._ledger.charge_once(drawn.digest, drawn.release.charge)
+        return drawn.release
 
-    def key(self, document: str, setting: Setting, bundle_id: str) -> bytes:
-        """What the release of `document` is remembered under."""
-        parts = (
-            setting.level,
-            setting.mechanism,
-            setting.policy,
-            self._engine.fingerprint,
-            bundle_id,
-            document,
-        )
-        return self._store.seal.name(b"release", *(part.encode() for part in parts))
-
-    def sealed(self, release: Release, key: bytes) -> bytes:
-        """`release` encrypted for its place in the memo."""
-        return self._store.seal.seal(release.pack(), b"release" + key)
-
-    def remember(self, transaction: sqlite3.Connection, key: bytes, sealed: bytes) -> bytes:
-        """Stores `sealed` unless something is stored under `key`; returns what is stored."""
-        transaction.execute("INSERT OR IGNORE INTO releases VALUES (?, ?)", (key, sealed))
-        (kept,) = transaction.execute(
-            "SELECT sealed FROM releases WHERE key = ?", (key,)
-        ).fetchone()
-        return bytes(kept)
-
-    def unsealed(self, sealed: bytes, key: bytes, document: str = "") -> Release:
-        """A release as `remember` returned it; without its document it cannot tell its words."""
-        packed = self._store.seal.unseal(sealed, b"release" + key)
-        try:
-            return Release.unpack(packed, document)
-        except (ValueError, KeyError, TypeError, zlib.error) as error:
-            raise DataLoss(
-                "a remembered release cannot be read",
-                fix="move the agent's state away to start afresh",
-                subject="state",
-            ) from error
+    def drawn(
+        self, opened: OpenBundle, document: str, setting: Setting, session: str = ""
+    ) -> Drawn:
+        """The same over one bundle, not to be given out before it is charged."""
+        key = self._keyring.current()
+        release = opened.privatizer.release(document, setting, key=key, session=session)
+        # Level and policy count by what they mean: under two names of one strength the release is
+        # the same. A session does not, as no surrogate tells anything of what it stands for.
+        mechanism = repr(opened.privatizer.mechanism(setting))
+        what = (mechanism, self._engine.fingerprint, opened.bundle.id, document)
+        return Drawn(release, key.name("release", *what))

@@ -1,0 +1,44 @@
+"""What stands before each word, so far as noise may depend on it.
+
+Why it is here: a word's noise is drawn by the word and the one before it, and must be the same
+where a comma was moved, a line wrapped, an answer quoted, or the sentence put into another text.
+So white space, punctuation and signs do not count, and a sentence begins with nothing before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from sottovoce.core.text.words import Kind, Word
+
+__all__ = ["NOTHING", "Context"]
+
+NOTHING: Final = ""
+"""What stands before the first word of a sentence."""
+
+_ENDS: Final = frozenset(".!?:;\N{HORIZONTAL ELLIPSIS}\N{IDEOGRAPHIC FULL STOP}")
+
+
+class Context:
+    """Goes through one document, window after window."""
+
+    def __init__(self) -> None:
+        self._last = NOTHING
+
+    def before(self, words: Iterable[Word], forms: Iterable[str]) -> list[str]:
+        """For each of the next words the form of the one before it.
+
+        Args:
+            words: of the document, in order.
+            forms: what stands for each; not looked at for punctuation.
+        """
+        found: list[str] = []
+        for word, form in zip(words, forms, strict=True):
+            found.append(self._last)
+            if word.kind is Kind.PUNCTUATION:
+                if word.text[0] in _ENDS:
+                    self._last = NOTHING
+            elif form.isalnum() or any(map(str.isalnum, form)):
+                self._last = form
+        return found

@@ -1,0 +1,34 @@
+"""``sotto rotate-key``."""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+import click
+
+from sottovoce.core.system.console import Command, json_option, print_json
+from sottovoce.edge.cli.common import load_config
+from sottovoce.edge.state.database import Store
+from sottovoce.edge.state.keyring import Keyring
+
+__all__ = ["command"]
+
+
+@click.command("rotate-key", cls=Command)
+@json_option
+@click.pass_context
+def command(ctx: click.Context, as_json: bool) -> None:
+    """Replace the secret key of the noise; the old one is destroyed.
+
+    From then on nobody, not even this device, can take the noise out of what was released before.
+    A text released before is drawn afresh when it is released again, and charged again: who has
+    both releases knows more of it than from either. A running agent takes the new key up with the
+    next text.
+    """
+    config = load_config(ctx)
+    with closing(Store.open(config.agent.state)) as store:
+        epoch = Keyring(store).rotate()
+    if as_json:
+        print_json({"epoch": epoch})
+    else:
+        click.echo(f"noise is now drawn from key {epoch}; the one before is destroyed")

@@ -26,7 +26,7 @@ def test_a_new_key_draws_afresh_with_and_without_a_daemon(device: Device) -> Non
         assert third not in (first, second)
     assert _released(device) == third
     (status,) = device.json("status")
-    assert status["ledger"] == {"spent": 3 * 14 * 4.0, "limit": 0.0, "releases": 3}
+    assert (status["ledger"]["spent"], status["ledger"]["releases"]) == (3 * 14 * 4.0, 3)
     state = next(
         check for check in device.json("doctor", code=3)[0]["checks"] if check["check"] == "state"
     )

@@ -200,7 +200,7 @@ def _as_of_version(folder: Path, version: int) -> None:
 
 
 def _older(folder: Path, version: int, table: str | None = None) -> dict[str, list[str]]:
-    """Leaves a state of that version, with something sealed in ``table``; the tables of this one."""
+    """Leaves a state of that version, something sealed in ``table``; gives this one's tables."""
     store = Store.open(folder)
     seal = store.seal
     with store.transaction() as transaction:

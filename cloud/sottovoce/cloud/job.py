@@ -62,6 +62,8 @@ class TrainingOptions:
         noise_aware: received words enter as the expected embedding of the original.
         reconstruction_width: of the reconstruction head's hidden layer.
         reconstruction_weight: of its loss beside the task's, which counts 1.
+        dp_epsilon: train privately within it (see `sottovoce.cloud.private.plan`); 0: do not.
+        dp_delta: with ``dp_epsilon``; 0 takes min(1e-5, 1 / (10 examples)).
     """
 
     method: str = "lora"
@@ -77,6 +79,8 @@ class TrainingOptions:
     noise_aware: bool = False
     reconstruction_width: int = 0
     reconstruction_weight: float = 0.0
+    dp_epsilon: float = 0.0
+    dp_delta: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,7 +94,7 @@ def save(
     tensors = model.adapted.tensors()
     trained = [p for p in model.adapted.parameters() if p.requires_grad]
     # PEFT gives {} without a word where it finds nothing of the adapter it is asked for.
-    if not tensors or {t.data_ptr() for t in tensors.values()} != {p.data_ptr() for p in trained}:
+    if {t.data_ptr() for t in tensors.values()} != {p.data_ptr() for p in trained}:
         raise SottovoceError("the adapter could not be taken out of the model")
     facts = {
         "format": FORMAT,

@@ -80,6 +80,29 @@ class Row:
         held = (self.prompt, self.prefix, packed, *(self.weights or {}).values())
         return sum(t.numel() * t.element_size() for t in held if t is not None)
 
+    @property
+    def numbers(self) -> Tensor:
+        """All that is learnt of it, as one tensor.
+
+        Raises:
+            ValueError: it brings nothing, or weights.
+        """
+        packed = self.updates.packed if self.updates else None
+        found = [t for t in (self.prompt, self.prefix, packed) if t is not None]
+        if len(found) != 1 or self.weights is not None:
+            raise ValueError("only what is one tensor can be learnt so")
+        return found[0]
+
+    def holding(self, numbers: Tensor) -> Row:
+        """The same kind of row with other `numbers`."""
+        if self.prompt is not None:
+            return replace(self, prompt=numbers)
+        if self.prefix is not None:
+            return replace(self, prefix=numbers)
+        if self.updates is None:
+            raise ValueError("a row of nothing holds no numbers")
+        return replace(self, updates=replace(self.updates, packed=numbers))
+
     def to(self, device: torch.device, dtype: torch.dtype) -> Row:
         """The same in other numbers, on another device."""
 

@@ -1,6 +1,7 @@
 """The methods an adapter can be trained with: an interface, a module for each, a registry."""
 
 from sottovoce.cloud.models.methods.full import Full
+from sottovoce.cloud.models.methods.head import Head
 from sottovoce.cloud.models.methods.interface import AdaptedEncoder, Method
 from sottovoce.cloud.models.methods.lora import Lora
 from sottovoce.cloud.models.methods.prefix import Prefix
@@ -11,6 +12,7 @@ __all__ = [
     "METHODS",
     "AdaptedEncoder",
     "Full",
+    "Head",
     "Lora",
     "Method",
     "Prefix",

@@ -90,6 +90,14 @@ class Method(ABC):
             SottovoceError: they are not of this method's and this encoder's shapes, see `misfit`.
         """
 
+    def tensors(self, row: Row) -> dict[str, Tensor]:
+        """The reverse of `row`, for methods whose row is one tensor.
+
+        Raises:
+            ValueError: this method's is not.
+        """
+        raise ValueError("this method's row is not one tensor")
+
 
 class AdaptedEncoder(nn.Module):
     """An encoder with a method built in, as it is trained.

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from sottovoce.cloud.job import TrainingOptions
 from sottovoce.cloud.models.methods.interface import AdaptedEncoder, Method
 from sottovoce.cloud.models.methods.lora_rows import LoraUpdates
-from sottovoce.cloud.models.rows import Row
+from sottovoce.cloud.models.rows import Row, misfit
 from sottovoce.core.errors import InvalidInput, NotReady
 
 __all__ = ["Lora", "adapt", "lora_config", "targets"]
@@ -89,6 +89,12 @@ class Lora(Method):
             names = list(dict.fromkeys([*names, *targets(encoder, True)]))
         layers = {name: encoder.get_submodule(name) for name in names}
         return Row(updates=LoraUpdates.of(layers, tensors, self.rank, self.alpha / self.rank))
+
+    def tensors(self, row: Row) -> dict[str, Tensor]:
+        """See `Method.tensors`."""
+        if not isinstance(row.updates, LoraUpdates):
+            raise misfit()
+        return row.updates.unpacked(self.alpha / self.rank)
 
 
 class _WithLora(AdaptedEncoder):

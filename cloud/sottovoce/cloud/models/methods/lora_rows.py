@@ -71,6 +71,17 @@ class LoraUpdates(Updates):
         sizes = ((name, layer.in_features, layer.out_features) for name, layer in layers.items())
         return cls(torch.cat(parts, 1), tuple(sizes))
 
+    def unpacked(self, scale: float) -> dict[str, Tensor]:
+        """The reverse of `of`: its matrices by PEFT's names."""
+        found: dict[str, Tensor] = {}
+        start = 0
+        for name, inputs, outputs in self.layers:
+            a, b, _ = self.packed[:, start:].tensor_split((inputs, inputs + outputs), 1)
+            found[_NAME.format(layer=name, which="A")] = a
+            found[_NAME.format(layer=name, which="B")] = b.T / scale
+            start += inputs + outputs
+        return found
+
     @classmethod
     def stacked(cls, rows: Sequence[Self | None]) -> Mapping[str, Update]:
         """W x + (alpha / rank) B A x in every layer."""

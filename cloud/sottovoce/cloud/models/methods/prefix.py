@@ -47,3 +47,7 @@ class Prefix(Method):
         if found is None or found.shape != (self.tokens, prefix_width(encoder.config)):
             raise misfit()
         return Row(prefix=found)
+
+    def tensors(self, row: Row) -> dict[str, Tensor]:
+        """See `Method.tensors`."""
+        return {_NAME: row.numbers}

@@ -51,3 +51,7 @@ class Prompt(Method):
         if found is None or found.shape != (self.tokens, encoder.config.hidden_size):
             raise misfit()
         return Row(prompt=found)
+
+    def tensors(self, row: Row) -> dict[str, Tensor]:
+        """See `Method.tensors`."""
+        return {_NAME: row.numbers}

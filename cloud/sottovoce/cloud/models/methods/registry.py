@@ -5,6 +5,7 @@
     prompt   virtual token embeddings before the text (Lester et al.)
     prefix   virtual keys and values before every attention layer's (Li and Liang)
     full     every weight of the backbone
+    head     nothing of the backbone: the linear head alone
 
 Why it is here: trainer, server and files must agree on them, and a job that cannot run here is
 refused before anything is uploaded.
@@ -19,6 +20,7 @@ from sottovoce.cloud.models import label_words
 from sottovoce.cloud.models.backbone import LoadedBackbone
 from sottovoce.cloud.models.batches import MAX_TOKENS, SUBTOKENS
 from sottovoce.cloud.models.methods.full import Full
+from sottovoce.cloud.models.methods.head import Head
 from sottovoce.cloud.models.methods.interface import Method
 from sottovoce.cloud.models.methods.lora import Lora
 from sottovoce.cloud.models.methods.prefix import Prefix
@@ -33,6 +35,7 @@ METHODS: Final[dict[str, type[Method]]] = {
     "prompt": Prompt,
     "prefix": Prefix,
     "full": Full,
+    "head": Head,
 }
 """Where one has several names, files use the first."""
 

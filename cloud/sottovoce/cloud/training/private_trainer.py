@@ -1,0 +1,266 @@
+"""Trains one adapter privately, readable from top to bottom: plan, head, steps, the last iterate.
+
+What may be known of the result is fixed before any example is looked at (see
+`sottovoce.cloud.private.plan`), and nothing else leaves: no part is held out, since a choice among
+iterates would depend on it; no loss and no accuracy is told; the weights published are the last
+ones. Labels and the number of examples are public. Chance comes from the operating system, never
+from the tenant's seed, which decides only where the adapter begins.
+
+A run that was stopped goes on from its checkpoint with fresh noise for the steps not yet made.
+Those that were made after the checkpoint was written are made again; what they gave was never seen,
+so the run spends what was planned and no more.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+
+from sottovoce.cloud.job import Example, Progress, TrainingOptions
+from sottovoce.cloud.models import adapters
+from sottovoce.cloud.models.adapters import fingerprint
+from sottovoce.cloud.models.backbone import LoadedBackbone
+from sottovoce.cloud.models.batches import collate, encode
+from sottovoce.cloud.models.classifier import TextClassifier, encoder_of
+from sottovoce.cloud.models.methods import Method, from_options
+from sottovoce.cloud.models.precision import fast_bfloat16, to_bfloat16
+from sottovoce.cloud.models.rows import Row
+from sottovoce.cloud.private.head import HEAD, fit_head
+from sottovoce.cloud.private.plan import Budget, PrivatePlan, Stage
+from sottovoce.cloud.private.randomness import sample
+from sottovoce.cloud.training.checkpoint import Checkpoint
+from sottovoce.cloud.training.dataset import Dataset
+from sottovoce.cloud.training.fit import fit
+from sottovoce.cloud.training.objective import Labelled
+from sottovoce.cloud.training.private_steps import (
+    BIAS,
+    ROW,
+    WEIGHT,
+    Private,
+    RowClassifier,
+    Trained,
+)
+from sottovoce.cloud.training.trainer import Result, Stopped
+
+__all__ = ["PrivateRecipe", "train_private"]
+
+_ROWS: Final = 32
+"""Texts in a pass."""
+
+_PROBES, _PROBE_TOKENS = 64, 24
+
+
+@dataclass(frozen=True, slots=True)
+class PrivateRecipe:
+    """The defaults, set on phrases of SST-2 (docs/training.md).
+
+    Attributes:
+        epochs: how often an example is seen on average.
+        batch_size: examples expected in a step; noise is drawn once for all of them.
+        clip: most that one example may weigh in a step.
+        rate: of Adam, for what the method trains and the head alike.
+    """
+
+    epochs: int = 4
+    batch_size: int = 256
+    clip: float = 0.5
+    rate: float = 1e-3
+    bfloat16: bool = True
+    checkpoint_seconds: float = 20.0
+
+    def plan(self, options: TrainingOptions, records: int) -> PrivatePlan:
+        """What will be done with ``records`` examples, and what it costs.
+
+        Raises:
+            InvalidInput: see `Budget.of` and `PrivatePlan.within`.
+        """
+        budget = Budget.of(options.dp_epsilon, options.dp_delta, records)
+        if options.method == "head":
+            return PrivatePlan.within(budget, records, head=HEAD)
+        share = min(1.0, (options.batch_size or self.batch_size) / records)
+        steps = math.ceil((options.epochs or self.epochs) / share)
+        tuning = Stage(steps, share, 0.0, self.clip)
+        return PrivatePlan.within(budget, records, head=HEAD, tuning=tuning)
+
+
+def train_private(
+    examples: Sequence[Example],
+    options: TrainingOptions,
+    backbone: LoadedBackbone,
+    folder: Path,
+    *,
+    resume: Path | None = None,
+    on_progress: Callable[[Progress], None] | None = None,
+    on_checkpoint: Callable[[], None] | None = None,
+    should_stop: Callable[[], bool] | None = None,
+    origin: Mapping[str, Any] | None = None,
+    recipe: PrivateRecipe | None = None,
+) -> Result:
+    """Trains an adapter within ``options.dp_epsilon`` and writes it to ``folder``.
+
+    Args and errors are those of `sottovoce.cloud.training.trainer.train`. What holds of the adapter
+    (epsilon, delta, unit, accountant, the whole plan) is in ``adapter.json``, as ``origin.private``.
+    """
+    recipe = recipe or PrivateRecipe()
+    started = time.monotonic()
+
+    def go_on() -> None:
+        if should_stop and should_stop():
+            raise Stopped
+
+    plan = recipe.plan(options, len(examples))
+    data = Dataset.of(examples, options, backbone.tokenizer)
+    with torch.random.fork_rng():
+        torch.manual_seed(options.seed)
+        device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        method = from_options(options)
+        model, begin = _model(backbone, method, device, recipe.bfloat16)
+        run = fingerprint(data.labels, options, recipe, plan, backbone.sha256)
+        point = Checkpoint.load(resume, run) if resume else None
+        if point is None:
+            features = _features(model, data, begin.get(ROW), go_on)
+            weight, bias = fit_head(features, data.targets, len(data.labels), plan.head)
+            trained = Trained({**begin, WEIGHT: weight.to(device), BIAS: bias.to(device)})
+            point = Checkpoint.first({}, 0.0, 0.0)
+            optimizer = _adam(trained)
+        else:
+            shape = len(data.labels), backbone.hidden_size
+            empty = {WEIGHT: torch.zeros(shape), BIAS: torch.zeros(shape[0])}
+            trained = Trained({n: t.to(device) for n, t in {**begin, **empty}.items()})
+            optimizer = _adam(trained)
+            point.into(trained, optimizer)
+
+        steps = plan.tuning.steps if plan.tuning else 0
+        began, first, saved = time.monotonic(), point.step, time.monotonic()
+
+        def save() -> None:
+            nonlocal saved
+            if resume:
+                point.save(resume, run, trained, optimizer)
+                saved = time.monotonic()
+                if on_checkpoint:
+                    on_checkpoint()
+
+        def batches(stage: Stage) -> Iterator[list[Labelled]]:
+            for _ in range(first, stage.steps):
+                go_on()
+                yield _pieces(data, sample(len(examples), stage.share), device)
+
+        if plan.tuning is not None:
+            update = Private(trained, optimizer, plan.tuning, len(examples))
+            rates = [(options.learning_rate or recipe.rate)] * (steps - first)
+            losses = lambda piece: model.losses(trained, piece)  # noqa: E731
+            try:
+                for _ in fit(losses, batches(plan.tuning), rates, update):
+                    point.step += 1
+                    if time.monotonic() - saved > recipe.checkpoint_seconds:
+                        save()
+                    if on_progress:
+                        on_progress(_progress(point.step, first, plan.tuning, began))
+            except Stopped:
+                save()
+                raise
+        elif on_progress:
+            on_progress(Progress(1, 1, 1, 1))
+        finished = _finished(backbone, method, model, trained, len(data.labels))
+    facts = {**(origin or {}), "private": plan.to_dict()}
+    adapters.save(folder, finished, data.labels, backbone, facts)
+    epochs = round(steps * plan.tuning.share) if plan.tuning else 1
+    return Result(folder, data.labels, 0.0, 0, epochs, time.monotonic() - started)
+
+
+def _model(
+    backbone: LoadedBackbone, method: Method, device: torch.device, bfloat16: bool
+) -> tuple[RowClassifier, dict[str, Tensor]]:
+    """The frozen encoder, and the numbers that an adapter begins with: {} for the head alone."""
+    encoder = encoder_of(backbone.model).requires_grad_(False)
+    adapted = method.build(encoder)
+    tensors = {name: t.detach().clone() for name, t in adapted.tensors().items()}
+    # What was built in comes out again: copies of it join each pass as rows.
+    encoder = adapted.encoder.unload() if hasattr(adapted.encoder, "unload") else encoder
+    encoder.requires_grad_(False).to(device).eval()
+    row = method.row(encoder, tensors)
+    begin = {ROW: row.numbers.float().to(device)} if tensors else {}
+    if device.type == "cpu" and bfloat16 and fast_bfloat16():
+        to_bfloat16(encoder)
+    model = RowClassifier(encoder, row, 1.0)
+    return replace(model, scale=_typical_length(model, backbone, begin.get(ROW))), begin
+
+
+@torch.no_grad()
+def _typical_length(model: RowClassifier, backbone: LoadedBackbone, row: Tensor | None) -> float:
+    """Of a pooled state, by texts of random tokens: what examples have would tell of them."""
+    words = len(backbone.tokenizer)
+    drawn = torch.randint(words, (_PROBES, _PROBE_TOKENS), generator=torch.Generator().manual_seed(0))
+    texts = backbone.tokenizer.batch_decode(drawn, skip_special_tokens=True)
+    batch = collate(encode(backbone.tokenizer, texts), backbone.tokenizer.pad_token_id or 0)
+    device = next(model.encoder.parameters()).device
+    copies = None if row is None else row.expand(_PROBES, *row.shape)
+    return float(model.states(copies, batch.to(device)).norm(dim=1).mean())
+
+
+@torch.no_grad()
+def _features(
+    model: RowClassifier, data: Dataset, row: Tensor | None, go_on: Callable[[], None]
+) -> Tensor:
+    """What the head sees of every text before anything is tuned: Float (N, h)."""
+    found: Tensor | None = None
+    device = next(model.encoder.parameters()).device
+    by_length = sorted(range(len(data.alone)), key=lambda at: len(data.alone[at].ids))
+    for start in range(0, len(by_length), _ROWS):
+        go_on()
+        places = by_length[start : start + _ROWS]
+        copies = None if row is None else row.expand(len(places), *row.shape)
+        states = model.states(copies, data.batch(places).to(device)).cpu()
+        if found is None:
+            found = torch.empty(len(by_length), states.shape[1])
+        found[places] = states
+    if found is None:
+        raise ValueError("no examples")
+    return found
+
+
+def _pieces(data: Dataset, rows: Sequence[int], device: torch.device) -> list[Labelled]:
+    """A sample as passes over texts of similar length."""
+    by_length = sorted(rows, key=lambda at: len(data.alone[at].ids))
+    chunks = (by_length[start : start + _ROWS] for start in range(0, len(by_length), _ROWS))
+    return [Labelled(data.batch(chunk), data.targets[chunk]).to(device) for chunk in chunks]
+
+
+def _adam(trained: Trained) -> torch.optim.Optimizer:
+    return torch.optim.Adam(trained.values.values())
+
+
+def _progress(done: int, first: int, stage: Stage, began: float) -> Progress:
+    """Of the steps alone: a loss would tell of the examples."""
+    taken = time.monotonic() - began
+    return Progress(
+        epoch=math.ceil(done * stage.share),
+        epochs=math.ceil(stage.steps * stage.share),
+        step=done,
+        steps=stage.steps,
+        seconds_left=(stage.steps - done) * taken / max(1, done - first),
+    )
+
+
+@torch.no_grad()
+def _finished(
+    backbone: LoadedBackbone, method: Method, model: RowClassifier, trained: Trained, labels: int
+) -> TextClassifier:
+    """The last iterate as any other adapter is kept."""
+    values = trained.values
+    whole = TextClassifier(backbone, method, labels)
+    if ROW in values:
+        learnt = method.tensors(model.template.holding(values[ROW]))
+        for name, tensor in whole.adapted.tensors().items():
+            tensor.copy_(learnt[name])
+    whole.head.weight.copy_(values[WEIGHT] / model.scale)
+    whole.head.bias.copy_(values[BIAS])
+    return whole

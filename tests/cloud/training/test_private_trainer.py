@@ -1,0 +1,178 @@
+"""A private run learns, spends what was planned, publishes the last iterate and nothing else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from functools import partial
+from itertools import repeat
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from sottovoce.cloud.job import Progress, TrainingOptions
+from sottovoce.cloud.models import adapters, backbone
+from sottovoce.cloud.private.plan import PrivatePlan
+from sottovoce.cloud.serving.model_thread import ModelThread
+from sottovoce.cloud.serving.predictor import Predictor
+from sottovoce.cloud.state.adapters import AdapterFiles
+from sottovoce.cloud.training import private_trainer
+from sottovoce.cloud.training.fit import Losses, fit
+from sottovoce.cloud.training.objective import Labelled
+from sottovoce.cloud.training.private_trainer import PrivateRecipe, train_private
+from sottovoce.cloud.training.trainer import Result, Stopped
+from tests.support.examples import examples
+
+RECIPE = PrivateRecipe(epochs=2, batch_size=60, rate=3e-3, checkpoint_seconds=0.0)
+ROWS = examples(600)
+
+
+def private(name: str, folder: Path, method: str = "lora", **given: Any) -> Result:
+    options = TrainingOptions(method=method, dp_epsilon=4.0, seed=3)
+    return train_private(ROWS, options, backbone.load(name), folder, recipe=RECIPE, **given)
+
+
+@pytest.mark.parametrize("method", ["lora", "prompt", "prefix", "head"])
+def test_what_was_learnt_is_served(method: str, bert: str, tmp_path: Path) -> None:
+    result = private(bert, tmp_path / "a", method)
+    fresh = examples(60, seed=9)
+    with closing(ModelThread(backbone.load(bert))) as thread:
+        predictor = Predictor(thread)
+        answers = [predictor.submit(AdapterFiles.of(result.folder), row.text) for row in fresh]
+        hits = [a.result()[0][0] == row.label for a, row in zip(answers, fresh, strict=True)]
+    # Chance is 1/3, whose 99.999 % quantile at n = 60 is .62.
+    assert sum(hits) / len(hits) > 0.62
+    assert adapters.load(result.folder).method == adapters.load(tmp_path / "a").method
+
+
+def test_whoever_gets_the_adapter_is_told_what_holds_and_nothing_more(
+    bert: str, tmp_path: Path
+) -> None:
+    result = private(bert, tmp_path / "a", origin={"job": "j"})
+    facts = json.loads((result.folder / "adapter.json").read_text())
+    said = facts["origin"]["private"]
+    assert said["epsilon"] <= 4.0
+    assert said["records"] == 600
+    assert said["tuning"]["steps"] == 20
+    assert said["tuning"]["share"] == 0.1
+    assert (result.held_out, result.held_out_accuracy) == (0, 0.0)
+    assert facts["origin"]["job"] == "j"
+
+
+def test_progress_tells_of_steps_and_not_of_examples(bert: str, tmp_path: Path) -> None:
+    seen: list[Progress] = []
+    private(bert, tmp_path / "a", on_progress=seen.append)
+    assert [p.step for p in seen] == list(range(1, 21))
+    assert {(p.loss, p.held_out_accuracy, p.examples_per_second) for p in seen} == {(0, 0, 0)}
+    assert seen[-1].seconds_left == 0
+
+
+def test_every_example_is_in_training_and_steps_are_samples(
+    bert: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes: list[int] = []
+    usual = private_trainer.sample
+
+    def seen(n: int, share: float) -> list[int]:
+        assert (n, share) == (600, 0.1)
+        found = usual(n, share)
+        sizes.append(len(found))
+        return found
+
+    monkeypatch.setattr(private_trainer, "sample", seen)
+    private(bert, tmp_path / "a")
+    assert len(sizes) == 20
+    assert len(set(sizes)) > 1, "batches of one size are no Poisson samples"
+
+
+def test_a_resumed_run_makes_the_steps_that_were_planned_and_no_more(
+    bert: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps: list[int] = []
+    heads: list[float] = []
+
+    def counted(model: Any, batches: Any, *rest: Any) -> Iterator[Losses]:
+        for losses in fit(model, batches, *rest):
+            steps.append(1)
+            yield losses
+
+    usual = private_trainer.fit_head
+
+    def head(*given: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        heads.append(given[-1].noise)
+        return usual(*given)
+
+    monkeypatch.setattr(private_trainer, "fit", counted)
+    monkeypatch.setattr(private_trainer, "fit_head", head)
+    file = tmp_path / "checkpoints" / "last.safetensors"
+    for asked in (26, 7):  # 19 before the passes for the head, then one a step
+        with pytest.raises(Stopped):
+            private(
+                bert,
+                tmp_path / "a",
+                resume=file,
+                should_stop=partial(next, repeat(False, asked), True),
+            )
+        assert not (tmp_path / "a").exists()
+    made = len(steps)
+    assert 0 < made < 20
+    private(bert, tmp_path / "a", resume=file)
+    assert len(steps) == 20
+    assert len(heads) == 1
+
+
+def test_a_resumed_run_draws_other_noise(bert: str, tmp_path: Path) -> None:
+    """From one checkpoint two different ends: the noise that is to come is in no file."""
+    file = tmp_path / "checkpoints" / "last.safetensors"
+    with pytest.raises(Stopped):
+        private(
+            bert, tmp_path / "a", resume=file, should_stop=partial(next, repeat(False, 26), True)
+        )
+    kept = file.read_bytes()
+    ends = []
+    for name in ("b", "c"):
+        file.write_bytes(kept)
+        result = private(bert, tmp_path / name, resume=file)
+        ends.append(load_file(result.folder / "head.safetensors")["weight"])
+    assert not torch.equal(*ends)
+
+
+def test_the_last_weights_are_published(
+    bert: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not the best: to choose among iterates is to look at the examples once more."""
+    last: dict[str, torch.Tensor] = {}
+    usual = private_trainer.Private
+
+    class Watched(usual):  # type: ignore[misc, valid-type]
+        def __call__(self, model: Any, batch: Sequence[Labelled], rate: float) -> Losses:
+            losses: Losses = super().__call__(model, batch, rate)
+            last.update({n: v.clone() for n, v in self.trained.values.items()})
+            return losses
+
+    monkeypatch.setattr(private_trainer, "Private", Watched)
+    result = private(bert, tmp_path / "a")
+    head = load_file(result.folder / "head.safetensors")
+    assert torch.equal(head["bias"], last["bias"])
+
+
+def test_plan_and_run_agree(bert: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the update is made with is what the accountant was told."""
+    updates: list[Any] = []
+    usual = private_trainer.Private
+
+    def watched(*given: Any) -> Any:
+        updates.append(given)
+        return usual(*given)
+
+    monkeypatch.setattr(private_trainer, "Private", watched)
+    result = private(bert, tmp_path / "a")
+    said = json.loads((result.folder / "adapter.json").read_text())["origin"]["private"]
+    ((_, _, stage, records),) = updates
+    assert {name: getattr(stage, name) for name in said["tuning"]} == said["tuning"]
+    assert records == said["records"] == 600
+    assert isinstance(RECIPE.plan(TrainingOptions(dp_epsilon=4.0), 600), PrivatePlan)

@@ -46,7 +46,7 @@ PLAN: Plan = {
         ["cli"],
     ],
     "sottovoce.cloud": [
-        ["corpus", "metrics", "disk", "job", "config"],
+        ["corpus", "metrics", "disk", "job", "config", "private"],
         ["tagger", "models", "state"],
         ["building", "serving", "jobs"],
         ["denoiser", "server", "training"],

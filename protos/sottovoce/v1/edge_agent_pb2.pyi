@@ -200,7 +200,7 @@ class CustomizeRequest(_message.Message):
     def __init__(self, settings: _Optional[_Union[CustomizationSettings, _Mapping]] = ..., examples: _Optional[_Union[LabelledTexts, _Mapping]] = ...) -> None: ...
 
 class CustomizationSettings(_message.Message):
-    __slots__ = ("adapter", "privacy", "reconstruction", "plain_tokens", "label_epsilon", "epochs", "seed", "request_id", "method", "virtual_tokens", "rank", "label_words", "noise_aware", "reconstruction_width", "reconstruction_weight", "batch_size", "learning_rate", "plain_sequences", "plain_vocabulary", "plain_sampling")
+    __slots__ = ("adapter", "privacy", "reconstruction", "plain_tokens", "label_epsilon", "epochs", "seed", "request_id", "method", "virtual_tokens", "rank", "label_words", "noise_aware", "reconstruction_width", "reconstruction_weight", "batch_size", "learning_rate", "plain_sequences", "plain_vocabulary", "plain_sampling", "dp_epsilon", "dp_delta", "dp_few_examples")
     ADAPTER_FIELD_NUMBER: _ClassVar[int]
     PRIVACY_FIELD_NUMBER: _ClassVar[int]
     RECONSTRUCTION_FIELD_NUMBER: _ClassVar[int]
@@ -221,6 +221,9 @@ class CustomizationSettings(_message.Message):
     PLAIN_SEQUENCES_FIELD_NUMBER: _ClassVar[int]
     PLAIN_VOCABULARY_FIELD_NUMBER: _ClassVar[int]
     PLAIN_SAMPLING_FIELD_NUMBER: _ClassVar[int]
+    DP_EPSILON_FIELD_NUMBER: _ClassVar[int]
+    DP_DELTA_FIELD_NUMBER: _ClassVar[int]
+    DP_FEW_EXAMPLES_FIELD_NUMBER: _ClassVar[int]
     adapter: str
     privacy: PrivacyOptions
     reconstruction: bool
@@ -241,7 +244,10 @@ class CustomizationSettings(_message.Message):
     plain_sequences: int
     plain_vocabulary: int
     plain_sampling: PlainSampling
-    def __init__(self, adapter: _Optional[str] = ..., privacy: _Optional[_Union[PrivacyOptions, _Mapping]] = ..., reconstruction: _Optional[bool] = ..., plain_tokens: _Optional[int] = ..., label_epsilon: _Optional[float] = ..., epochs: _Optional[int] = ..., seed: _Optional[int] = ..., request_id: _Optional[str] = ..., method: _Optional[_Union[_training_pb2.Method, str]] = ..., virtual_tokens: _Optional[int] = ..., rank: _Optional[int] = ..., label_words: _Optional[bool] = ..., noise_aware: _Optional[bool] = ..., reconstruction_width: _Optional[int] = ..., reconstruction_weight: _Optional[float] = ..., batch_size: _Optional[int] = ..., learning_rate: _Optional[float] = ..., plain_sequences: _Optional[int] = ..., plain_vocabulary: _Optional[int] = ..., plain_sampling: _Optional[_Union[PlainSampling, str]] = ...) -> None: ...
+    dp_epsilon: float
+    dp_delta: float
+    dp_few_examples: bool
+    def __init__(self, adapter: _Optional[str] = ..., privacy: _Optional[_Union[PrivacyOptions, _Mapping]] = ..., reconstruction: _Optional[bool] = ..., plain_tokens: _Optional[int] = ..., label_epsilon: _Optional[float] = ..., epochs: _Optional[int] = ..., seed: _Optional[int] = ..., request_id: _Optional[str] = ..., method: _Optional[_Union[_training_pb2.Method, str]] = ..., virtual_tokens: _Optional[int] = ..., rank: _Optional[int] = ..., label_words: _Optional[bool] = ..., noise_aware: _Optional[bool] = ..., reconstruction_width: _Optional[int] = ..., reconstruction_weight: _Optional[float] = ..., batch_size: _Optional[int] = ..., learning_rate: _Optional[float] = ..., plain_sequences: _Optional[int] = ..., plain_vocabulary: _Optional[int] = ..., plain_sampling: _Optional[_Union[PlainSampling, str]] = ..., dp_epsilon: _Optional[float] = ..., dp_delta: _Optional[float] = ..., dp_few_examples: _Optional[bool] = ...) -> None: ...
 
 class LabelledText(_message.Message):
     __slots__ = ("text", "label")

@@ -28,6 +28,7 @@ class Method(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     METHOD_PROMPT_TUNING: _ClassVar[Method]
     METHOD_PREFIX_TUNING: _ClassVar[Method]
     METHOD_FULL_FINE_TUNING: _ClassVar[Method]
+    METHOD_HEAD: _ClassVar[Method]
 JOB_STATE_UNSPECIFIED: JobState
 JOB_STATE_UPLOADING: JobState
 JOB_STATE_QUEUED: JobState
@@ -41,9 +42,10 @@ METHOD_QLORA: Method
 METHOD_PROMPT_TUNING: Method
 METHOD_PREFIX_TUNING: Method
 METHOD_FULL_FINE_TUNING: Method
+METHOD_HEAD: Method
 
 class TrainingSettings(_message.Message):
-    __slots__ = ("method", "reconstruction", "plain_tokens", "epochs", "batch_size", "learning_rate", "seed", "virtual_tokens", "rank", "label_words", "noise_aware", "reconstruction_width", "reconstruction_weight")
+    __slots__ = ("method", "reconstruction", "plain_tokens", "epochs", "batch_size", "learning_rate", "seed", "virtual_tokens", "rank", "label_words", "noise_aware", "reconstruction_width", "reconstruction_weight", "dp_epsilon", "dp_delta")
     METHOD_FIELD_NUMBER: _ClassVar[int]
     RECONSTRUCTION_FIELD_NUMBER: _ClassVar[int]
     PLAIN_TOKENS_FIELD_NUMBER: _ClassVar[int]
@@ -57,6 +59,8 @@ class TrainingSettings(_message.Message):
     NOISE_AWARE_FIELD_NUMBER: _ClassVar[int]
     RECONSTRUCTION_WIDTH_FIELD_NUMBER: _ClassVar[int]
     RECONSTRUCTION_WEIGHT_FIELD_NUMBER: _ClassVar[int]
+    DP_EPSILON_FIELD_NUMBER: _ClassVar[int]
+    DP_DELTA_FIELD_NUMBER: _ClassVar[int]
     method: Method
     reconstruction: bool
     plain_tokens: int
@@ -70,7 +74,9 @@ class TrainingSettings(_message.Message):
     noise_aware: bool
     reconstruction_width: int
     reconstruction_weight: float
-    def __init__(self, method: _Optional[_Union[Method, str]] = ..., reconstruction: _Optional[bool] = ..., plain_tokens: _Optional[int] = ..., epochs: _Optional[int] = ..., batch_size: _Optional[int] = ..., learning_rate: _Optional[float] = ..., seed: _Optional[int] = ..., virtual_tokens: _Optional[int] = ..., rank: _Optional[int] = ..., label_words: _Optional[bool] = ..., noise_aware: _Optional[bool] = ..., reconstruction_width: _Optional[int] = ..., reconstruction_weight: _Optional[float] = ...) -> None: ...
+    dp_epsilon: float
+    dp_delta: float
+    def __init__(self, method: _Optional[_Union[Method, str]] = ..., reconstruction: _Optional[bool] = ..., plain_tokens: _Optional[int] = ..., epochs: _Optional[int] = ..., batch_size: _Optional[int] = ..., learning_rate: _Optional[float] = ..., seed: _Optional[int] = ..., virtual_tokens: _Optional[int] = ..., rank: _Optional[int] = ..., label_words: _Optional[bool] = ..., noise_aware: _Optional[bool] = ..., reconstruction_width: _Optional[int] = ..., reconstruction_weight: _Optional[float] = ..., dp_epsilon: _Optional[float] = ..., dp_delta: _Optional[float] = ...) -> None: ...
 
 class ReleaseSettings(_message.Message):
     __slots__ = ("mechanism", "eta", "level", "bundle_id", "policy")

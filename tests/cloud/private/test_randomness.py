@@ -37,7 +37,7 @@ def test_every_shape_is_filled() -> None:
 def test_no_seed_brings_noise_or_a_sample_back() -> None:
     def draw() -> tuple[list[float], list[int]]:
         torch.manual_seed(7)
-        np.random.seed(7)  # noqa: NPY002 - the legacy generator is what a library might use
+        np.random.seed(7)
         return normal((8,)).tolist(), sample(1_000, 0.5)
 
     assert draw() != draw()

@@ -22,6 +22,7 @@ from sottovoce.cloud.training.private_steps import (
     WEIGHT,
     Private,
     RowClassifier,
+    RowObjective,
     Trained,
 )
 from tests.support.examples import examples
@@ -52,7 +53,7 @@ def made(name: str, method: str) -> tuple[RowClassifier, Trained, Labelled]:
 def alone(model: RowClassifier, trained: Trained, examples: Labelled) -> dict[str, Tensor]:
     """The gradients of the examples of one pass, by name Float (B, ...)."""
     with trained.copied(len(examples.targets)) as copies:
-        losses = model.losses(trained, examples).task
+        losses = RowObjective(model, trained)([examples]).task
         found = torch.autograd.grad(losses.sum(), list(copies.values()))
     return dict(zip(copies, found, strict=True))
 
@@ -106,7 +107,7 @@ def test_a_step_without_noise_follows_the_clipped_sum_over_the_number_expected(
     update = Private(trained, torch.optim.SGD(trained.values.values()), STAGE, records=40)
     # In two pieces: 20 examples were expected, 9 came.
     halves = [both_at(both, slice(0, 4)), both_at(both, slice(4, 9))]
-    update(lambda piece: model.losses(trained, piece), halves, 0.5)
+    update(RowObjective(model, trained), halves, 0.5)
     for name, value in trained.values.items():
         moved = (before[name] - value) / 0.5
         assert torch.allclose(moved, expected[name] / 20, atol=1e-5)
@@ -137,7 +138,7 @@ def test_noise_is_drawn_once_a_step_and_for_no_example_too(
     update = Private(trained, torch.optim.SGD(trained.values.values()), noisy, records=40)
     for batch in ([], [both], [both_at(both, slice(0, 2)), both_at(both, slice(2, 9))]):
         before = {name: value.clone() for name, value in trained.values.items()}
-        update(lambda piece: model.losses(trained, piece), batch, 0.1)
+        update(RowObjective(model, trained), batch, 0.1)
         assert all(not torch.equal(before[n], v) for n, v in trained.values.items())
     assert drawn == [3, 3, 3]
 
@@ -150,7 +151,7 @@ def test_two_steps_from_the_same_place_differ(bert: str) -> None:
         noisy = replace(STAGE, noise=1.0)
         update = Private(trained, torch.optim.SGD(trained.values.values()), noisy, records=40)
         torch.manual_seed(1)
-        update(lambda piece: model.losses(trained, piece), [both], 0.1)
+        update(RowObjective(model, trained), [both], 0.1)
         ends.append(trained.values[WEIGHT])
     assert not torch.equal(*ends)
 
@@ -158,4 +159,4 @@ def test_two_steps_from_the_same_place_differ(bert: str) -> None:
 def test_outside_of_a_step_there_are_no_copies(bert: str) -> None:
     model, trained, both = made(bert, "head")
     with pytest.raises(RuntimeError, match="no copies"):
-        model.losses(trained, both)
+        RowObjective(model, trained)([both])

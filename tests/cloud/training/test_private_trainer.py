@@ -14,18 +14,21 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from sottovoce.cloud.job import Progress, TrainingOptions
+from sottovoce.cloud.job import Progress, State, TrainingOptions
+from sottovoce.cloud.jobs.jobs import Jobs
+from sottovoce.cloud.jobs.uploads import Upload, append
 from sottovoce.cloud.models import adapters, backbone
 from sottovoce.cloud.private.plan import PrivatePlan
 from sottovoce.cloud.serving.model_thread import ModelThread
 from sottovoce.cloud.serving.predictor import Predictor
-from sottovoce.cloud.state.adapters import AdapterFiles
+from sottovoce.cloud.state.adapters import AdapterFiles, locate
 from sottovoce.cloud.training import private_trainer
 from sottovoce.cloud.training.fit import Losses, fit
 from sottovoce.cloud.training.objective import Labelled
 from sottovoce.cloud.training.private_trainer import PrivateRecipe, train_private
 from sottovoce.cloud.training.trainer import Result, Stopped
-from tests.support.examples import examples
+from sottovoce.cloud.training.worker import Worker
+from tests.support.examples import RELEASE, examples
 
 RECIPE = PrivateRecipe(epochs=2, batch_size=60, rate=3e-3, checkpoint_seconds=0.0)
 ROWS = examples(600)
@@ -176,3 +179,17 @@ def test_plan_and_run_agree(bert: str, tmp_path: Path, monkeypatch: pytest.Monke
     assert {name: getattr(stage, name) for name in said["tuning"]} == said["tuning"]
     assert records == said["records"] == 600
     assert isinstance(RECIPE.plan(TrainingOptions(dp_epsilon=4.0), 600), PrivatePlan)
+
+
+def test_a_private_job_is_trained_privately(worker: Worker, jobs: Jobs) -> None:
+    options = TrainingOptions(method="head", dp_epsilon=2.0)
+    job = jobs.create("acme", "r", "topics", options, RELEASE)
+    append(jobs, job.id, "acme", 0, [Upload(f"e{i}", row) for i, row in enumerate(examples(24))], 0)
+    jobs.start(job.id, "acme", 24)
+    assert worker.run_next()
+    found = jobs.get(job.id)
+    assert found.state == State.SUCCEEDED
+    assert (found.progress.loss, found.progress.held_out_accuracy) == (0.0, 0.0)
+    origin = adapters.load(locate(jobs.database, "acme", "topics").folder).origin
+    assert 1.9 < origin["private"]["epsilon"] <= 2.0
+    assert origin["job"] == job.id

@@ -33,6 +33,8 @@ def test_what_the_app_asks_for_is_what_the_cloud_is_asked_for() -> None:
         noise_aware=True,
         reconstruction_width=8,
         reconstruction_weight=0.5,
+        dp_epsilon=3.0,
+        dp_delta=1e-6,
     )
     wanted = training_settings.of(asked, 9)
     assert wanted.plain_tokens == 9
@@ -92,6 +94,16 @@ def test_sizes_go_with_their_methods(
         ),
         ({"method": 99}, "method"),
         ({"epochs": 201}, "epochs"),
+        ({"dp_epsilon": -1.0}, "dp_epsilon"),
+        ({"dp_epsilon": math.nan}, "dp_epsilon"),
+        ({"dp_epsilon": 51.0}, "dp_epsilon"),
+        ({"dp_epsilon": 3.0, "dp_delta": 0.02}, "dp_delta"),
+        ({"dp_delta": 1e-5}, "dp_delta"),
+        ({"dp_epsilon": 3.0, "label_words": True}, "label_words"),
+        ({"dp_epsilon": 3.0, "noise_aware": True}, "noise_aware"),
+        ({"dp_epsilon": 3.0, "reconstruction": True, "plain_tokens": 1}, "reconstruction"),
+        ({"dp_epsilon": 3.0, "method": training.METHOD_FULL_FINE_TUNING}, "method"),
+        ({"dp_epsilon": 3.0, "method": training.METHOD_QLORA}, "method"),
         ({"batch_size": 257}, "batch_size"),
         ({"rank": 257}, "rank"),
         ({"method": training.METHOD_PREFIX_TUNING, "virtual_tokens": 513}, "virtual_tokens"),
@@ -109,12 +121,21 @@ def test_the_field_that_is_wrong_is_named(change: dict[str, object], field: str)
     assert caught.value.fix
 
 
+@pytest.mark.parametrize("method", ["lora", "prompt", "prefix", "head"])
+def test_these_can_be_trained_privately(method: str) -> None:
+    training_settings.check(
+        training.TrainingSettings(
+            method=training_settings.METHODS[method], dp_epsilon=3.0, dp_delta=1e-6
+        )
+    )
+
+
 def test_the_largest_of_everything_passes() -> None:
     for method, size in (
         (training.METHOD_LORA, "rank"),
         (training.METHOD_PREFIX_TUNING, "virtual_tokens"),
     ):
-        left_out = {"rank", "virtual_tokens"} - {size}
+        left_out = {"rank", "virtual_tokens", "dp_epsilon", "dp_delta"} - {size}
         largest = {
             name: type(getattr(training.TrainingSettings(), name))(most)
             for name, most in MOST.items()

@@ -239,6 +239,21 @@ def test_examples_that_cannot_be_trained_on_cost_nothing(
         assert _untouched(device)
 
 
+def test_few_examples_are_not_trained_on_privately_unless_that_is_asked_for(
+    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
+) -> None:
+    with customizing(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, device):
+        settings = agent.CustomizationSettings(adapter="desk", dp_epsilon=3.0)
+        with pytest.raises(InvalidInput, match="20 examples are few") as caught:
+            customizer.accept(settings, _examples())
+        assert "1,000" in caught.value.fix
+        assert _untouched(device)
+        settings.dp_few_examples = True
+        record = customizer.accept(settings, _examples())
+        wanted = device.outbox.job_request(record.id).training
+        assert (wanted.dp_epsilon, wanted.dp_delta) == (3.0, 0.0)
+
+
 def test_a_spent_ledger_takes_nothing_in(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:

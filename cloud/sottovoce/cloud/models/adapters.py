@@ -94,7 +94,8 @@ def save(
     tensors = model.adapted.tensors()
     trained = [p for p in model.adapted.parameters() if p.requires_grad]
     # PEFT gives {} without a word where it finds nothing of the adapter it is asked for.
-    if {t.data_ptr() for t in tensors.values()} != {p.data_ptr() for p in trained}:
+    found, wanted = ({t.data_ptr() for t in some} for some in (tensors.values(), trained))
+    if found != wanted or bool(found) == model.method.head_alone:
         raise SottovoceError("the adapter could not be taken out of the model")
     facts = {
         "format": FORMAT,

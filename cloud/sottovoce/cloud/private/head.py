@@ -47,7 +47,9 @@ def fit_head(
     moving = torch.zeros_like(weight)
     for _ in range(stage.steps):
         errors = torch.softmax(inputs @ weight.T, 1) - wanted  # (N, C)
-        scale = (stage.clip * INSIDE / (errors.norm(dim=1) * lengths).clamp_min(1e-30)).clamp_max(1.0)
+        scale = (stage.clip * INSIDE / (errors.norm(dim=1) * lengths).clamp_min(1e-30)).clamp_max(
+            1.0
+        )
         summed = (errors * scale[:, None]).T @ inputs
         step = noisy_mean({"": summed}, stage, len(inputs), random)[""]
         moving = _MOMENTUM * moving + step

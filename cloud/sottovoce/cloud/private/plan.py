@@ -24,13 +24,10 @@ from dp_accounting import pld
 
 from sottovoce.core.errors import InvalidInput
 
-__all__ = ["ACCOUNTANT", "FEWEST_RECORDS", "RELATION", "Budget", "PrivatePlan", "Stage"]
+__all__ = ["ACCOUNTANT", "RELATION", "Budget", "PrivatePlan", "Stage"]
 
 ACCOUNTANT: Final = "dp-accounting, privacy loss distributions"
 RELATION: Final = "one uploaded example added or removed"
-
-FEWEST_RECORDS: Final = 1_000
-"""With fewer examples, what epsilon 8 costs is more than most tasks can bear (docs/privacy.md)."""
 
 _HEAD_SHARE: Final = 0.25
 """Of epsilon that the head may spend where more is trained after it."""

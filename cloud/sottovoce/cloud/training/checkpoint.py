@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -16,12 +17,21 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from sottovoce.cloud.disk import full_disk_is_unavailable
-from sottovoce.cloud.models.classifier import TextClassifier
 from sottovoce.core.system.files import in_place_of
 
-__all__ = ["Checkpoint"]
+__all__ = ["Checkpoint", "Weights"]
 
 _MOMENTS = ("step", "exp_avg", "exp_avg_sq")
+
+
+class Weights(Protocol):
+    """Whatever is trained, by name."""
+
+    def trained(self) -> dict[str, Tensor]:
+        """The parameters that training changes."""
+
+    def restore(self, state: dict[str, Tensor]) -> None:
+        """Copies back what `trained` gave, all of it or a part."""
 
 
 def _copy(state: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -73,7 +83,7 @@ class Checkpoint:
             tensors,
         )
 
-    def into(self, model: TextClassifier, optimizer: torch.optim.Optimizer) -> None:
+    def into(self, model: Weights, optimizer: torch.optim.Optimizer) -> None:
         """Puts weights and moments back where they were."""
         weights = model.trained()
         model.restore({name: self._tensors[f"model.{name}"] for name in weights})
@@ -88,7 +98,7 @@ class Checkpoint:
         self._tensors = {}
 
     def save(
-        self, file: Path, identity: str, model: TextClassifier, optimizer: torch.optim.Optimizer
+        self, file: Path, identity: str, model: Weights, optimizer: torch.optim.Optimizer
     ) -> None:
         """Writes the whole state; a crash leaves the old file or the new one. What the
         folder lies in must be there: a place that another worker took over is not made again.

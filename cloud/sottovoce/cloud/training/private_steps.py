@@ -27,11 +27,23 @@ from sottovoce.cloud.training.fit import Losses
 from sottovoce.cloud.training.objective import Labelled
 from sottovoce.core.privacy.noise import Random
 
-__all__ = ["BIAS", "ROW", "WEIGHT", "Private", "RowClassifier", "Trained"]
+__all__ = [
+    "BIAS",
+    "ROW",
+    "WEIGHT",
+    "Private",
+    "RowClassifier",
+    "RowObjective",
+    "Sample",
+    "Trained",
+]
 
 ROW: Final = "row"
 WEIGHT: Final = "weight"
 BIAS: Final = "bias"
+
+Sample = Sequence[Labelled]
+"""One Poisson sample, in the pieces that it is worked through in; there may be none."""
 
 
 class Trained:
@@ -51,7 +63,7 @@ class Trained:
         return self.values
 
     @torch.no_grad()
-    def restore(self, state: Mapping[str, Tensor]) -> None:
+    def restore(self, state: dict[str, Tensor]) -> None:
         """Copies back what `trained` gave, all of it or a part."""
         for name, value in state.items():
             self.values[name].copy_(value)
@@ -106,11 +118,24 @@ class RowClassifier:
             hidden = run(self.encoder, batch.ids, batch.attention, own)
         return pool(hidden.float(), batch.text) / self.scale
 
-    def losses(self, trained: Trained, examples: Labelled) -> Losses:
-        """Cross-entropy of each example, from its own copy: Float (B,)."""
-        batch, targets = examples
-        copies = trained.copies
-        states = self.states(copies.get(ROW), batch)  # (B, h)
+
+@dataclass(frozen=True, slots=True)
+class RowObjective:
+    """What private training minimises: the labels' cross-entropy, from each example's own copy.
+
+    Attributes:
+        model: gives the states.
+        trained: holds the copies.
+    """
+
+    model: RowClassifier
+    trained: Trained
+
+    def __call__(self, sample: Sample) -> Losses:
+        """Of a sample of one piece: the update goes through a larger one piece by piece."""
+        ((batch, targets),) = sample
+        copies = self.trained.copies
+        states = self.model.states(copies.get(ROW), batch)  # (B, h)
         logits = torch.einsum("bch,bh->bc", copies[WEIGHT], states) + copies[BIAS]
         return Losses(F.cross_entropy(logits, targets, reduction="none"))
 
@@ -118,9 +143,6 @@ class RowClassifier:
 @dataclass(frozen=True, slots=True)
 class Private:
     """Makes private steps; see `sottovoce.cloud.training.fit.Update`.
-
-    A batch is the pieces in which the examples of one Poisson sample are worked through; there may
-    be none.
 
     Attributes:
         trained: what changes.
@@ -138,8 +160,8 @@ class Private:
 
     def __call__(
         self,
-        model: Callable[[Labelled], Losses],
-        batch: Sequence[Labelled],
+        model: Callable[[Sample], Losses],
+        batch: Sample,
         rate: float,
     ) -> Losses:
         """Makes one step. The losses it gives are as secret as the examples."""
@@ -148,7 +170,7 @@ class Private:
         seen = []
         for piece in batch:
             with self.trained.copied(len(piece.targets)) as copies:
-                losses = model(piece).task
+                losses = model([piece]).task
                 found = torch.autograd.grad(losses.sum(), list(copies.values()))
             seen.append(losses.detach())
             alone = dict(zip(copies, found, strict=True))

@@ -31,7 +31,6 @@ from sottovoce.cloud.models.batches import collate, encode
 from sottovoce.cloud.models.classifier import TextClassifier, encoder_of
 from sottovoce.cloud.models.methods import Method, from_options
 from sottovoce.cloud.models.precision import fast_bfloat16, to_bfloat16
-from sottovoce.cloud.models.rows import Row
 from sottovoce.cloud.private.head import HEAD, fit_head
 from sottovoce.cloud.private.plan import Budget, PrivatePlan, Stage
 from sottovoce.cloud.private.randomness import sample
@@ -45,6 +44,8 @@ from sottovoce.cloud.training.private_steps import (
     WEIGHT,
     Private,
     RowClassifier,
+    RowObjective,
+    Sample,
     Trained,
 )
 from sottovoce.cloud.training.trainer import Result, Stopped
@@ -82,7 +83,7 @@ class PrivateRecipe:
             InvalidInput: see `Budget.of` and `PrivatePlan.within`.
         """
         budget = Budget.of(options.dp_epsilon, options.dp_delta, records)
-        if options.method == "head":
+        if from_options(options).head_alone:
             return PrivatePlan.within(budget, records, head=HEAD)
         share = min(1.0, (options.batch_size or self.batch_size) / records)
         steps = math.ceil((options.epochs or self.epochs) / share)
@@ -106,7 +107,7 @@ def train_private(
     """Trains an adapter within ``options.dp_epsilon`` and writes it to ``folder``.
 
     Args and errors are those of `sottovoce.cloud.training.trainer.train`. What holds of the adapter
-    (epsilon, delta, unit, accountant, the whole plan) is in ``adapter.json``, as ``origin.private``.
+    (epsilon, delta, unit, accountant, plan) is in ``adapter.json``, as ``origin.private``.
     """
     recipe = recipe or PrivateRecipe()
     started = time.monotonic()
@@ -148,7 +149,7 @@ def train_private(
                 if on_checkpoint:
                     on_checkpoint()
 
-        def batches(stage: Stage) -> Iterator[list[Labelled]]:
+        def batches(stage: Stage) -> Iterator[Sample]:
             for _ in range(first, stage.steps):
                 go_on()
                 yield _pieces(data, sample(len(examples), stage.share), device)
@@ -156,9 +157,8 @@ def train_private(
         if plan.tuning is not None:
             update = Private(trained, optimizer, plan.tuning, len(examples))
             rates = [(options.learning_rate or recipe.rate)] * (steps - first)
-            losses = lambda piece: model.losses(trained, piece)  # noqa: E731
             try:
-                for _ in fit(losses, batches(plan.tuning), rates, update):
+                for _ in fit(RowObjective(model, trained), batches(plan.tuning), rates, update):
                     point.step += 1
                     if time.monotonic() - saved > recipe.checkpoint_seconds:
                         save()
@@ -198,7 +198,9 @@ def _model(
 def _typical_length(model: RowClassifier, backbone: LoadedBackbone, row: Tensor | None) -> float:
     """Of a pooled state, by texts of random tokens: what examples have would tell of them."""
     words = len(backbone.tokenizer)
-    drawn = torch.randint(words, (_PROBES, _PROBE_TOKENS), generator=torch.Generator().manual_seed(0))
+    drawn = torch.randint(
+        words, (_PROBES, _PROBE_TOKENS), generator=torch.Generator().manual_seed(0)
+    )
     texts = backbone.tokenizer.batch_decode(drawn, skip_special_tokens=True)
     batch = collate(encode(backbone.tokenizer, texts), backbone.tokenizer.pad_token_id or 0)
     device = next(model.encoder.parameters()).device

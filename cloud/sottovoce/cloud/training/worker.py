@@ -24,6 +24,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -41,6 +42,7 @@ from sottovoce.cloud.models.noise_aware import NoiseTable, WordPlaces
 from sottovoce.cloud.state import quotas
 from sottovoce.cloud.state.adapters import AdapterFiles
 from sottovoce.cloud.state.sqlite import SqliteDatabase
+from sottovoce.cloud.training.private_trainer import train_private
 from sottovoce.cloud.training.trainer import Stopped, train
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import BundleMismatch, QuotaExceeded, SottovoceError, Unavailable
@@ -214,6 +216,9 @@ class Worker:
         quantized = methods.from_options(job.training).quantized
         loaded = backbone.load(self._backbone, quantized=quantized)
         noise, places = self._noise(job, loaded)
+        learn = (
+            train_private if job.training.dp_epsilon else partial(train, noise=noise, places=places)
+        )
         examples: list[Example] = self.queue.examples(job.id)
         self.queue.begin(lease, tuple(sorted({e.label for e in examples})))
         reported = 0.0
@@ -253,13 +258,11 @@ class Worker:
                 )
             return False
 
-        train(
+        learn(
             examples,
             job.training,
             loaded,
             folder / "adapter",
-            noise=noise,
-            places=places,
             resume=folder / "checkpoints" / "last.safetensors",
             on_progress=report,
             on_checkpoint=kept,

@@ -14,6 +14,7 @@ from typing import Final
 
 __all__ = [
     "FEWEST_EXAMPLES",
+    "FEWEST_PRIVATE_EXAMPLES",
     "LARGEST_MESSAGE",
     "LARGEST_PADDING",
     "LARGEST_TEXT",
@@ -29,6 +30,10 @@ NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 """Of an adapter or a tenant: fit for a folder and the wire."""
 
 FEWEST_EXAMPLES: Final = 8
+FEWEST_PRIVATE_EXAMPLES: Final = 1_000
+"""With fewer, a private adapter is refused unless it is asked for in spite of that: what epsilon 8
+takes is more than most tasks can bear."""
+
 MOST_EXAMPLES: Final = 200_000
 MOST_LABELS: Final = 1_000
 
@@ -57,6 +62,8 @@ MOST: Final[Mapping[str, float]] = MappingProxyType(
         "reconstruction_width": 4096,
         "learning_rate": 0.1,
         "reconstruction_weight": 100.0,
+        "dp_epsilon": 50.0,
+        "dp_delta": 0.01,
     }
 )
 """Largest value of each field of the wire's ``TrainingSettings`` that has one; the least is 0."""

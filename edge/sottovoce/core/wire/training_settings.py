@@ -25,11 +25,18 @@ METHODS: Final[Mapping[str, training.Method]] = MappingProxyType(
         "prompt": training.METHOD_PROMPT_TUNING,
         "prefix": training.METHOD_PREFIX_TUNING,
         "full": training.METHOD_FULL_FINE_TUNING,
+        "head": training.METHOD_HEAD,
     }
 )
 """What people and files call a method."""
 
 _WITH_RANK = (training.METHOD_LORA, training.METHOD_QLORA)
+_PRIVATE = (
+    training.METHOD_LORA,
+    training.METHOD_PROMPT_TUNING,
+    training.METHOD_PREFIX_TUNING,
+    training.METHOD_HEAD,
+)
 _WITH_VIRTUAL_TOKENS = (training.METHOD_PROMPT_TUNING, training.METHOD_PREFIX_TUNING)
 
 
@@ -49,6 +56,8 @@ def of(settings: agent.CustomizationSettings, plain_tokens: int) -> training.Tra
         noise_aware=settings.noise_aware,
         reconstruction_width=settings.reconstruction_width,
         reconstruction_weight=settings.reconstruction_weight,
+        dp_epsilon=settings.dp_epsilon,
+        dp_delta=settings.dp_delta,
     )
 
 
@@ -88,6 +97,27 @@ def check(settings: training.TrainingSettings) -> None:
         if not (math.isfinite(value) and 0 <= value <= largest):
             fix = f"give 0 for the default, or up to {largest:g}"
             raise _refused(name, f"{name} is out of range", fix)
+    _check_private(settings, method)
+
+
+def _check_private(settings: training.TrainingSettings, method: training.Method) -> None:
+    """Refuses what has not been made private, or would only seem so."""
+    if not settings.dp_epsilon:
+        if settings.dp_delta:
+            raise _refused(
+                "dp_delta", "a delta without an epsilon", "give dp_epsilon too, or leave delta out"
+            )
+        return
+    if method not in _PRIVATE:
+        names = ", ".join(name for name, kind in METHODS.items() if kind in _PRIVATE)
+        raise _refused("method", "this method cannot be trained privately", f"use one of: {names}")
+    for name in ("reconstruction", "label_words", "noise_aware"):
+        if getattr(settings, name):
+            raise _refused(
+                name,
+                f"{name.replace('_', ' ')} together with dp_epsilon",
+                "leave one of the two out: it does not go through the clip of private training",
+            )
 
 
 def check_plain(settings: agent.CustomizationSettings) -> None:

@@ -48,7 +48,7 @@ def _up_to(setting: str) -> click.IntRange:
     default="lora",
     show_default=True,
     help="What is trained: low-rank updates (qlora: of a backbone in 4 bits, on a GPU), a soft "
-    "prompt, a prefix in every layer, or the full backbone.",
+    "prompt, a prefix in every layer, the full backbone, or a linear head alone.",
 )
 @click.option(
     "--rank",
@@ -132,6 +132,24 @@ def _up_to(setting: str) -> click.IntRange:
     help="Randomised response on labels with this epsilon.  [default: labels as they are]",
 )
 @click.option(
+    "--dp-epsilon",
+    type=click.FloatRange(0.0, MOST["dp_epsilon"]),
+    default=0.0,
+    help="Train so that the adapter tells next to nothing of any one example, to whoever gets or "
+    "asks it: differential privacy with this epsilon; 1 is strong, 8 weak.  [default: not so]",
+)
+@click.option(
+    "--dp-delta",
+    type=click.FloatRange(0.0, MOST["dp_delta"]),
+    default=0.0,
+    help="With --dp-epsilon.  [default: 1e-5, or a tenth of one in the number of examples]",
+)
+@click.option(
+    "--dp-few-examples",
+    is_flag=True,
+    help="Do so on fewer than 1,000 examples too, which costs much accuracy.",
+)
+@click.option(
     "--seed",
     type=click.IntRange(0, 2**64 - 1),
     default=0,
@@ -163,6 +181,9 @@ def command(
     batch_size: int,
     learning_rate: float,
     label_epsilon: float,
+    dp_epsilon: float,
+    dp_delta: float,
+    dp_few_examples: bool,
     seed: int,
     watch: bool,
     as_json: bool,
@@ -189,6 +210,9 @@ def command(
         reconstruction_width=reconstruction_width,
         reconstruction_weight=reconstruction_weight,
         label_epsilon=label_epsilon,
+        dp_epsilon=dp_epsilon,
+        dp_delta=dp_delta,
+        dp_few_examples=dp_few_examples,
         epochs=epochs,
         batch_size=batch_size,
         learning_rate=learning_rate,
@@ -295,7 +319,7 @@ def _until_interrupted(
 def _figures(record: agent.Customization) -> str:
     """How training goes, as far as the cloud has told."""
     figures = []
-    if record.epoch:
+    if record.loss:
         figures.append(f"loss {record.loss:.3f}")
     if record.reconstruction_loss:
         figures.append(f"reconstruction loss {record.reconstruction_loss:.3f}")
@@ -317,6 +341,8 @@ def _sentence(record: agent.Customization) -> str:
             figures = _figures(record)
             return f"{name}: epoch {record.epoch} of {record.epochs}  {figures}"
         case agent.CUSTOMIZATION_STATE_SUCCEEDED:
+            if not record.held_out_accuracy:  # private training holds nothing out
+                return f"{name}: trained"
             return f"{name}: trained, held-out accuracy {record.held_out_accuracy:.1%}"
         case _:
             return f"{name}: {views.state_name(record).lower()}{waiting}"

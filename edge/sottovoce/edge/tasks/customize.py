@@ -28,6 +28,7 @@ from sottovoce.core.text.words import Kind, iter_words
 from sottovoce.core.wire import training_settings
 from sottovoce.core.wire.limits import (
     FEWEST_EXAMPLES,
+    FEWEST_PRIVATE_EXAMPLES,
     LARGEST_TEXT,
     LONGEST_LABEL,
     MOST_EXAMPLES,
@@ -108,6 +109,7 @@ class Customizer:
         try:
             seen = self._stage(identity, opened, setting, plain, examples)
             _check_labels(seen)
+            _check_private(settings, seen.total())
             record, job = self._records(identity, settings.adapter, setting, opened, wanted, seen)
             sent = {label: label for label in sorted(seen)}
             if not wanted.label_words:  # a decoder that is to read them needs the words
@@ -303,6 +305,15 @@ def _check_example(sequence: int, example: agent.LabelledText) -> None:
         problem, fix = "its label is too long", f"use at most {LONGEST_LABEL} characters"
     if problem:
         raise InvalidInput(f"example {sequence + 1}: {problem}", fix=fix, subject="examples")
+
+
+def _check_private(settings: agent.CustomizationSettings, examples: int) -> None:
+    if settings.dp_epsilon and examples < FEWEST_PRIVATE_EXAMPLES and not settings.dp_few_examples:
+        raise InvalidInput(
+            f"{examples} examples are few for private training: it would cost much accuracy",
+            fix=f"give {FEWEST_PRIVATE_EXAMPLES:,}, or ask for it all the same (--dp-few-examples)",
+            subject="examples",
+        )
 
 
 def _check_labels(seen: Counter[str]) -> None:

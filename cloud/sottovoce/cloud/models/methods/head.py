@@ -20,6 +20,7 @@ class Head(Method):
     """Nothing to choose."""
 
     learning_rate: ClassVar[float] = 1e-3
+    head_alone: ClassVar[bool] = True
 
     @classmethod
     def from_options(cls, options: TrainingOptions) -> Self:

@@ -28,9 +28,11 @@ class Method(ABC):
 
     Attributes:
         learning_rate: where the tenant gives none.
+        head_alone: whether nothing but the linear head is trained.
     """
 
     learning_rate: ClassVar[float]
+    head_alone: ClassVar[bool] = False
 
     @classmethod
     @abstractmethod

@@ -295,7 +295,9 @@ def test_a_tenant_that_opens_calls_and_leaves_them_open_is_in_nobodys_way(
             watch.cancel()
         codes = Counter(upload.code() for upload in uploads)
     assert codes[grpc.StatusCode.OK] == UPLOADS_PER_TENANT
-    assert codes[grpc.StatusCode.RESOURCE_EXHAUSTED] == 200 - UPLOADS_PER_TENANT
+    # On a busy machine some are turned away before they are looked at.
+    refused = codes[grpc.StatusCode.RESOURCE_EXHAUSTED] + codes[grpc.StatusCode.UNAVAILABLE]
+    assert refused == 200 - UPLOADS_PER_TENANT
 
 
 def test_an_upload_to_a_job_whose_bundle_is_gone_says_so(running: Cloud, acme: Caller) -> None:

@@ -88,3 +88,8 @@ def test_facts_are_sorted_single_words_of_known_kinds() -> None:
     card = (ROOT / "models/facts/README.md").read_text("utf-8")
     for kind, n in Counter(facts().values()).items():
         assert f"| `{kind}` | {n} |" in card
+
+
+def test_every_number_word_of_the_public_list_is_known_to_the_device() -> None:
+    rows = (ROOT / "models/facts/numbers.tsv").read_text("ascii").splitlines()[1:]
+    assert {row.split("\t")[0] for row in rows} <= numbers.WORDS

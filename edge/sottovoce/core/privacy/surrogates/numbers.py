@@ -29,19 +29,28 @@ _DRAWN: Final = {
     "fractions": "halves thirds quarters fifths",
     "times": "once twice",
     "multiple": "single double triple",
+    "several": "twos threes fours fives sixes sevens eights nines",
+    "firstly": "firstly secondly thirdly",
+    "fold": "twofold threefold fourfold tenfold",
+    "group": "duo trio quartet quintet",
+    "multiplied": "doubled tripled halved",
+    "multiplies": "doubles triples",
     "decade": "twenties thirties forties fifties sixties seventies eighties nineties",
     "roman": "ii iii iv vi vii viii ix xi xii xiii xiv xv xvi",
 }
 _ONLY_FOUND: Final = {
     "unit": "oh o nil nought naught",
+    "tens": "fourty",
     "scale": "dozen trillion lakh crore",
-    "scales": "trillions scores",
     "scale ordinal": "billionth",
     "fraction": "sixth seventh eighth ninth tenth",
-    "fractions": "sixths sevenths eighths ninths tenths",
     "times": "thrice",
     "multiple": "couple twin treble quadruple quintuple dual",
-    "roman": "xvii xviii xix xx xxi",
+    "scales": "trillions scores tens",
+    "fractions": "sixths sevenths eighths ninths tenths hundredths",
+    "group": "sextet octet",
+    "multiplies": "doubling tripling",
+    "roman": "xvii xviii xix xx xxi i v x",
 }
 """What is found in a text besides what is drawn; a word in two groups is of the first."""
 

@@ -1,0 +1,129 @@
+"""The surrogates of one document: the same for the same name, and for no two names the same.
+
+Why it is here: a text stays readable, and can be turned back, where a name is one name throughout.
+So a draw is named by what it stands for, and a secret key or a seeded stream answers; a text of
+several words is put together here and drawn part by part. Chance may give two names one surrogate:
+the later one is drawn again, which depends on released words alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import groupby
+from typing import Final, NamedTuple
+
+from sottovoce.core.privacy.noise import Random
+from sottovoce.core.privacy.surrogates import formats, names, surrogate
+from sottovoce.core.privacy.surrogates.shape import Shape
+
+__all__ = ["Drawn", "Stream", "Surrogates"]
+
+Stream = Callable[..., Random]
+"""Opens the stream of uniform numbers that some strings name: equal names, equal numbers."""
+
+_ATTEMPTS: Final = 8
+"""Draws before two names may share a surrogate after all."""
+
+_KINDS: Final = {
+    "IDENTIFIER": surrogate.IDENTIFIER,
+    "NUMBER": surrogate.NUMBER,
+    "ORIGIN": surrogate.ORIGIN,
+    "NAME": "family",
+}
+_NAMES: Final = ("PERSON", "PLACE", "ORGANISATION", "OTHER")
+
+
+class Drawn(NamedTuple):
+    """A word that is to be drawn."""
+
+    place: int
+    """Which word of the document it is: words at consecutive places stand side by side."""
+    kind: str
+    """PERSON, PLACE, ORGANISATION or OTHER, as the name finder says; NAME, NUMBER, ORIGIN,
+    IDENTIFIER; of any other kind it is a word in no list."""
+    text: str
+    form: str
+    """What makes it the same word: its normal form; of an identifier the text itself."""
+
+
+class _Part(NamedTuple):
+    """What one draw makes: one word, or several that are one number."""
+
+    places: Sequence[int]
+    shape: Shape
+    form: str
+
+
+class Surrogates:
+    """Draws the words of one document, window after window.
+
+    Args:
+        stream: where chance comes from; it is asked by kind, sort, what is stood for, and the
+            attempt. Number words are named by their place among the document's, so that "five five"
+            does not show that both are the same.
+    """
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+        self._owners: dict[str, tuple[str, str]] = {}
+        self._families: set[str] = set()
+        self._numbers = 0
+
+    def replace(self, words: Sequence[Drawn]) -> dict[int, str]:
+        """What takes the place of each word, by place; connecting words of a name are left out.
+
+        Args:
+            words: by place, ascending.
+        """
+        runs = [[word for _, word in run] for _, run in groupby(enumerate(words), _side_by_side)]
+        for run in runs:
+            self._families |= {word.form for word, role in self._roles(run) if role == "family"}
+        found: dict[int, str] = {}
+        for part in (part for run in runs for part in self._parts(run)):
+            drawn = self._draw(part)
+            pieces = drawn.split(" ") if len(part.places) > 1 else [drawn]
+            found |= zip(part.places, pieces, strict=True)
+        return found
+
+    def _roles(self, run: Sequence[Drawn]) -> list[tuple[Drawn, str]]:
+        if run[0].kind not in _NAMES:
+            return []
+        roles = names.roles(run[0].kind, [word.form for word in run], self._families)
+        return list(zip(run, roles, strict=True))
+
+    def _parts(self, run: Sequence[Drawn]) -> list[_Part]:
+        if run[0].kind == "IDENTIFIER":
+            slices = formats.runs([word.text for word in run])
+            return [_number(run[each]) for each in slices]
+        kind = _KINDS.get(run[0].kind, surrogate.UNLISTED)
+        roles = self._roles(run) or [(word, kind) for word in run]
+        return [
+            _Part([word.place], surrogate.shape(role, word.text), word.form)
+            for word, role in roles
+            if role
+        ]
+
+    def _draw(self, part: _Part) -> str:
+        shape, form = part.shape, part.form
+        if shape.kind == surrogate.NUMBER:
+            form, self._numbers = str(self._numbers), self._numbers + 1
+        owner = (shape.sort, form)
+        drawn = ""
+        for attempt in range(_ATTEMPTS):
+            stream = self._stream(shape.kind, shape.sort, form, str(attempt))
+            drawn = surrogate.draw(shape, stream)
+            if shape.kind in (surrogate.NUMBER, surrogate.ORIGIN):
+                break  # there are too few for one each
+            if self._owners.setdefault(drawn.lower(), owner) == owner:
+                break
+        return drawn
+
+
+def _side_by_side(numbered: tuple[int, Drawn]) -> tuple[int, str]:
+    number, word = numbered
+    return word.place - number, word.kind
+
+
+def _number(words: Sequence[Drawn]) -> _Part:
+    text = " ".join(word.text for word in words)
+    return _Part([word.place for word in words], surrogate.shape("identifier", text), text)

@@ -1,0 +1,142 @@
+"""One name has one surrogate in a document, number words have none, groups stay together."""
+
+import hashlib
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sottovoce.core.privacy.surrogates.document import Drawn, Surrogates
+from sottovoce.core.privacy.surrogates.shape import listed
+
+
+def keyed(*what: str) -> np.random.Generator:
+    """A stream by name; any function will do that gives equal names equal streams."""
+    return np.random.default_rng([*hashlib.sha256("|".join(what).encode()).digest()])
+
+
+def words(*marked: str, start: int = 0) -> list[Drawn]:
+    """Words as ``KIND:text``, side by side; "-" is a word between that is not drawn."""
+    parts = [(place, *each.partition(":")[::2]) for place, each in enumerate(marked, start)]
+    return [Drawn(place, kind, text, text.lower()) for place, kind, text in parts if kind != "-"]
+
+
+def replaced(*marked: str) -> list[str]:
+    found = Surrogates(keyed).replace(words(*marked))
+    return [found[place] for place in sorted(found)]
+
+
+def test_a_name_is_one_name_throughout_whatever_its_case() -> None:
+    first, again, loud = replaced("PERSON:Anna", "-", "PERSON:Anna", "-", "PERSON:ANNA")
+    assert first == again == loud.capitalize()
+    assert loud.isupper()
+    assert first.lower() in listed("given")
+
+
+def test_it_is_across_windows_too() -> None:
+    surrogates = Surrogates(keyed)
+    one = surrogates.replace(words("PERSON:Anna", "PERSON:Lee"))
+    two = surrogates.replace(words("PERSON:Lee", start=100))
+    assert list(one) == [0, 1]
+    assert list(two) == [100]
+    assert two[100] == one[1]
+    assert one[1].lower() in listed("family")
+
+
+def test_a_last_name_is_known_before_its_first_full_mention_in_a_window() -> None:
+    alone, _, family = replaced("PERSON:Lee", "-", "PERSON:Anna", "PERSON:Lee")
+    assert alone == family
+
+
+def test_words_of_a_name_have_roles_and_connecting_words_stay() -> None:
+    found = Surrogates(keyed).replace(
+        words("ORGANISATION:Bank", "ORGANISATION:of", "ORGANISATION:Asia")
+    )
+    assert list(found) == [0, 2]
+    assert found[0].lower() in listed("organisations")
+    assert found[2].lower() in listed("organisation_tails")
+
+
+def test_names_that_do_not_stand_side_by_side_are_two() -> None:
+    one, two = replaced("PERSON:Anna", "-", "PERSON:Lee")
+    assert one.lower() in listed("given")
+    assert two.lower() in listed("given")
+    person, place = replaced("PERSON:Anna", "PLACE:Paris")
+    assert person.lower() in listed("given")
+    assert place.lower() in listed("places")
+
+
+def test_number_words_do_not_show_that_they_are_equal() -> None:
+    found = replaced(*["NUMBER:five"] * 60)
+    assert len(set(found)) == 10
+    assert found == replaced(*["NUMBER:two"] * 60)
+
+
+def test_a_number_in_groups_is_one_number() -> None:
+    texts = ["4111", "1111", "1111", "1111"]
+    found = replaced(*(f"IDENTIFIER:{text}" for text in texts))
+    assert list(map(len, found)) == [4, 4, 4, 4]
+    card = "".join(found)
+    doubled = [sum(divmod(2 * int(digit), 10)) for digit in card[-2::-2]]
+    assert (sum(doubled) + sum(map(int, card[::-2]))) % 10 != 0
+    code, *phone = replaced("IDENTIFIER:12", "IDENTIFIER:555", "IDENTIFIER:010", "IDENTIFIER:2233")
+    assert len(code) == 2
+    assert phone[1] == "555"
+    assert phone[2].startswith("01")
+
+
+def test_an_identifier_is_the_same_throughout_and_others_are_others() -> None:
+    one, other, again = replaced(
+        "IDENTIFIER:a@b.org", "-", "IDENTIFIER:c@b.org", "-", "IDENTIFIER:a@b.org"
+    )
+    assert one == again != other
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [("NAME", "family"), ("UNLISTED", "words"), ("SYM", "words"), ("OTHER", "others")],
+)
+def test_kinds_and_their_lists(kind: str, name: str) -> None:
+    assert replaced(f"{kind}:blorp")[0] in listed(name)
+
+
+def test_two_names_share_no_surrogate() -> None:
+    kinds = [("PERSON", 300), ("PLACE", 120), ("UNLISTED", 150)]
+    marked = [f"{kind}:x{'abcdefghij'[n % 10]}q{n}" for kind, most in kinds for n in range(most)]
+    found = replaced(*(each for name in marked for each in (name, "-")))
+    assert len(set(found)) == len(found)
+
+
+def test_there_are_never_too_many_names() -> None:
+    marked = [f"PLACE:x{n}" for n in range(600)]
+    assert len(replaced(*(each for name in marked for each in (name, "-")))) == 600
+
+
+KINDS = ("PERSON", "PLACE", "ORGANISATION", "OTHER", "NAME", "NUMBER", "ORIGIN", "UNLISTED", "X")
+TEXTS = st.text(st.characters(exclude_categories=("Cs", "Z", "Cc")), min_size=1, max_size=9)
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(KINDS), TEXTS, st.integers(1, 3)), max_size=20),
+    st.integers(0, 2**32),
+)
+def test_every_word_gets_one_but_those_that_connect(
+    drawn: list[tuple[str, str, int]], seed: int
+) -> None:
+    place, marked = 0, []
+    for kind, text, step in drawn:
+        place += step
+        marked.append(Drawn(place, kind, text, text.lower()))
+    random = np.random.default_rng(seed)
+    found = Surrogates(lambda *_: random).replace(marked)
+    missing = [word.form for word in marked if word.place not in found]
+    assert set(missing) <= {"and", "at", "for", "in", "of", "on", "the", "to", "&"}
+    assert all(found.values())
+
+
+def test_exchanging_a_name_for_another_of_its_shape_changes_no_other() -> None:
+    def document(name: str) -> list[str]:
+        return replaced(f"PERSON:{name}", "-", "PLACE:Rome", "-", "NUMBER:six", "-", "PERSON:Bo")
+
+    assert document("Anna")[1:] == document("Wolfgang")[1:]

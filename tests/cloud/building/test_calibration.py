@@ -14,7 +14,8 @@ from bench.attacks.public import Public
 from bench.space.held_out import count
 from bench.space.tails import tails
 from sottovoce.cloud.building import calibration
-from sottovoce.cloud.building.calibration import Survival, Text
+from sottovoce.cloud.building.calibration import Text
+from sottovoce.cloud.building.survival import Survival, cell_lengths
 from sottovoce.cloud.corpus.frequencies import FrequencyTable
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.levels import Level
@@ -56,7 +57,7 @@ def test_cells_end_where_another_word_is_nearer(space: Floats2d) -> None:
     ids = np.repeat(members[:60], 2)
     directions = noise.draw(np.random.default_rng(0), len(ids), R, 1.0)
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)
-    lengths = calibration.cell_lengths(space, members, ids, directions)
+    lengths = cell_lengths(space, members, ids, directions)
 
     def nearest(share: float) -> NDArray[np.int32]:
         moved = space[ids] + directions * (np.minimum(lengths, 100)[:, None] * share)
@@ -72,7 +73,7 @@ def test_cells_end_where_another_word_is_nearer(space: Floats2d) -> None:
 def test_cells_of_strangers_and_of_loners(space: Floats2d) -> None:
     members = np.array([5], np.int32)
     directions = np.eye(R, dtype=np.float32)[:2]
-    lengths = calibration.cell_lengths(space, members, np.array([5, 6], np.int32), directions)
+    lengths = cell_lengths(space, members, np.array([5, 6], np.int32), directions)
 
     assert lengths.tolist() == [np.inf, 0]
 

@@ -83,6 +83,22 @@ def test_every_class_has_its_own_eta_between_its_points() -> None:
     assert levels.between(curve, "attack:0.3") is level
 
 
+def test_a_class_whose_eta_stands_still_stops_no_other() -> None:
+    def point(eta: float, attack: float) -> Level:
+        classes = {
+            "=NOUN": ClassLevel(eta, 1 - attack, attack, 0.01),
+            "*+clitic": ClassLevel(50.0, 0.4, 0.6, 0.59),
+        }
+        return Level(50.0, 1 - attack, map_attack=attack, classes=classes)
+
+    curve = (point(20.0, 0.5), point(10.0, 0.2), point(40.0, 0.9))
+    found = [levels.between(curve, f"attack:{share}") for share in (0.3, 0.4, 0.6, 0.8)]
+    etas = [level.etas["=NOUN"] for level in found]
+    assert etas == sorted(set(etas))
+    assert 10 < etas[0] < 20 < etas[2] < 40
+    assert {level.etas["*+clitic"] for level in found} == {pytest.approx(50.0)}
+
+
 def test_classes_survive_the_manifest(small_bundle: Bundle) -> None:
     level = Level(9.0, classes={"=NOUN": ClassLevel(9.0, 0.5, 0.25, 0.1)})
     changed = dataclasses.replace(

@@ -178,12 +178,12 @@ def build(
         for part in (*(() if spacy else ("tagger",)), "names"):
             _copy(models / part, folder / part)
         calibrated = _calibrate(words, run, tell)
-        etas = {
-            f"{mechanism}/{name}": level.eta
+        at = {
+            f"{mechanism}/{name}": level
             for mechanism, (levels, _) in calibrated.items()
             for name, level in levels.items()
         }
-        stored = _write_indexes(words, met, etas, index, folder, run, tell)
+        stored = _write_indexes(words, met, at, index, folder, run, tell)
         named = Backbone(model.name, model.sha256, model.hidden_size)
         tell("denoiser", 0, 1)
         embed = denoisers.add(models / "denoiser", folder, named)
@@ -263,7 +263,12 @@ def _calibrate(
     mechanisms = _at_any_eta()
     for done, (name, mechanism) in enumerate(mechanisms.items()):
         tell("calibrating", done, len(mechanisms))
-        found[name] = calibration.calibrate(words.text(mechanism), run)
+        text = words.text(mechanism)
+        if mechanism.contextual:
+            found[name] = calibration.calibrate(text, run)
+        else:
+            every = words.text(PCT2T2(1.0, READINGS))
+            found[name] = calibration.calibrate_by_class(text, every, run)
     tell("calibrating", len(mechanisms), len(mechanisms))
     return found
 
@@ -288,7 +293,7 @@ def _met(words: _Words) -> dict[str, NDArray[np.float64]]:
 def _write_indexes(
     words: _Words,
     met: Mapping[str, NDArray[np.float64]],
-    etas: Mapping[str, float],
+    levels: Mapping[str, Level],
     choice: indexes.Choice,
     folder: Path,
     run: calibration.Run,
@@ -305,8 +310,8 @@ def _write_indexes(
         members = words.classes[name]
         tag, clitic = name.removesuffix(CLITIC), name.endswith(CLITIC)
         searched = {
-            at: eta
-            for at, eta in etas.items()
+            at: level.etas.get(name, level.eta)
+            for at, level in levels.items()
             if tag == ANY or _moves(mechanisms[at.partition("/")[0]], tag, clitic, name)
         }
         return indexes.build(

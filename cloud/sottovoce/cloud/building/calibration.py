@@ -1,26 +1,25 @@
 """Finds the eta of each protection level, and measures what the level protects.
 
-Why it is here: eta means nothing to a person and little across mechanisms; the share of protected
-words replaced does. A word survives the noise exactly if its noisy vector stays in its own Voronoi
-cell, and along the ray in the noise's direction that cell ends at one length. Finding that length
-once, by exact search, gives the word's survival at every eta in closed form (the length of the
-noise is Gamma distributed), so the eta of a level is a root of one smooth function and no search is
-repeated.
+Why it is here: eta means nothing to a person and little across mechanisms. Where one eta serves all
+words, a level is the share of protected words replaced; where every class has its own, it is the
+share that whoever guesses recovers, of each class alike. Either way eta is found on a smooth
+function, and what is stated of a level is measured at the eta found.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final, Protocol, TypeVar
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from sottovoce.cloud.building.attack import best_slope
-from sottovoce.core.bundle.levels import Level
+from sottovoce.cloud.building.class_calibration import Hiding
+from sottovoce.cloud.building.survival import Survival, cell_lengths
+from sottovoce.core.bundle.levels import ClassLevel, Level
 from sottovoce.core.errors import InvalidInput
 from sottovoce.core.privacy import noise
 from sottovoce.core.privacy.noise import Floats2d
@@ -28,13 +27,36 @@ from sottovoce.core.privacy.running_text import draw, released_in
 from sottovoce.core.privacy.search import ExactIndex
 from sottovoce.core.privacy.sphere_map import Candidates, SphereMap, perturb
 
-__all__ = ["LEVELS", "REPLACED_ON_CURVE", "Run", "Survival", "Text", "calibrate", "cell_lengths"]
+__all__ = [
+    *("ATTACK_ON_CURVE", "LEVELS", "REPLACED_ON_CURVE", "TARGETS"),
+    *("Run", "Text", "calibrate", "calibrate_by_class"),
+]
 
 LEVELS: Final = {"strong": 0.85, "balanced": 0.45, "light": 0.14}
 """Share of protected in-vocabulary words replaced on running text."""
 
 REPLACED_ON_CURVE: Final = tuple(np.linspace(0.97, 0.03, 12).tolist())
 """Shares replaced at the points of a manifest's curve."""
+
+TARGETS: Final = {"strong": 0.25, "balanced": 0.62, "light": 0.89}
+"""Share of the words of each class that whoever guesses recovers from their vectors."""
+
+ATTACK_ON_CURVE: Final = (
+    0.06,
+    0.1,
+    0.15,
+    0.2,
+    0.27,
+    0.35,
+    0.45,
+    0.55,
+    0.65,
+    0.75,
+    0.85,
+    0.92,
+    0.97,
+)
+"""The same at the points of a manifest's curve."""
 
 _DRAWS: Final = 40_000
 """Words drawn to set eta. Drawn systematically and with their survival in closed form, the share
@@ -44,10 +66,11 @@ _ATTACKS: Final = {True: (10_000, 5_000), False: (3_000, 1_000)}
 """Words attacked, all and of each tail, at a level and at a point of the curve."""
 _FITTED: Final = 1_000
 """Words drawn to fit the attacker on released words."""
-_SCORES: Final = 1 << 19
-"""Scores held at once: 2 MiB, which a processor's cache holds."""
 _WIDEST: Final = (1.0, 3_000.0)
 """Range of eta that is searched."""
+
+_Cells = Mapping[str, NDArray[np.float64]]
+"""Cell lengths by class, see `cell_lengths`."""
 
 _A = TypeVar("_A")
 _B = TypeVar("_B")
@@ -120,27 +143,63 @@ def calibrate(text: Text, run: Run, *, seed: int = 0) -> tuple[dict[str, Level],
     """
     survival = Survival(text.space.shape[1])
     cells = _cells(text, text.weights, _DRAWS, seed, run)
-    tail_cells = {
-        kind: _cells(text, weights, _TAIL_DRAWS, seed + 1, run)
-        for kind, weights in text.tails.items()
-    }
-    strangers = 1 - survival(cells, _WIDEST[1])  # replaced however short the noise
-    if strangers >= min(LEVELS.values()):
+    strangers = 1 - survival(_joined(cells, dict.fromkeys(cells, _WIDEST[1])), 1.0)
+    if strangers >= min(LEVELS.values()):  # replaced however short the noise
         raise InvalidInput(
             f"{strangers:.0%} of the words people write are in none of the backbone's classes",
             fix="use a backbone with a larger vocabulary, or of the language of the frequencies",
             subject="backbone",
         )
     shares = (*LEVELS.values(), *(share for share in REPLACED_ON_CURVE if share > strangers))
-    etas = [_eta_for(1 - share, cells, survival) for share in shares]
+    lengths = _joined(cells, dict.fromkeys(cells, 1.0))
+    etas = [_eta_for(1 - share, lengths, survival) for share in shares]
+    return _measured(text, [Level(eta) for eta in etas], cells, survival, run, seed)
 
-    def measure(task: tuple[float, bool]) -> Level:
-        eta, at_level = task
-        words, tail_words = _ATTACKS[at_level]
-        slope = _fit_slope(text, eta, seed + 2)
+
+def calibrate_by_class(
+    text: Text, every: Text, run: Run, *, seed: int = 0
+) -> tuple[dict[str, Level], tuple[Level, ...]]:
+    """The same, for a mechanism whose every class has the eta that `TARGETS` ask for.
+
+    Args:
+        text: the words that get noise by default, of which a level states its shares.
+        every: the words of all classes.
+        run: see `calibrate`.
+        seed: of the simulation.
+    """
+    survival = Survival(text.space.shape[1])
+    targets = (*TARGETS.values(), *ATTACK_ON_CURVE)
+
+    def hiding(name: str) -> list[ClassLevel]:
+        of_class = Hiding.of(text.space, every.weights[name], every.members(name), seed=seed)
+        return of_class.levels(targets, survival)
+
+    found = dict(zip(every.weights, run(hiding, every.weights), strict=True))
+    by_class = [
+        {name: levels[place] for name, levels in found.items()} for place in range(len(targets))
+    ]
+    asked = [Level(max(each.eta for each in one.values()), classes=one) for one in by_class]
+    cells = _cells(text, text.weights, _DRAWS, seed, run)
+    return _measured(text, asked, cells, survival, run, seed)
+
+
+def _measured(
+    text: Text, asked: Sequence[Level], cells: _Cells, survival: Survival, run: Run, seed: int
+) -> tuple[dict[str, Level], tuple[Level, ...]]:
+    """What there is to be said of ``asked``: the named levels, then points of a curve."""
+    tail_cells = {
+        kind: _cells(text, weights, _TAIL_DRAWS, seed + 1, run)
+        for kind, weights in text.tails.items()
+    }
+
+    def measure(task: tuple[Level, bool]) -> Level:
+        level, named = task
+        etas = {name: level.etas.get(name, level.eta) for name in text.weights}
+        words, tail_words = _ATTACKS[named]
+        slope = _fit_slope(text, etas, seed + 2)
 
         def from_vector(sample: _Sample) -> NDArray[np.int32]:
-            return text.attackers[sample.name].behind_vectors(sample.noisy, eta)
+            return text.attackers[sample.name].behind_vectors(sample.noisy, etas[sample.name])
 
         def from_word(sample: _Sample) -> NDArray[np.int32]:
             rows = text.space[sample.released]
@@ -148,11 +207,11 @@ def calibrate(text: Text, run: Run, *, seed: int = 0) -> tuple[dict[str, Level],
             return guesses
 
         def shares(
-            weights: Mapping[str, NDArray[np.float64]], lengths: NDArray[np.float64], n: int
+            weights: Mapping[str, NDArray[np.float64]], cells: _Cells, n: int
         ) -> tuple[float, float, float]:
             """Replaced, recovered from the vector, recovered from the word."""
-            kept = survival(lengths, eta)
-            samples = _simulate(text, weights, n, eta, seed + 3)
+            kept = survival(_joined(cells, etas), 1.0)
+            samples = _simulate(text, weights, n, etas, seed + 3)
             return (
                 1 - kept,
                 _success(samples, from_vector, kept),
@@ -163,8 +222,8 @@ def calibrate(text: Text, run: Run, *, seed: int = 0) -> tuple[dict[str, Level],
         rare, names = (
             shares(weights, tail_cells[kind], tail_words) for kind, weights in text.tails.items()
         )
-        return Level(
-            eta=eta,
+        return replace(
+            level,
             replaced=overall[0],
             replaced_rare=rare[0],
             replaced_names=names[0],
@@ -176,85 +235,34 @@ def calibrate(text: Text, run: Run, *, seed: int = 0) -> tuple[dict[str, Level],
             map_attack_word_names=names[2],
         )
 
-    points = run(measure, [(eta, place < len(LEVELS)) for place, eta in enumerate(etas)])
-    measured = [*points]
+    measured = [*run(measure, [(level, n < len(LEVELS)) for n, level in enumerate(asked)])]
     levels, curve = measured[: len(LEVELS)], measured[len(LEVELS) :]
     return dict(zip(LEVELS, levels, strict=True)), tuple(curve)
 
 
-class Survival:
-    """Share of words kept at an eta: the mean of P(||z|| < cell length), ||z|| ~ Gamma(r, 1/eta).
-
-    Args:
-        r: dimensions of the privacy space.
-    """
-
-    def __init__(self, r: int) -> None:
-        # A table of the regularised incomplete gamma function: linear interpolation errs by 1e-7.
-        self._at = np.linspace(0, r + 20 * np.sqrt(r), 20_001)
-        shape = torch.full((len(self._at),), float(r), dtype=torch.float64)
-        self._below: NDArray[np.float64] = torch.special.gammainc(
-            shape, torch.from_numpy(self._at)
-        ).numpy()
-
-    def __call__(self, cells: NDArray[np.float64], eta: float) -> float:
-        return float(np.interp(cells * eta, self._at, self._below).mean())
-
-
-def cell_lengths(
-    space: Floats2d,
-    members: NDArray[np.int32],
-    ids: NDArray[np.int32],
-    directions: Floats2d,
-) -> NDArray[np.float64]:
-    """How far each word can move in a direction before another of its class is nearer.
-
-    The bisector of x and y is crossed at (1 - x.y) / u.(y - x), rows having length 1.
-
-    Args:
-        space: Floats2d (words, r), rows of length 1.
-        members: Ints1d, the class, ascending.
-        ids: Ints1d (n,), the words that move.
-        directions: Floats2d (n, r), of length 1.
-
-    Returns:
-        Floats1d (n,): 0 for a word that is not of the class, infinite where no other is ever
-        nearer.
-    """
-    places = np.searchsorted(members, ids).clip(max=len(members) - 1)
-    inside = members[places] == ids
-    lengths = np.zeros(len(ids))
-    # Constants go into the products as one more dimension: 1 - x.y and u.y - u.x come out whole.
-    columns = np.vstack([space[members].T, np.ones((1, len(members)), np.float32)])  # (r + 1, m)
-    own = space[ids]
-    apart = np.hstack([-own, np.full((len(ids), 1), 1 + 1e-6, np.float32)])
-    nearer = np.hstack([directions, -(directions * own).sum(axis=1, keepdims=True)])
-    step = max(1, _SCORES // len(members))
-    for start in range(0, len(ids), step):
-        chunk = slice(start, start + step)
-        ratios = nearer[chunk] @ columns  # (step, m)
-        ratios /= apart[chunk] @ columns
-        ratios[np.arange(len(ratios)), places[chunk]] = 0
-        with np.errstate(divide="ignore"):
-            lengths[chunk] = 1 / ratios.max(axis=1).astype(np.float64)
-    lengths[~inside] = 0
-    return lengths
-
-
 def _cells(
     text: Text, weights: Mapping[str, NDArray[np.float64]], n: int, seed: int, run: Run
-) -> NDArray[np.float64]:
-    """Cell lengths of about ``n`` words of running text, each in a random direction."""
+) -> _Cells:
+    """Cell lengths of about ``n`` words of running text, each in a random direction, by class."""
     random = np.random.default_rng(seed)
-    tasks = []
+    names, tasks = [], []
     for name, ids in draw(weights, n, random).items():
         steps = noise.draw(random, len(ids), text.space.shape[1], 1.0)
         steps /= np.linalg.norm(steps, axis=1, keepdims=True)
-        tasks += [
-            (text.members(name), ids[start : start + 2_048], steps[start : start + 2_048])
-            for start in range(0, len(ids), 2_048)
-        ]
-    return np.concatenate([*run(lambda task: cell_lengths(text.space, *task), tasks)])
+        for start in range(0, len(ids), 2_048):
+            some = slice(start, start + 2_048)
+            names.append(name)
+            tasks.append((text.members(name), ids[some], steps[some]))
+    found = [*run(lambda task: cell_lengths(text.space, *task), tasks)]
+    parts: dict[str, list[NDArray[np.float64]]] = {name: [] for name in names}
+    for name, lengths in zip(names, found, strict=True):
+        parts[name].append(lengths)
+    return {name: np.concatenate(each) for name, each in parts.items()}
+
+
+def _joined(cells: _Cells, etas: Mapping[str, float]) -> NDArray[np.float64]:
+    """All cell lengths, in units of the mean noise of their class over r."""
+    return np.concatenate([lengths * etas[name] for name, lengths in cells.items()])
 
 
 def _eta_for(kept: float, cells: NDArray[np.float64], survival: Survival) -> float:
@@ -280,18 +288,22 @@ class _Sample:
 
 
 def _simulate(
-    text: Text, weights: Mapping[str, NDArray[np.float64]], n: int, eta: float, seed: int
+    text: Text,
+    weights: Mapping[str, NDArray[np.float64]],
+    n: int,
+    etas: Mapping[str, float],
+    seed: int,
 ) -> list[_Sample]:
     random = np.random.default_rng(seed)
     samples = []
     for name, ids in draw(weights, n, random).items():
-        noisy = perturb(text.space[ids], eta, random)
+        noisy = perturb(text.space[ids], etas[name], random)
         samples.append(_Sample(name, ids, noisy, text.privatize(name, noisy)))
     return samples
 
 
-def _fit_slope(text: Text, eta: float, seed: int) -> float:
-    samples = _simulate(text, text.weights, _FITTED, eta, seed)
+def _fit_slope(text: Text, etas: Mapping[str, float], seed: int) -> float:
+    samples = _simulate(text, text.weights, _FITTED, etas, seed)
     true = {sample.name: sample.ids for sample in samples}
     released = {sample.name: sample.released for sample in samples}
     return best_slope(text.attackers, text.space, true, released)

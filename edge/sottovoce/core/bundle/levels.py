@@ -181,14 +181,17 @@ def between(curve: tuple[Level, ...], name: str) -> Level:
             fix=f"give a share from {low:.2f} to {high:.2f}",
             subject="target",
         )
-    points = sorted(curve, key=lambda point: point.eta)
-    logs = np.log([point.eta for point in points])
+    points = _in_order(curve)
     worst = _worst(points, measure)
     wanted = share if measure == "attack" else 1 - share
-    place = float(np.interp(_log_odds(wanted), _log_odds(worst), logs))
+    steps = np.arange(len(points))
+    place = np.interp(_log_odds(wanted), _log_odds(worst), steps)
+
+    def eta(etas: Sequence[float]) -> float:
+        return math.exp(np.interp(place, steps, np.log(etas)))
 
     def there(shares: Sequence[float]) -> float:
-        return _share(np.interp(place, logs, _log_odds(shares)))
+        return _share(np.interp(place, steps, _log_odds(shares)))
 
     measured = [each.name for each in fields(Level) if each.name not in ("eta", "classes")]
     others = {name: there([getattr(point, name) for point in points]) for name in measured}
@@ -196,13 +199,14 @@ def between(curve: tuple[Level, ...], name: str) -> Level:
     for name in points[0].classes:
         each = [point.classes[name] for point in points]
         classes[name] = ClassLevel(
-            math.exp(np.interp(place, logs, np.log([one.eta for one in each]))),
+            eta([one.eta for one in each]),
             there([one.replaced for one in each]),
             there([one.map_attack for one in each]),
             each[0].blind,
         )
-    eta = max((one.eta for one in classes.values()), default=math.exp(place))
-    return Level(eta=eta, classes=classes, **others)
+    largest = eta([point.eta for point in points])
+    largest = max((one.eta for one in classes.values()), default=largest)
+    return Level(eta=largest, classes=classes, **others)
 
 
 def span(curve: Sequence[Level], measure: str) -> tuple[float, float]:
@@ -213,7 +217,7 @@ def span(curve: Sequence[Level], measure: str) -> tuple[float, float]:
     """
     low, high = 1, 0
     if curve:
-        worst = _worst(sorted(curve, key=lambda point: point.eta), measure)
+        worst = _worst(_in_order(curve), measure)
         ends = sorted(worst[[0, -1]] if measure == "attack" else 1 - worst[[0, -1]])
         low, high = max(1, math.ceil(ends[0] * 100)), min(99, math.floor(ends[1] * 100))
     if low > high:
@@ -223,6 +227,11 @@ def span(curve: Sequence[Level], measure: str) -> tuple[float, float]:
             subject="target",
         )
     return low / 100, high / 100
+
+
+def _in_order(curve: Sequence[Level]) -> list[Level]:
+    # The largest of many etas may stand still while others grow.
+    return sorted(curve, key=lambda point: (point.eta, point.map_attack))
 
 
 def _worst(points: Sequence[Level], measure: str) -> NDArray[np.float64]:

@@ -8,7 +8,7 @@ what it says with the same code. It does not read the words around a word.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Self
 
@@ -85,6 +85,17 @@ class SphereMap:
         guesses: NDArray[np.int32] = self._guess(noisy, [eta])[0]
         return guesses
 
+    def confidence(self, noisy: Floats2d, eta: float) -> NDArray[np.float32]:
+        """How probable that guess is to be right: Floats1d (n,). Its mean over vectors of words
+        that come as often as the prior says is the attacker's success; arguments as above."""
+        found = np.empty(len(noisy), np.float32)
+        for chunk, distances in self._distances(noisy):
+            distances *= np.float32(-eta)
+            distances += self.candidates.log_prior
+            distances -= distances.max(axis=1, keepdims=True)
+            found[chunk] = 1 / np.exp(distances, out=distances).sum(axis=1)
+        return found
+
     def behind_words(self, released: Floats2d, *slopes: float) -> NDArray[np.int32]:
         """The best guess for each released word: argmax over x of log p(x) - slope * ||y - x||.
 
@@ -104,20 +115,23 @@ class SphereMap:
 
     def _guess(self, seen: Floats2d, rates: Sequence[float]) -> NDArray[np.int32]:
         found = np.empty((len(rates), len(seen)), np.int32)
-        # A little more than 1 keeps rounding above zero.
-        lengths = (seen * seen).sum(axis=1, keepdims=True) + np.float32(1 + 1e-5)
-        extended = np.hstack([seen, lengths])
-        ids = self.candidates.ids
-        step = max(1, _SCORES // len(ids))
-        for start in range(0, len(seen), step):
-            chunk = slice(start, start + step)
-            distances = extended[chunk] @ self.columns  # (step, m)
-            np.sqrt(distances, out=distances)
+        for chunk, distances in self._distances(seen):
             for guesses, rate in zip(found, rates, strict=True):
                 scores = distances * np.float32(-rate)
                 scores += self.candidates.log_prior
-                guesses[chunk] = ids[scores.argmax(axis=1)]
+                guesses[chunk] = self.candidates.ids[scores.argmax(axis=1)]
         return found
+
+    def _distances(self, seen: Floats2d) -> Iterator[tuple[slice, Floats2d]]:
+        """Blocks of rows, and their distances to the candidates: Floats2d (rows, m)."""
+        # A little more than 1 keeps rounding above zero.
+        lengths = (seen * seen).sum(axis=1, keepdims=True) + np.float32(1 + 1e-5)
+        extended = np.hstack([seen, lengths])
+        step = max(1, _SCORES // len(self.candidates.ids))
+        for start in range(0, len(seen), step):
+            chunk = slice(start, start + step)
+            distances = extended[chunk] @ self.columns
+            yield chunk, np.sqrt(distances, out=distances)
 
 
 def perturb(rows: Floats2d, eta: float, random: Generator) -> Floats2d:

@@ -185,7 +185,7 @@ def between(curve: tuple[Level, ...], name: str) -> Level:
     worst = _worst(points, measure)
     wanted = share if measure == "attack" else 1 - share
     steps = np.arange(len(points))
-    place = np.interp(_log_odds(wanted), _log_odds(worst), steps)
+    place = float(np.interp(_log_odds(wanted), _log_odds(worst), steps))
 
     def eta(etas: Sequence[float]) -> float:
         return math.exp(np.interp(place, steps, np.log(etas)))

@@ -1,186 +1,110 @@
 """What does the name finder that ships find, what does it take for names, how fast is it?
 
-Words inside the names that people marked in three public sets, and words of UD English GUM that are
-no names, of none of which the finder has learned: how many are replaced for what the list says of
-them (see `ALWAYS_DRAWN`), and how many by the finder besides. A small word within a name, such as
-the "of" of "Bank of America", may stay. Then words a second of one thread, by processor time,
-hashing included. Needs the data sets (see `--data`).
+Names that people marked in public texts, and words that people tagged as no names, of none of which
+the finder has learned: how many are replaced for what the list alone says of them (see
+`ALWAYS_DRAWN`), and how many with the finder. Counted as `bench.leaks` counts, which asks whole
+devices; here a word counts as replaced when something says it must be. Then words a second of one
+thread, by processor time, hashing included. Needs the data sets (see `--data`).
 
     python -m bench.names
 """
 
 from __future__ import annotations
 
-import gzip
-import json
 import statistics
 import time
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
-
-import numpy as np
-from numpy.typing import NDArray
 
 from bench import console
 from bench.console import Figures, share, table
 from bench.data import require
-from sottovoce.cloud.corpus.treebanks import TAG_ID, read_conllu
+from bench.leaks.corpora import FILES, OTHER_WORDS, Document, read
+from bench.leaks.counting import Tally, tally
+from bench.leaks.released import DRAW, PASS, Fate
 from sottovoce.cloud.tagger.names_training import ALWAYS_DRAWN
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy.vectors import Vectors
 from sottovoce.core.text.looks import looks
-from sottovoce.core.text.names import NameFinder
+from sottovoce.core.text.names import KINDS, NameFinder
 from sottovoce.core.text.readings import READINGS, UNLISTED, look_up
-from sottovoce.core.text.words import Kind, Word, split
+from sottovoce.core.text.words import Kind, split
 
-MARKED: Final = {
-    "pii": ("pii/dev.jsonl.gz", ("PERSON", "LOCATION", "ADDRESS", "ORGANIZATION")),
-    "UNER EWT, test": ("uner_ewt/test.jsonl.gz", ("PER", "LOC", "ORG")),
-    "WNUT 17, dev": ("wnut17/dev.jsonl.gz", ("person", "location", "corporation", "group")),
-}
-"""Files, and the kinds that the promise is about."""
-TREEBANK: Final = "ud_gum/dev.conllu.gz"
+CORPORA: Final = ("pii", "uner_ewt", "wnut17", "nationalities", OTHER_WORDS)
+PROMISED: Final = ("persons", "places", "organisations", "addresses", "nationalities")
+"""Groups of names of which hardly any word may stay."""
 
-_NO_NAMES: Final = frozenset({"PROPN", "NUM", "X", "PUNCT", "SYM"})
-_SMALL: Final = frozenset({"REFERENCE", "GRAMMAR", "CLITIC"})
 _READINGS: Final = (*READINGS, UNLISTED)
 _WORDS: Final = 20_000
 _ROUNDS: Final = 7
 
-Span = tuple[int, int, str]
-"""Where a name begins and ends in its text, and its kind."""
-
-
-@dataclass(frozen=True, slots=True)
-class Judged:
-    """What becomes of the words of a text."""
-
-    words: list[Word]
-    readings: NDArray[np.uint8]
-    listed: NDArray[np.bool_]
-    """(n_words,) whether the word is replaced for its form or its reading."""
-    found: NDArray[np.bool_]
-    """(n_words,) whether the finder calls it a name."""
-
-    def content(self, start: int, end: int) -> list[int]:
-        """Places of the words between two characters, without marks and small words."""
-        return [
-            place
-            for place, word in enumerate(self.words)
-            if word.start < end and word.end > start and not self._passes(place)
-        ]
-
-    def _passes(self, place: int) -> bool:
-        word = self.words[place]
-        small = _READINGS[self.readings[place]] in _SMALL and word.text.islower()
-        return word.kind is Kind.PUNCTUATION or (word.kind is Kind.WORD and small)
+Fates = tuple[Fate, ...]
 
 
 class Judge:
-    """Cuts and judges texts as the device does."""
+    """Cuts texts as the device does, and says what must be replaced."""
 
     def __init__(self, bundle: Bundle, finder: NameFinder) -> None:
         self._clitics = bundle.manifest.clitics
         self._readings = bundle.readings
         self._vectors = Vectors(bundle)
         self._finder = finder
-        self._drawn = np.array([reading in ALWAYS_DRAWN for reading in _READINGS])
 
-    def __call__(self, text: str) -> Judged:
-        """What becomes of the words of `text`."""
+    def __call__(self, text: str) -> tuple[Fates, Fates]:
+        """What becomes of the words of `text` without the finder, and with it."""
         words = split(text, self._clitics)
         texts = [word.text for word in words]
         readings = look_up(self._readings, self._vectors.lookup(texts)[1])
-        found = self._finder.find(texts, looks(words, readings))
-        free = np.array([word.kind is Kind.WORD for word in words], np.bool_)
-        identifier = np.array([word.kind is Kind.IDENTIFIER for word in words], np.bool_)
-        return Judged(words, readings, (self._drawn[readings] & free) | identifier, found.kinds > 0)
+        kinds = self._finder.find(texts, looks(words, readings)).kinds
+        without, with_it = [], []
+        for word, reading, kind in zip(words, readings.tolist(), kinds.tolist(), strict=True):
+            tag = _READINGS[reading] if word.kind is Kind.WORD else word.kind.name
+            drawn = word.kind is Kind.IDENTIFIER or tag in ALWAYS_DRAWN
+            without.append(_fate(word.text, word.start, tag, drawn))
+            with_it.append(_fate(word.text, word.start, KINDS[kind] or tag, drawn or kind > 0))
+        return tuple(without), tuple(with_it)
+
+    def words_per_second(self, texts: Sequence[str]) -> float:
+        """Median over rounds, of this thread's processor time."""
+        words = split(" ".join(texts), self._clitics)[:_WORDS]
+        running = [word.text for word in words]
+        seen = looks(words, look_up(self._readings, self._vectors.lookup(running)[1]))
+        speeds = []
+        for _ in range(_ROUNDS):
+            begin = time.thread_time()
+            self._finder.find(running, seen)
+            speeds.append(len(running) / (time.thread_time() - begin))
+        return statistics.median(speeds)
 
 
-def marked(path: Path) -> Iterator[tuple[str, list[Span]]]:
-    """Texts and their spans; texts that come in words are put together with spaces."""
-    with gzip.open(path, "rt", encoding="utf-8") as file:
-        for entry in map(json.loads, file):
-            if "text" in entry:
-                yield entry["text"], [(s["start"], s["end"], s["kind"]) for s in entry["spans"]]
-            else:
-                yield " ".join(entry["tokens"]), list(_spans(entry["tokens"], entry["ner_tags"]))
+def _fate(text: str, start: int, tag: str, drawn: bool) -> Fate:
+    treatment = DRAW if drawn else PASS
+    return Fate(start, start + len(text), "" if drawn else text, treatment, tag)
 
 
-def _spans(tokens: Sequence[str], tags: Sequence[str]) -> Iterator[Span]:
-    at, begun = 0, None
-    for token, tag in zip([*tokens, ""], [*tags, "O"], strict=True):
-        if begun and not tag.startswith("I-"):
-            yield begun
-            begun = None
-        if tag != "O":
-            begun = (begun[0] if begun else at, at + len(token), tag[2:])
-        at += len(token) + 1
-
-
-def of_marked(judge: Judge, path: Path, kinds: Sequence[str]) -> Figures:
-    """Shares of the words and spans that stay as they are, without and with the finder."""
-    counts: dict[str, Counter[str]] = {kind: Counter() for kind in kinds}
-    for text, spans in marked(path):
-        judged = judge(text)
-        for start, end, kind in spans:
-            places = judged.content(start, end) if kind in counts else []
-            if not places:
-                continue
-            by_list, at_all = judged.listed[places], (judged.listed | judged.found)[places]
-            counts[kind] += Counter(
-                spans=1,
-                words=len(places),
-                unlisted_left=int((~by_list).sum()),
-                left=int((~at_all).sum()),
-                verbatim=int(not at_all.any()),
-            )
-    counts["all"] = sum(counts.values(), Counter())
+def figures_of(judge: Judge, documents: Sequence[Document]) -> Figures:
+    """By group: spans and words, and the shares of them that stay without the finder and with it;
+    the last line of names is all that are promised together."""
+    judged = [judge(document.text) for document in documents]
+    without, with_it = (tally(documents, [fates[which] for fates in judged])[0] for which in (0, 1))
+    for found in (without, with_it):
+        together = [tallied for group, tallied in found.items() if group in PROMISED]
+        if len(together) > 1:
+            found["promised"] = Tally()
+            for tallied in together:
+                found["promised"].extend(tallied)
     return {
-        kind: {
-            "spans": found["spans"],
-            "words": found["words"],
-            "left_without": found["unlisted_left"] / found["words"],
-            "left": found["left"] / found["words"],
-            "verbatim": found["verbatim"] / found["spans"],
+        group: {
+            "spans": sum(tallied.spans.n),
+            "words": sum(tallied.words.n),
+            "left_without": sum(without[group].words.hits) / sum(tallied.words.n),
+            "left": sum(tallied.words.hits) / sum(tallied.words.n),
+            "verbatim": sum(tallied.spans.hits) / sum(tallied.spans.n),
         }
-        for kind, found in counts.items()
-        if found["words"]
+        for group, tallied in with_it.items()
+        if group in (*PROMISED, "promised", OTHER_WORDS)
     }
-
-
-def of_treebank(judge: Judge, path: Path) -> Figures:
-    """Share of the words that are no names, yet replaced: for what the list says, and in all."""
-    words = by_list = at_all = 0
-    for sentence in read_conllu(path):
-        judged = judge(" ".join(sentence.words))
-        at = 0
-        for token, tags in zip(sentence.words, sentence.allowed, strict=True):
-            if not any(tags == 1 << TAG_ID[tag] for tag in _NO_NAMES):
-                for place, word in enumerate(judged.words):
-                    inside = word.start < at + len(token) and word.end > at
-                    if inside and word.kind is not Kind.PUNCTUATION:
-                        words += 1
-                        by_list += bool(judged.listed[place])
-                        at_all += bool(judged.listed[place] | judged.found[place])
-            at += len(token) + 1
-    return {"words": words, "drawn_without": by_list / words, "drawn": at_all / words}
-
-
-def words_per_second(bundle: Bundle, finder: NameFinder, texts: Sequence[str]) -> float:
-    """Median over rounds, of this thread's processor time."""
-    words = split(" ".join(texts), bundle.manifest.clitics)[:_WORDS]
-    running = [word.text for word in words]
-    seen = looks(words, look_up(bundle.readings, Vectors(bundle).lookup(running)[1]))
-    speeds = []
-    for _ in range(_ROUNDS):
-        begin = time.thread_time()
-        finder.find(running, seen)
-        speeds.append(len(running) / (time.thread_time() - begin))
-    return statistics.median(speeds)
 
 
 def main() -> None:
@@ -188,39 +112,42 @@ def main() -> None:
     parser = console.parser("names", __doc__, data="the marked sets and the treebank")
     parser.add_argument("--names", type=Path, default=Path("models/names"))
     arguments = parser.parse_args()
-    require(parser, arguments.data, TREEBANK, *(path for path, _ in MARKED.values()))
-    bundle, finder = Bundle.open(arguments.bundle), NameFinder.load(arguments.names)
-    judge = Judge(bundle, finder)
-    figures: Figures = {
-        name: of_marked(judge, arguments.data / path, kinds)
-        for name, (path, kinds) in MARKED.items()
+    require(parser, arguments.data, *(file for name in CORPORA for file in FILES[name]))
+    judge = Judge(Bundle.open(arguments.bundle), NameFinder.load(arguments.names))
+    corpora = {
+        name: read(name, arguments.data) for name in console.track(CORPORA, "reading the texts")
     }
-    none = of_treebank(judge, arguments.data / TREEBANK)
-    running = [" ".join(s.words) for s in read_conllu(arguments.data / TREEBANK)]
-    speed = round(words_per_second(bundle, finder, running))
+    found = {
+        name: figures_of(judge, documents)
+        for name, documents in console.track(corpora.items(), "looking for names")
+    }
+    speed = round(judge.words_per_second([document.text for document in corpora[OTHER_WORDS]]))
     size = sum(file.stat().st_size for file in arguments.names.glob("names.*"))
+    others = found[OTHER_WORDS][OTHER_WORDS]
     shown = table(
         "words of names that stay as they are",
-        ("set", "kind"),
-        ("spans", "words", "without the finder", "with it", "spans with no word changed"),
+        ("texts", "kind"),
+        ("names", "words", "left without the finder", "left with it", "names left whole"),
         (
             (
                 name,
-                kind,
-                f"{found['spans']:,}",
-                f"{found['words']:,}",
-                *(share(found[key], 4) for key in ("left_without", "left", "verbatim")),
+                group,
+                f"{line['spans']:,}",
+                f"{line['words']:,}",
+                *(share(line[key], 4) for key in ("left_without", "left", "verbatim")),
             )
-            for name, kinds in figures.items()
-            for kind, found in kinds.items()
+            for name, groups in found.items()
+            for group, line in groups.items()
+            if group != OTHER_WORDS
         ),
     )
     said = (
-        f"UD English GUM, dev: of {none['words']:,} words that are no names"
-        f" {share(none['drawn_without'], 4)} are replaced without the finder,"
-        f" {share(none['drawn'], 4)} with it; {speed:,} words a second of one core; {size:,} bytes"
+        f"UD English GUM, dev: of {others['words']:,} words that are no names"
+        f" {share(1 - others['left_without'], 4)} are replaced without the finder,"
+        f" {share(1 - others['left'], 4)} with it; {speed:,} words a second of one core;"
+        f" {size:,} bytes"
     )
-    kept = {"marked": figures, "treebank": none, "words_per_second": speed, "bytes": size}
+    kept = {"texts": found, "words_per_second": speed, "bytes": size}
     console.publish(arguments, kept, shown, said)
 
 

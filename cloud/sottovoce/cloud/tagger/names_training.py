@@ -70,7 +70,7 @@ class Recipe:
     """Share of the running average of the weights that each step keeps."""
     drawn_anyway: float = 0.3
     """Weight in the loss of words that are replaced whatever the finder says of them."""
-    overdrawn: float = 0.006
+    overdrawn: float = 0.0075
     """Share of the words that name nothing which the thresholds may let be called names."""
     other: float = 0.5
     """Threshold of OTHER names, of days, films and goods, which nobody is promised to be hidden."""

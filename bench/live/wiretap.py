@@ -41,28 +41,36 @@ class Connection:
         HTTP/2 cuts messages into frames and compresses headers, so a search of
         the raw bytes alone could miss what is there.
         """
-        decoder = Decoder()
-        headers: list[tuple[str, str]] = []
-        bodies: dict[int, bytearray] = {}
-        block = bytearray()
-        view = memoryview(bytes(self.sent))
-        if bytes(view[: len(_PREFACE)]) != _PREFACE:
+        if bytes(self.sent[: len(_PREFACE)]) != _PREFACE:
             raise ValueError("not an HTTP/2 connection; is TLS on?")
-        at = len(_PREFACE)
-        while at + 9 <= len(view):
-            frame, length = Frame.parse_frame_header(view[at : at + 9])
-            if at + 9 + length > len(view):
-                break  # the connection was cut in the middle of a frame
-            frame.parse_body(view[at + 9 : at + 9 + length])
-            at += 9 + length
-            if isinstance(frame, DataFrame):
-                bodies.setdefault(frame.stream_id, bytearray()).extend(frame.data)
-            elif isinstance(frame, HeadersFrame | ContinuationFrame):
-                block += frame.data
-                if "END_HEADERS" in frame.flags:
-                    headers += [(str(k), str(v)) for k, v in decoder.decode(bytes(block))]
-                    block.clear()
-        return headers, [message for body in bodies.values() for message in _messages(body)]
+        return _decoded(bytes(self.sent[len(_PREFACE) :]))
+
+    def answers(self) -> tuple[list[tuple[str, str]], list[bytes]]:
+        """The same of what the device was told."""
+        return _decoded(bytes(self.received))
+
+
+def _decoded(data: bytes) -> tuple[list[tuple[str, str]], list[bytes]]:
+    decoder = Decoder()
+    headers: list[tuple[str, str]] = []
+    bodies: dict[int, bytearray] = {}
+    block = bytearray()
+    view = memoryview(data)
+    at = 0
+    while at + 9 <= len(view):
+        frame, length = Frame.parse_frame_header(view[at : at + 9])
+        if at + 9 + length > len(view):
+            break  # the connection was cut in the middle of a frame
+        frame.parse_body(view[at + 9 : at + 9 + length])
+        at += 9 + length
+        if isinstance(frame, DataFrame):
+            bodies.setdefault(frame.stream_id, bytearray()).extend(frame.data)
+        elif isinstance(frame, HeadersFrame | ContinuationFrame):
+            block += frame.data
+            if "END_HEADERS" in frame.flags:
+                headers += [(str(k), str(v)) for k, v in decoder.decode(bytes(block))]
+                block.clear()
+    return headers, [message for body in bodies.values() for message in _messages(body)]
 
 
 def _messages(body: bytearray) -> list[bytes]:

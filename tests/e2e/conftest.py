@@ -10,12 +10,17 @@ import pytest
 from bench.live.testbed import Agent, Cloud
 
 
+def at_home(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Makes `folder` an owner's empty home: nothing of the real one is read or written."""
+    monkeypatch.setenv("HOME", str(folder / "home"))
+    for name in ("XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR"):
+        monkeypatch.setenv(name, str(folder / "home" / name.lower()))
+
+
 @pytest.fixture
 def owner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An owner's empty home: nothing of the real one is read or written."""
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    for name in ("XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR"):
-        monkeypatch.setenv(name, str(tmp_path / "home" / name.lower()))
+    """An owner's empty home."""
+    at_home(tmp_path, monkeypatch)
     return tmp_path
 
 

@@ -22,6 +22,7 @@ from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.metrics import Metrics
 from sottovoce.cloud.models import backbone
 from sottovoce.cloud.server.admission import AnonymousStreams
+from sottovoce.cloud.server.attendant import Attendant
 from sottovoce.cloud.server.bundles_service import BundlesService
 from sottovoce.cloud.server.doorkeeper import Doorkeeper
 from sottovoce.cloud.server.inference_service import CALLS, InferenceService
@@ -51,6 +52,7 @@ __all__ = ["Server", "WorkerProcess", "serve"]
 STREAMS = 64  # of callers who need not say who they are: downloads, health, reflection
 WAITING = 128  # calls whose request has not arrived
 PATIENCE = 60.0, 10.0  # seconds with a tenant's, and with those of nobody in particular
+IDLE, TOKENS_AGAIN = 300.0, 5.0  # seconds: of a stream without messages, between looks at tokens
 # What is open holds one, what is short the rest.
 THREADS = CALLS + UPLOADS + WATCHES + STREAMS + WAITING + 64
 QUEUED_CALLS = 256  # beyond the threads, until one is free to answer or refuse them
@@ -161,6 +163,9 @@ class Server:
         self._doorkeeper = Doorkeeper(
             _TENANTS_ONLY, self.tenants.authenticate, most=WAITING, seconds=PATIENCE
         )
+        self._attendant = Attendant(
+            _TENANTS_ONLY, self.tenants.authenticate, idle=IDLE, again=TOKENS_AGAIN
+        )
         self._server = grpc.server(
             self._calls,
             interceptors=[
@@ -168,6 +173,7 @@ class Server:
                 ErrorInterceptor(),
                 self._doorkeeper,
                 AnonymousStreams(_TENANTS_ONLY, STREAMS),
+                self._attendant,
             ],
             options=[
                 *_OPTIONS,
@@ -240,6 +246,7 @@ class Server:
         """Opens for business."""
         self._server.start()
         self._doorkeeper.start()
+        self._attendant.start()
         for name in ("", *_SERVICES):
             self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
 
@@ -249,6 +256,7 @@ class Server:
         self._server.stop(self._grace).wait()
         self._calls.shutdown(wait=False)  # which grpc leaves to us
         self._doorkeeper.close()
+        self._attendant.close()
         self.thread.close()
         self._stop_metrics()
         self.database.close()

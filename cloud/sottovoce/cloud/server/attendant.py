@@ -1,0 +1,137 @@
+"""Streams of tenants that outlived their reason: nothing moves on them, or their token is gone.
+
+Why it is here: an open stream holds a thread, and each tenant may hold some; four who open theirs
+and say nothing would hold all of them for ever. And a stream asks who is there when it begins: who
+renews a token, because someone else has it, must also be rid of what was opened with the old one.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import grpc
+
+from sottovoce.core.errors import SottovoceError, Unauthenticated
+from sottovoce.core.wire.status import wrapped
+
+__all__ = ["Attendant"]
+
+_Metadata = Iterable[tuple[str, str | bytes]]
+
+
+@dataclass(eq=False)
+class _Stream:
+    """An open stream; one that the caller has nothing to say on, once asked, is never idle."""
+
+    context: grpc.ServicerContext
+    listens: bool
+    moved: float = field(default_factory=time.monotonic)
+    """When a message last came or went."""
+
+
+class Attendant(grpc.ServerInterceptor):
+    """Ends streams that are idle or no longer permitted; goes inside the error interceptor.
+
+    Args:
+        tenants_only: names of the services whose streams are looked after.
+        authenticate: gives the tenant of a call's metadata, or raises `Unauthenticated`.
+        idle: seconds without a message in either direction, after which a stream of requests ends.
+        again: seconds between two looks at the tokens of open streams.
+    """
+
+    def __init__(
+        self,
+        tenants_only: Collection[str],
+        authenticate: Callable[[_Metadata], str],
+        *,
+        idle: float,
+        again: float,
+    ) -> None:
+        self._tenants_only = tenants_only
+        self._authenticate = authenticate
+        self._idle, self._again = idle, again
+        self._open: set[_Stream] = set()
+        self._lock = threading.Lock()
+        self._closed = threading.Event()
+
+    def start(self) -> None:
+        """Begins to look."""
+        threading.Thread(target=self._look, name="attendant", daemon=True).start()
+
+    def close(self) -> None:
+        """Looks no more."""
+        self._closed.set()
+
+    def intercept_service(
+        self,
+        continuation: Callable[[grpc.HandlerCallDetails], grpc.RpcMethodHandler[Any, Any] | None],
+        handler_call_details: grpc.HandlerCallDetails,
+    ) -> grpc.RpcMethodHandler[Any, Any] | None:
+        handler = continuation(handler_call_details)
+        service = handler_call_details.method.strip("/").partition("/")[0]
+        if handler is None or service not in self._tenants_only:
+            return handler
+        listens = bool(handler.request_streaming)
+        if not (listens or handler.response_streaming):
+            return handler
+
+        def unary(method: Callable[..., Any]) -> Callable[..., Any]:
+            def call(requests: Iterator[Any], context: grpc.ServicerContext) -> Any:
+                with self._attended(context, listens) as stream:
+                    return method(_noted(requests, stream), context)
+
+            return call
+
+        def streaming(method: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
+            def call(request: Any, context: grpc.ServicerContext) -> Iterator[Any]:
+                with self._attended(context, listens) as stream:
+                    asked = _noted(request, stream) if listens else request
+                    yield from _noted(method(asked, context), stream)
+
+            return call
+
+        return wrapped(handler, unary, streaming)
+
+    @contextmanager
+    def _attended(self, context: grpc.ServicerContext, listens: bool) -> Iterator[_Stream]:
+        stream = _Stream(context, listens)
+        with self._lock:
+            self._open.add(stream)
+        try:
+            yield stream
+        finally:
+            with self._lock:
+                self._open.discard(stream)
+
+    def _look(self) -> None:
+        looked = time.monotonic()
+        while not self._closed.wait(min(1.0, self._idle, self._again)):
+            now = time.monotonic()
+            with self._lock:
+                streams = [*self._open]
+            ended = [s for s in streams if s.listens and now - s.moved > self._idle]
+            if now - looked >= self._again:
+                ended += [s for s in streams if not self._permitted(s)]
+                looked = now
+            for stream in ended:
+                stream.context.cancel()
+
+    def _permitted(self, stream: _Stream) -> bool:
+        try:
+            self._authenticate(stream.context.invocation_metadata())
+        except Unauthenticated:
+            return False
+        except SottovoceError:  # the database is busy: asked again soon
+            return True
+        return True
+
+
+def _noted(messages: Iterable[Any], stream: _Stream) -> Iterator[Any]:
+    for message in messages:
+        stream.moved = time.monotonic()
+        yield message

@@ -1,0 +1,225 @@
+"""Streams on real connections that say nothing, or whose token was renewed."""
+
+from __future__ import annotations
+
+import queue
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from pathlib import Path
+
+import grpc
+import pytest
+
+from sottovoce.cloud.config import Settings
+from sottovoce.cloud.server import server as servers
+from sottovoce.cloud.server.attendant import Attendant
+from sottovoce.cloud.server.inference_service import CALLS, CALLS_PER_TENANT
+from sottovoce.core.errors import Unauthenticated, Unavailable
+from sottovoce.core.wire.status import ErrorInterceptor
+from sottovoce.v1 import inference_pb2 as wire
+from sottovoce.v1 import training_pb2 as training
+from tests.support.backbones import tiny_bert
+from tests.support.cloud import Cloud, cloud
+from tests.support.tiny_bundle import tiny_bundle
+from tests.support.waiting import until
+
+OPEN, TENANTS = "/test.Open/{}", "/test.Tenants/{}"
+LONG = 3600.0
+
+
+class _Door:
+    """Lets tenants in whose name is on the list."""
+
+    def __init__(self) -> None:
+        self.welcome = {"a", "b"}
+        self.busy = False
+        self.asked = 0
+
+    def authenticate(self, metadata: Iterable[tuple[str, str | bytes]]) -> str:
+        self.asked += 1
+        name = str(dict(metadata)["name"])
+        if self.busy:
+            raise Unavailable("busy")
+        if name not in self.welcome:
+            raise Unauthenticated("who?")
+        return name
+
+
+class _Talk:
+    """An open stream whose messages are sent one by one; the server gives them back."""
+
+    def __init__(self, channel: grpc.Channel, path: str, name: str = "a") -> None:
+        self._sending: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        method = channel.stream_stream(path.format("Echo"))
+        self._call = method(iter(self._sending.get, None), metadata=[("name", name)], timeout=60)
+
+    def says(self, message: bytes) -> bytes:
+        self._sending.put(message)
+        return bytes(next(self._call))
+
+    def ended(self) -> grpc.StatusCode:
+        with pytest.raises(grpc.RpcError):
+            next(self._call)
+        self.end()
+        return self._call.code()
+
+    def end(self) -> None:
+        """Says no more, and lets the thread that would go."""
+        self._sending.put(None)
+
+
+def _follow(_: bytes, context: grpc.ServicerContext) -> Iterator[bytes]:
+    yield b"begun"
+    waiting: queue.SimpleQueue[None] = queue.SimpleQueue()
+    if context.add_callback(lambda: waiting.put(None)):
+        waiting.get()
+
+
+@contextmanager
+def served(idle: float, again: float) -> Iterator[tuple[grpc.Channel, _Door, Attendant]]:
+    handlers = {
+        "Echo": grpc.stream_stream_rpc_method_handler(lambda requests, _: requests),
+        "Count": grpc.stream_unary_rpc_method_handler(lambda r, _: bytes([sum(1 for _ in r)])),
+        "Follow": grpc.unary_stream_rpc_method_handler(_follow),
+        "One": grpc.unary_unary_rpc_method_handler(lambda request, _: request),
+    }
+    door = _Door()
+    attendant = Attendant({"test.Tenants"}, door.authenticate, idle=idle, again=again)
+    calls = ThreadPoolExecutor(16)
+    server = grpc.server(calls, interceptors=[ErrorInterceptor(), attendant])
+    for service in ("test.Open", "test.Tenants"):
+        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, handlers),))
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    attendant.start()
+    try:
+        with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+            yield channel, door, attendant
+    finally:
+        attendant.close()
+        server.stop(0).wait()
+        calls.shutdown()
+
+
+def test_a_stream_without_messages_is_ended_and_its_place_given_back() -> None:
+    with served(idle=0.3, again=LONG) as (channel, _, attendant):
+        silent, other = _Talk(channel, TENANTS), _Talk(channel, OPEN)
+        assert silent.says(b"it") == b"it"
+        assert other.says(b"it") == b"it"
+        assert silent.ended() is grpc.StatusCode.CANCELLED
+        until(lambda: not attendant._open)
+        assert other.says(b"it") == b"it"  # which is none of the tenants' services
+        other.end()
+
+
+def test_an_upload_that_stalls_is_ended() -> None:
+    with served(idle=0.3, again=LONG) as (channel, _, attendant):
+        sending: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        sending.put(b"first")
+        method = channel.stream_unary(TENANTS.format("Count"))
+        with pytest.raises(grpc.RpcError) as caught:
+            method(iter(sending.get, None), metadata=[("name", "a")], timeout=60)
+        sending.put(None)
+        assert caught.value.code() is grpc.StatusCode.CANCELLED
+        assert method(iter([b"1", b"2"]), metadata=[("name", "a")], timeout=60) == b"\x02"
+        until(lambda: not attendant._open)
+
+
+def test_who_only_listens_is_never_idle() -> None:
+    with served(idle=0.05, again=0.1) as (channel, door, attendant):
+        call = channel.unary_stream(TENANTS.format("Follow"))(
+            b"", metadata=[("name", "a")], timeout=60
+        )
+        assert next(call) == b"begun"
+        until(lambda: door.asked > 5)
+        assert call.is_active()
+        call.cancel()
+        until(lambda: not attendant._open)
+
+
+def test_a_stream_ends_with_its_token() -> None:
+    with served(idle=LONG, again=0.05) as (channel, door, _):
+        gone, kept = _Talk(channel, TENANTS, "a"), _Talk(channel, TENANTS, "b")
+        follow = channel.unary_stream(TENANTS.format("Follow"))(
+            b"", metadata=[("name", "a")], timeout=60
+        )
+        assert (gone.says(b"it"), kept.says(b"it"), next(follow)) == (b"it", b"it", b"begun")
+        door.welcome.remove("a")
+        assert gone.ended() is grpc.StatusCode.CANCELLED
+        with pytest.raises(grpc.RpcError):
+            next(follow)
+        assert follow.code() is grpc.StatusCode.CANCELLED
+        assert kept.says(b"more") == b"more"
+        kept.end()
+
+
+def test_a_busy_database_ends_no_stream() -> None:
+    with served(idle=LONG, again=0.05) as (channel, door, _):
+        talk = _Talk(channel, TENANTS)
+        assert talk.says(b"it") == b"it"
+        door.busy = True
+        before = door.asked
+        until(lambda: door.asked > before + 3)
+        assert talk.says(b"more") == b"more"
+        talk.end()
+
+
+def test_single_calls_are_left_alone() -> None:
+    with served(idle=0.1, again=0.05) as (channel, door, _):
+        one = channel.unary_unary(TENANTS.format("One"))
+        assert one(b"it", metadata=[("name", "nobody")], timeout=10) == b"it"
+        assert door.asked == 0
+
+
+def test_tenants_with_idle_streams_hold_predictions_from_nobody(tmp_path: Path) -> None:
+    """All calls there may be, opened by four who say nothing."""
+    with _cloud(tmp_path) as running, ExitStack() as held:
+        silent: queue.SimpleQueue[None] = queue.SimpleQueue()
+        calls = []
+        for tenant in range(CALLS // CALLS_PER_TENANT):
+            caller = held.enter_context(running.caller(f"silent-{tenant}"))
+            for _ in range(CALLS_PER_TENANT):
+                stream = caller.inference.PredictStream
+                calls.append(stream(iter(silent.get, None), metadata=caller.metadata, timeout=90))
+        asked = wire.InferencePredictRequest(adapter="none", released_text="it")
+        acme = held.enter_context(running.caller())
+
+        def answered() -> grpc.StatusCode:
+            with pytest.raises(grpc.RpcError) as caught:
+                acme.inference.Predict(asked, metadata=acme.metadata, timeout=30)
+            return caught.value.code()
+
+        until(lambda: answered() is grpc.StatusCode.RESOURCE_EXHAUSTED)
+        running.server._attendant._idle = 0.5
+        until(lambda: answered() is grpc.StatusCode.NOT_FOUND)  # let in, and looked for
+        ended = {call.code() for call in calls}
+        for _ in calls:
+            silent.put(None)  # lets their threads go
+        # One or another came while the place it would have had was asked about.
+        assert ended - {grpc.StatusCode.RESOURCE_EXHAUSTED} == {grpc.StatusCode.CANCELLED}
+
+
+def test_a_renewed_token_ends_what_the_old_one_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(servers, "TOKENS_AGAIN", 0.1)
+    with _cloud(tmp_path) as running, running.caller("acme") as acme:
+        job = acme.create(running.bundle_id)
+        request = training.WatchJobRequest(job_id=job.id)
+        watch = acme.training.WatchJob(request, metadata=acme.metadata, timeout=60)
+        assert next(watch).job.id == job.id
+        with running.caller("acme", running.server.tenants.renew("acme")) as renewed:
+            following = renewed.training.WatchJob(request, metadata=renewed.metadata)
+            assert next(following).job.id == job.id
+            with pytest.raises(grpc.RpcError):
+                next(watch)
+            assert watch.code() is grpc.StatusCode.CANCELLED
+            assert following.is_active()
+            following.cancel()
+
+
+def _cloud(folder: Path) -> AbstractContextManager[Cloud]:
+    bert = tiny_bert(folder / "bert")
+    bundle = tiny_bundle(folder / "bundle", bert)
+    return cloud(Settings(folder / "state", (bundle,), "127.0.0.1:0", str(bert)))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -37,8 +38,18 @@ OTHER_WORDS: Final = "other words"
 _GROUP: Final = {kind: group for group, kinds in GROUPS.items() for kind in kinds}
 _NAMING: Final = {"PROPN", "NUM", "PUNCT", "SYM", "X"}
 _MOSTLY_SMALL: Final = 0.6
-_NEVER_SMALL: Final = 3
-"""Letters at least of an adjective that counts as one nobody writes small."""
+_SHORT: Final = 3
+"""Letters: "New", "Old"."""
+_HARDLY: Final = 5
+"""So many times as often with a capital as without."""
+_NO_ORIGIN: Final = frozenset(
+    """
+    Adriatic Agrarian Angelic Antarctic Arctic Atlantic Baltic Biblical Botanical Childish Cinematic
+    Communist Confidential Congressional Criminal Diagnostic Foolhardy Forbidden Holy Hybrid
+    Imperial Indie Invisible Libertarian Medicinal Nationalist Naval Olympic Pacific Paralympic
+    Pro-Beijing Reactive Republican Revolutionary Stuart Surrealist Ultraviolet United Yucatán
+    """.split()  # noqa: SIM905 - a page of quotes otherwise
+)
 
 
 class Span(NamedTuple):
@@ -60,7 +71,14 @@ class Document:
 class _Token(NamedTuple):
     form: str
     tag: str
-    ordinal: bool
+    naming: bool
+
+
+def _token(row: Sequence[str]) -> _Token:
+    """Of a line of CoNLL-U. "United" in a name is tagged an adjective, and a name's part beside."""
+    form, tag, own_tag, features = row[1], row[3], row[4], row[5]
+    naming = tag in _NAMING or own_tag.startswith("NNP") or "NumType=Ord" in features
+    return _Token(form, tag, naming)
 
 
 def _pii(data: Path) -> Iterator[Document]:
@@ -113,31 +131,37 @@ def _joined(tokens: Sequence[str], marked: Iterable[tuple[int, int, str]]) -> Do
 
 
 def _nationalities(data: Path) -> Iterator[Document]:
-    """Sentences with an adjective that is never written small, and their copies in small letters.
-
-    Such an adjective tells where somebody is from or what they believe ("Thai", "Sunni"), or a
-    thing that does; so does a noun made of it ("Americans").
-    """
-    banks = [list(_treebank(data / path)) for path in _TREEBANKS]
-    sentences = [sentence for bank in banks for sentence in bank]
-    small = {token.form for sentence in sentences for token in sentence if token.form.islower()}
-    found: set[str] = set()
-    for sentence in filter(_in_sentence_case, sentences):
-        for token in sentence[1:]:
-            if token.tag == "ADJ" and token.form.istitle() and len(token.form) > _NEVER_SMALL:
-                found.add(token.form)
-    found = {form for form in found if form.lower() not in small}
-    found |= {f"{form}s" for form in found}
+    """Sentences with a word of `_origins`, and their copies in small letters."""
+    sentences = [sentence for path in _TREEBANKS for sentence in _treebank(data / path)]
+    origins = _origins(sentences)
     for sentence in sentences:
         forms = [token.form for token in sentence]
         marked = [
             (place, place + 1, "nationalities")
             for place, token in enumerate(sentence)
-            if token.form in found and token.tag in ("ADJ", "NOUN", "PROPN")
+            if token.form in origins and token.tag in ("ADJ", "NOUN", "PROPN")
         ]
         if marked:
             yield _joined(forms, marked)
             yield _joined([form.lower() for form in forms], marked)
+
+
+def _origins(sentences: Sequence[Sequence[_Token]]) -> set[str]:
+    """Adjectives that are hardly ever written small, and nouns made of them ("Americans").
+
+    They tell where somebody is from or what they believe, or something that does; the few others,
+    `_NO_ORIGIN`, were put aside by hand.
+    """
+    met = Counter(token.form for sentence in sentences for token in sentence)
+    found = {
+        token.form
+        for sentence in filter(_in_sentence_case, sentences)
+        for token in sentence[1:]
+        if token.tag == "ADJ" and token.form.istitle() and len(token.form) > _SHORT
+    }
+    found = {form for form in found if met[form.lower()] * _HARDLY <= met[form]}
+    found -= _NO_ORIGIN
+    return found | {f"{form}s" for form in found}
 
 
 def _in_sentence_case(sentence: Sequence[_Token]) -> bool:
@@ -148,11 +172,13 @@ def _in_sentence_case(sentence: Sequence[_Token]) -> bool:
 
 def _other_words(data: Path) -> Iterator[Document]:
     """A treebank, marked where people tagged neither a name, a number nor a sign."""
+    sentences = [sentence for path in _TREEBANKS for sentence in _treebank(data / path)]
+    origins = _origins(sentences)
     for sentence in _treebank(data / _GUM_DEV):
         marked = [
             (place, place + 1, OTHER_WORDS)
             for place, token in enumerate(sentence)
-            if token.tag not in _NAMING and not token.ordinal and token.form.isalpha()
+            if not token.naming and token.form not in origins and token.form.isalpha()
         ]
         yield _joined([token.form for token in sentence], marked)
 
@@ -161,9 +187,7 @@ def _treebank(file: Path) -> Iterator[list[_Token]]:
     with gzip.open(file, "rt", encoding="utf-8") as lines:
         for filled, block in groupby(lines, lambda line: bool(line.strip())):
             rows = [line.split("\t") for line in block if line[:1].isdigit()]
-            tokens = [
-                _Token(row[1], row[3], "NumType=Ord" in row[5]) for row in rows if row[0].isdigit()
-            ]
+            tokens = [_token(row) for row in rows if row[0].isdigit()]
             if filled and tokens:
                 yield tokens
 
@@ -193,7 +217,7 @@ FILES: Final[dict[str, tuple[str, ...]]] = {
     "uner_ewt": (_UNER,),
     "wnut17": (_WNUT,),
     "nationalities": _TREEBANKS,
-    OTHER_WORDS: (_GUM_DEV,),
+    OTHER_WORDS: _TREEBANKS,
 }
 """What of the data folder each needs."""
 

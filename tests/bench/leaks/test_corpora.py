@@ -27,7 +27,8 @@ def conllu(*sentences: list[tuple[str, str, str]]) -> str:
     for sentence in sentences:
         rows.append("# text = ...\n")
         for number, (form, tag, features) in enumerate(sentence, 1):
-            cells = (str(number), form, form, tag, "X", features, "0", "root", "_", "_")
+            own = "NNP" if form == "United" else "X"
+            cells = (str(number), form, form, tag, own, features, "0", "root", "_", "_")
             rows.append("\t".join(cells) + "\n")
         rows.append("\n")
     return "".join(rows)
@@ -73,6 +74,7 @@ def test_nationalities_are_the_adjectives_nobody_writes_small(tmp_path: Path) ->
         [("two", "NUM", "_"), ("Peruvians", "PROPN", "_"), ("sang", "VERB", "_")],
         [("a", "DET", "_"), ("Grand", "ADJ", "_"), ("day", "NOUN", "_"), ("came", "VERB", "_")],
         [("a", "DET", "_"), ("grand", "ADJ", "_"), ("day", "NOUN", "_")],
+        [("he", "PRON", "_"), ("is", "AUX", "_"), ("an", "DET", "_"), ("Olympic", "ADJ", "_")],
         [("Big", "ADJ", "_"), ("Horned", "ADJ", "_"), ("Owls", "NOUN", "_")],  # a heading
     ]
     for path in FILES["nationalities"]:
@@ -92,11 +94,18 @@ def test_other_words_are_neither_names_nor_numbers(tmp_path: Path) -> None:
         ("Ann", "PROPN", "_"),
         ("ate", "VERB", "_"),
         ("4", "NUM", "_"),
+        ("United", "ADJ", "_"),
+        ("peruvian", "ADJ", "_"),
+        ("Peruvian", "ADJ", "_"),
+        ("cooks", "NOUN", "_"),
         ("x2", "NOUN", "_"),
         (".", "PUNCT", "_"),
     ]
-    data = written(tmp_path, *FILES[OTHER_WORDS], conllu(sentence))
-    assert marked(OTHER_WORDS, data) == [[("The", OTHER_WORDS), ("ate", OTHER_WORDS)]]
+    often = [("he", "PRON", "_"), ("met", "VERB", "_"), ("Peruvian", "ADJ", "_"), sentence[-3]]
+    for path in FILES[OTHER_WORDS]:
+        data = written(tmp_path, path, conllu(*([sentence] if "dev" in path else [often] * 9)))
+    ((*found,),) = marked(OTHER_WORDS, data)
+    assert [text for text, _ in found] == ["The", "ate", "peruvian", "cooks"]
 
 
 def test_the_data_sets_hold_enough_of_each_group() -> None:

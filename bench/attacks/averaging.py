@@ -58,7 +58,7 @@ class Averaging(Map):
             scores: Floats = np.tile(candidates.log_prior, (len(which), 1))
             for each in different:
                 evidence = self._channel.evidence(each.evidence(which), candidates)
-                scores += np.float32(self.rate) * evidence
+                scores += np.float32(self.rate(group)) * evidence
             found[which] = candidates.ids[scores.argmax(axis=1)]
         return found
 

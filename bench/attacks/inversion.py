@@ -26,6 +26,8 @@ _CANDIDATES: Final = 48
 """Candidates of a position that may be part of the best sentence."""
 _TRIED: Final = 2_500
 """Public words on which a rate or a weight is fitted."""
+_LENT: Final = 100
+"""Words that a group borrows from all others when its rate is fitted."""
 _WEIGHTS: Final = (0.0, 0.4, 0.6, 0.8, 1.0)
 
 
@@ -91,22 +93,36 @@ class Map:
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
-        self.rate = channel.rates[-1]
+        self._places: dict[int, int] = {}
+        self._usual = len(channel.rates) - 1
+        self._shift = 0
+
+    def rate(self, group: int) -> float:
+        """The one of the channel's rates that suits ``group``: classes are as loud as they need."""
+        rates = self._channel.rates
+        place = self._places.get(group, self._usual) + self._shift
+        return rates[min(max(place, 0), len(rates) - 1)]
 
     def fit(self, public: Releases) -> None:
-        """Fits the rate, where the channel leaves a choice."""
+        """Fits the rate of each group, where the channel leaves a choice."""
         rates = self._channel.rates
         if len(rates) == 1:
             return
         some = public.seen.part(np.arange(min(_TRIED, len(public.true))))
-        true, hits = public.true[: len(some.group)], np.zeros(len(rates))
+        true, hits = public.true[: len(some.group)], dict[int, NDArray[np.float64]]()
         for group, which in chunks(self._channel, some):
             candidates = self._channel.candidates[group]
             evidence = self._channel.evidence(some.evidence(which), candidates)
+            counted = hits.setdefault(group, np.zeros(len(rates)))
             for place, rate in enumerate(rates):
                 guesses = (evidence * np.float32(rate) + candidates.log_prior).argmax(axis=1)
-                hits[place] += (candidates.ids[guesses] == true[which]).sum()
-        self.rate = rates[int(hits.argmax())]
+                counted[place] += (candidates.ids[guesses] == true[which]).sum()
+        every = np.sum([*hits.values()], axis=0) if hits else np.zeros(len(rates))
+        self._usual = int(every.argmax())
+        among = every / max(1.0, every.sum())  # a small group leans on what suits the others
+        self._places = {
+            group: int((counted + _LENT * among).argmax()) for group, counted in hits.items()
+        }
 
     def guess(self, seen: Seen) -> Ints:
         found = seen.symbols.copy()
@@ -135,7 +151,7 @@ class Map:
     def _scores(self, seen: Seen, group: int, which: NDArray[np.int64]) -> Floats:
         candidates = self._channel.candidates[group]
         scores = self._channel.evidence(seen.evidence(which), candidates)
-        scores *= np.float32(self.rate)
+        scores *= np.float32(self.rate(group))
         scores += candidates.log_prior
         return scores
 
@@ -184,16 +200,15 @@ class ContextMap(Map):
         n = min(_TRIED, len(public.true))
         some, true = public.seen.part(np.arange(n)), public.true[:n]
         best = -1
-        around = self._channel.rates.index(self.rate)
-        for rate in self._channel.rates[max(0, around - 1) : around + 2]:
-            self.rate = rate
+        for shift in (-1, 0, 1) if len(self._channel.rates) > 1 else (0,):
+            self._shift = shift
             lattices = [*self._lattices(some)]
             for weight in _WEIGHTS:
                 guesses = np.concatenate([_decode(each, weight) for each in lattices])
                 hits = int(((guesses == true) & (some.group != OPEN)).sum())
                 if hits > best:
-                    best, chosen = hits, (rate, weight)
-        self.rate, self.weight = chosen
+                    best, chosen = hits, (shift, weight)
+        self._shift, self.weight = chosen
 
     def guess(self, seen: Seen) -> Ints:
         return np.concatenate([_decode(each, self.weight) for each in self._lattices(seen)])

@@ -1,0 +1,196 @@
+"""What do the strongest attackers recover on other kinds of text than the treebank's?
+
+A level is named after what is read of everyday text. Reviews, news, questions, blogs, messages,
+mails: each is released at the levels asked for and attacked word by word, in context, and in
+context by someone who also has text of that very kind. The worst kind of text is what counts.
+
+    python -m bench.attacks.kinds --quick
+    python -m bench.attacks.kinds --levels attack:0.3 --kinds news,blogs
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from bench import console, data
+from bench.attacks.bigram import Bigrams, numbered, public_sequences
+from bench.attacks.channels import Words
+from bench.attacks.entities import read_entities
+from bench.attacks.interface import OPEN, Attack, Candidates, Releases
+from bench.attacks.inversion import ContextMap, Map
+from bench.attacks.measures import Tally
+from bench.attacks.public import Public
+from bench.attacks.text import Ints, Text
+from bench.console import Figures, share
+from sottovoce.cloud.corpus.treebanks import read_conllu
+from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.errors import SottovoceError
+from sottovoce.core.privacy.setting import Setting
+
+__all__ = ["KINDS", "InDomain", "measure"]
+
+_KEPT: Final = 200
+"""Words a text is cut to."""
+
+
+def _tsv(*files: str) -> Callable[[Path], Iterator[str]]:
+    return lambda folder: (row["text"] for file in files for row in data.rows(folder / file))
+
+
+def _treebank(file: str) -> Callable[[Path], Iterator[str]]:
+    return lambda folder: (" ".join(each.words) for each in read_conllu(folder / file))
+
+
+def _messages(file: str) -> Callable[[Path], Iterator[str]]:
+    return lambda folder: (" ".join(each) for each in read_entities(folder / file).tokens)
+
+
+KINDS: Final[dict[str, tuple[tuple[str, ...], Callable[[Path], Iterator[str]]]]] = {
+    name: (files, read(*files))
+    for name, files, read in (
+        ("treebank", ("ud_gum/dev.conllu.gz",), _treebank),
+        ("reviews", ("sst2/dev.tsv.gz",), _tsv),
+        ("news", ("agnews/train.tsv.gz",), _tsv),
+        ("questions", ("trec/train.tsv.gz",), _tsv),
+        ("blogs", ("blogs/dev.tsv.gz",), _tsv),
+        ("messages", ("wnut17/dev.jsonl.gz",), _messages),
+    )
+}
+"""Files of the data folder, and the texts in them; none was counted for a bundle."""
+
+
+@dataclass(frozen=True)
+class InDomain(Words):
+    """The same releases, to an attacker whose prior has met text of the kind.
+
+    Attributes:
+        counts: how often each listed word stands in it, Ints1d (words,).
+    """
+
+    counts: Ints = field(default_factory=lambda: np.zeros(0, np.int32))
+
+    @property
+    def candidates(self) -> tuple[Candidates, ...]:
+        """Each prior half public, half of the kind's own counts."""
+        return tuple(self._met(each) for each in super().candidates)
+
+    def _met(self, each: Candidates) -> Candidates:
+        public = np.exp(each.log_prior.astype(float))
+        own = self.counts[each.ids].astype(float)
+        if not own.any():
+            return each
+        mixed = public / public.sum() + own / own.sum()
+        return Candidates(each.ids, np.log(mixed / mixed.sum()).astype(np.float32))
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Texts of a kind that are attacked, others of it that attackers have, and words they count."""
+
+    private: int = 350
+    known: int = 3_000
+    words: int = 2_500_000
+
+
+def measure(public: Public, folder: Path, kind: str, level: str, budget: Budget) -> list[Figures]:
+    """What each attacker recovers of the words that got noise, with a 95 % interval over texts."""
+    clitics, lexicon = public.bundle.manifest.clitics, public.lexicon
+    texts = [" ".join(text.split()[:_KEPT]) for text in KINDS[kind][1](folder)]
+    texts = [
+        texts[i] for i in np.random.default_rng(0).permutation(len(texts)).tolist() if texts[i]
+    ]
+    private = Text.of(texts[: budget.private], lexicon, clitics)
+    own = texts[budget.private :][: budget.known]
+    known = Text.of(own[: budget.private], lexicon, clitics)
+    everyday = [*public_sequences(folder, budget.words)]
+    text = numbered(everyday, lexicon, clitics)
+    domain = numbered([[each] for each in own], lexicon, clitics)
+    counts = np.bincount(domain[domain < lexicon.listed], minlength=lexicon.listed)
+    both = np.concatenate([text, *[domain] * _weight(len(text), len(domain))])
+    channel = Words(public, Setting(level))
+    familiar = InDomain(public, Setting(level), counts=counts.astype(np.int32))
+    size, boundary = len(lexicon), lexicon.boundary
+    attacks: dict[str, Attack] = {
+        "MAP": Map(channel),
+        "MAP in context": ContextMap(channel, Bigrams.of(text, size), boundary),
+        "MAP in context, text of the kind": ContextMap(familiar, Bigrams.of(both, size), boundary),
+    }
+    seen = channel.release(private, np.random.default_rng(1))
+    learnt = channel.release(known, np.random.default_rng(2))
+    return [
+        {"kind": kind, "level": level, "attack": name, **_attacked(attack, learnt, seen)}
+        for name, attack in attacks.items()
+    ]
+
+
+def _weight(everyday: int, domain: int) -> int:
+    """How often the kind's own text counts, so that it makes up a fifth at most of all."""
+    return max(1, min(20, everyday // (4 * max(1, domain))))
+
+
+def _attacked(attack: Attack, learnt: Releases, seen: Releases) -> Figures:
+    attack.fit(learnt)
+    hidden = seen.seen.group != OPEN
+    right = (attack.guess(seen.seen) == seen.true) & hidden
+    place = np.unique(seen.seen.sentence, return_inverse=True)[1]
+    n = int(place.max()) + 1
+    tally = Tally(np.bincount(place[right], minlength=n), np.bincount(place[hidden], minlength=n))
+    return {"success": tally.share, "ci": tally.interval(), "words": int(hidden.sum())}
+
+
+def main() -> None:
+    """Prints the table."""
+    parser = console.parser(
+        "attacks.kinds", __doc__, quick="fewer texts", models=True, data="the data sets"
+    )
+    parser.add_argument("--levels", type=console.comma_separated, default=("attack:0.3",))
+    parser.add_argument(
+        "--kinds",
+        type=console.comma_separated,
+        default=tuple(KINDS),
+        help=f"only these, of {', '.join(KINDS)}",
+    )
+    arguments = parser.parse_args()
+    if unknown := [kind for kind in arguments.kinds if kind not in KINDS]:
+        parser.error(f"unknown: {', '.join(unknown)}; kinds are {', '.join(KINDS)}")
+    data.require(parser, arguments.data, *(f for kind in arguments.kinds for f in KINDS[kind][0]))
+    budget = replace(Budget(), private=120, words=500_000) if arguments.quick else Budget()
+    rows: list[dict[str, Any]] = []
+    public = Public(Bundle.open(arguments.bundle), arguments.models)
+    try:
+        for level in arguments.levels:
+            public.bundle.manifest.level(Setting().mechanism, level)
+    except SottovoceError as error:
+        parser.error(f"--levels: {error}")
+    jobs = [(kind, level) for kind in arguments.kinds for level in arguments.levels]
+    for kind, level in console.track(jobs, "kinds of text"):
+        # Each its own: a lexicon that has met one kind's words would number another's anew.
+        fresh = Public(public.bundle, public.models)
+        rows += measure(fresh, arguments.data, kind, level, budget)
+    shown = console.table(
+        "words with noise that attackers recover, by kind of text",
+        ("kind", "level", "attack"),
+        ("success", "95 %", "words"),
+        (
+            (
+                *(row[name] for name in ("kind", "level", "attack")),
+                share(row["success"]),
+                "-".join(share(end) for end in row["ci"]),
+                f"{row['words']:,}",
+            )
+            for row in rows
+        ),
+    )
+    worst = max(rows, key=lambda row: float(row["success"]))
+    figures = {"bundle": public.bundle.id, "rows": rows, "worst": worst}
+    said = f"the worst: {worst['kind']}, {worst['attack']}, {share(worst['success'])}"
+    console.publish(arguments, figures, shown, said)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,84 @@
+"""Who has text of the kind expects its words; and every class is read at the rate that suits it."""
+
+from __future__ import annotations
+
+import gzip
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.random import Generator
+
+from bench.attacks.channels import distances
+from bench.attacks.interface import Candidates, Floats, Releases, Seen, Sees
+from bench.attacks.inversion import Map
+from bench.attacks.kinds import KINDS, InDomain
+from bench.attacks.text import Ints
+from sottovoce.core.privacy.setting import Setting
+
+WORDS = 300
+ETAS = (3.0, 24.0)
+
+
+def test_a_prior_of_the_kind_is_half_public_and_half_its_own() -> None:
+    nothing: Any = None
+    ids = np.array([2, 5, 7], np.int32)
+    public = Candidates(ids, np.log(np.array([0.5, 0.25, 0.25], np.float32)))
+    counts = np.zeros(9, np.int32)
+    counts[[5, 8]] = 3, 100  # the second is of another class
+    mixed = InDomain(nothing, Setting(), counts=counts)._met(public)
+    assert np.exp(mixed.log_prior) == pytest.approx([0.25, 0.625, 0.125])
+    unmet = InDomain(nothing, Setting(), counts=np.zeros(9, np.int32))._met(public)
+    assert (unmet.log_prior == public.log_prior).all()
+
+
+@dataclass
+class TwoClasses:
+    """Two classes of the same points, one of which is much louder than the other."""
+
+    mechanism: str = "made up"
+    level: str = "-"
+    sees: Sees = "vector"
+    rates: tuple[float, ...] = ETAS
+
+    @property
+    def rows(self) -> Floats:
+        return np.random.default_rng(0).normal(0, 0.4, (WORDS, 4)).astype(np.float32)
+
+    @property
+    def candidates(self) -> tuple[Candidates, ...]:
+        weights = 10_000.0 / np.arange(1, WORDS + 1)
+        return (Candidates.of(weights, np.arange(WORDS, dtype=np.int32)),) * 2
+
+    def send(self, ids: Ints, group: Ints, random: Generator) -> Floats:
+        rows = self.rows[ids]
+        lengths = random.gamma(4, 1, len(ids)) / np.array(ETAS)[group]
+        noise = random.standard_normal(rows.shape)
+        noise *= (lengths / np.linalg.norm(noise, axis=1))[:, None]
+        return (rows + noise).astype(np.float32)
+
+    def evidence(self, seen: Floats | Ints, candidates: Candidates) -> Floats:
+        return -distances(seen, self.rows[candidates.ids])
+
+
+def test_the_rate_is_fitted_class_by_class() -> None:
+    channel, random = TwoClasses(), np.random.default_rng(1)
+    ids = channel.candidates[0].draw(2_500, random)
+    group = (np.arange(2_500) % 2).astype(np.int32)
+    seen = Seen(np.full_like(ids, -1), channel.send(ids, group, random), group, group)
+    attack = Map(channel)
+    attack.fit(Releases(seen, ids))
+    assert (attack.rate(0), attack.rate(1)) == ETAS
+    right = attack.guess(seen) == ids
+    one = Map(channel)  # unfitted: the last rate for both
+    assert right[group == 0].mean() > (one.guess(seen) == ids)[group == 0].mean() + 0.03
+
+
+def test_a_kind_is_read_from_its_file(tmp_path: Path) -> None:
+    (file,), read = KINDS["reviews"]
+    place = tmp_path / file
+    place.parent.mkdir()
+    place.write_bytes(gzip.compress(b"text\tlabel\na fine film\t1\n"))
+    assert [*read(tmp_path)] == ["a fine film"]

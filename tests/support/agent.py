@@ -29,6 +29,7 @@ def configured(folder: Path, *, bundle: Path | None = None, **environ: str) -> C
         "HOME": str(home),
         "SOTTO_AGENT_LISTEN": f"unix:{folder / 'agent.sock'}",
         "SOTTO_CLOUD_TENANT": "t",
+        "SOTTO_PRIVACY_LARGEST_ETA": "20000",  # of the small bundle's lightest level
         "SOTTO_CLOUD_TOKEN_FILE": str(token),
     }
     config = load(environ=places | environ)

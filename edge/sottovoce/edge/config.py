@@ -20,6 +20,7 @@ from typing import Any, get_type_hints
 
 from sottovoce.core.bundle.signature import is_key
 from sottovoce.core.errors import ConfigError
+from sottovoce.core.privacy.floors import LARGEST_ETA
 from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.wire.limits import MOST
 
@@ -83,8 +84,9 @@ class BundleConfig:
 
 @dataclass(frozen=True, slots=True)
 class PrivacyConfig:
-    """Defaults for requests that say nothing, and the owner's limit.
+    """Defaults for requests that say nothing, and the owner's limits.
 
+    ``largest_eta`` is the loosest a level may be, whoever asks for it and whatever it is called.
     ``ledger_limit`` is the permitted sum of eta over protected words; 0 means none.
     ``plain_tokens`` is the number in front of each example; 0 takes the program's default.
     """
@@ -92,6 +94,7 @@ class PrivacyConfig:
     level: str = _DEFAULT.level
     mechanism: str = _DEFAULT.mechanism
     policy: str = _DEFAULT.policy
+    largest_eta: float = LARGEST_ETA
     unsure_below: float = 0.7
     ledger_limit: float = 0.0
     plain_tokens: int = 0
@@ -268,6 +271,7 @@ def _wrong_type(where: str, kind: Any) -> ConfigError:
 def _check(config: Config) -> None:
     privacy, agent = config.privacy, config.agent
     demands = (
+        (privacy.largest_eta > 0, "privacy.largest_eta", "a positive number"),
         (0 <= privacy.unsure_below <= 1, "privacy.unsure_below", "a number from 0 to 1"),
         (
             privacy.ledger_limit >= 0 and math.isfinite(privacy.ledger_limit),

@@ -99,5 +99,16 @@ def test_an_eta_that_is_none_is_refused(bundle: Bundle, counts: PublicCounts, et
         _one(_claiming(bundle, eta=eta), counts)
 
 
+def test_words_that_the_counts_do_not_know_weigh_as_such_words_do(
+    bundle: Bundle, counts: PublicCounts
+) -> None:
+    honest = _claiming(bundle)
+    common = _one(honest, replace(counts, tail=0.01)).found_attacked
+    usual = _one(honest, counts).found_attacked
+    rare = _one(honest, replace(counts, tail=10_000.0)).found_attacked
+    assert common > usual + 0.01  # common words are guessed more easily
+    assert usual > rare + 0.1
+
+
 def test_less_attack_than_claimed_is_no_fault(bundle: Bundle, counts: PublicCounts) -> None:
     _one(_claiming(bundle, map_attack=1.0), counts).check()

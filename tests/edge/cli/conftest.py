@@ -77,6 +77,7 @@ def new_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[...,
             "HOME": str(tmp_path / "home"),
             "SOTTO_AGENT_LISTEN": f"unix:{tmp_path / 'agent.sock'}",
             "SOTTO_CLOUD_TENANT": "t",
+            "SOTTO_PRIVACY_LARGEST_ETA": "20000",  # of the small bundle's lightest level
             "SOTTO_CLOUD_TOKEN_FILE": str(tmp_path / "token"),
         }
         return Device(tmp_path, environment | environ)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import re
 import shutil
 from collections.abc import Callable
@@ -36,6 +38,7 @@ def test_a_healthy_device_is_well(linked: Device) -> None:
         "bundle",
         "signature",
         "claims",
+        "floors",
         "tagger",
         "daemon",
         "cloud",
@@ -103,6 +106,23 @@ def test_what_a_bundle_claims_is_measured(
     assert result == "FAIL"
     assert "guesses 100% here" in told
     assert "ask the provider" in told
+
+
+def test_a_level_the_owner_does_not_allow_is_told(
+    new_device: Callable[..., Device], tagged_bundle: Path
+) -> None:
+    device = new_device(tagged_bundle, SOTTO_PRIVACY_LARGEST_ETA="15")
+    assert _checks(device, 3)["floors"] == ("OK", "balanced has eta 15, 15 is allowed ")
+    device = dataclasses.replace(
+        device, environment=device.environment | {"SOTTO_PRIVACY_LARGEST_ETA": "14"}
+    )
+    result, told = _checks(device, 3)["floors"]
+    assert result == "FAIL"
+    assert "privacy.largest_eta" in told
+    refused = device.sotto("privatize", "--json", stdin="Anna was here", code=3)
+    assert json.loads(refused.stderr)["error"]["subject"] == "privacy.largest_eta"
+    assert refused.stdout == ""
+    assert device.sotto("privatize", "--level", "strong", stdin="Anna was here").stdout
 
 
 def test_half_a_state_is_found(linked: Device) -> None:

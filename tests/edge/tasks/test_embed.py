@@ -91,6 +91,18 @@ def test_the_answer_is_denoised_and_says_what_it_cost(device: Agent, cloud: Fake
     assert row(answer) == pytest.approx(expected, abs=1e-6)
 
 
+def test_a_level_the_owner_does_not_allow_is_neither_sent_nor_charged(
+    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger, cloud: FakeCloud
+) -> None:
+    limits = {"SOTTO_CLOUD_ADDRESS": cloud.address, "SOTTO_PRIVACY_LARGEST_ETA": "14"}
+    with _device(tmp_path, small_bundle_folder, lexicon_tagger, **limits) as device:
+        with pytest.raises(NotReady, match="eta 15, and the owner") as caught:
+            device.embed(embed_request())
+        assert caught.value.subject == "privacy.largest_eta"
+        assert (cloud.queries, device.ledger.spending()) == ([], Spending(0, 0))
+        assert device.embed(embed_request(level="strong")).eta == 4.0
+
+
 def test_with_hardly_any_noise_the_vectors_are_the_tokens_own(
     device: Agent, cloud: FakeCloud
 ) -> None:

@@ -100,7 +100,7 @@ def check_classes(bundle: Bundle) -> None:
             continue  # parts of speech in context: small ones stay for comparison with RAPT
         members = bundle.class_members(name)
         places = len(np.unique((bundle.class_rows(name) @ direction).astype(np.float32)))
-        if min(len(members), places) < FEWEST:
+        if places < FEWEST:
             raise unsound(
                 f"the class {name} has {len(members)} words in {places} places, and fewer than "
                 f"{FEWEST} do not hide one another"

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.manifest import ANY
 from sottovoce.core.errors import InvalidInput
+from sottovoce.core.privacy.floors import Floors
 from sottovoce.core.privacy.keyed import Draws, Fresh, Key
 from sottovoce.core.privacy.mechanisms import registry
 from sottovoce.core.privacy.mechanisms.interface import Mechanism
@@ -57,6 +58,7 @@ class Privatizer:
         bundle: the words, their space, the calibrated levels.
         tagger: names parts of speech.
         unsure_below: a word whose tag is less probable than this is protected whatever its tag.
+        floors: what the owner allows at most.
         stage: entered with the name of each of `STAGES` while it runs, for measurements.
     """
 
@@ -66,11 +68,13 @@ class Privatizer:
         tagger: Tagger,
         *,
         unsure_below: float = 0.7,
+        floors: Floors = Floors(),  # noqa: B008 - frozen
         stage: Callable[[str], AbstractContextManager[object]] = nullcontext,
     ) -> None:
         self._bundle = bundle
         self._tagger = tagger
         self._unsure_below = unsure_below
+        self._floors = floors
         self._stage = stage
         self._vectors = Vectors(bundle)
         self._search = Search(bundle)
@@ -83,11 +87,14 @@ class Privatizer:
         Raises:
             NotFound: the bundle does not know the level, mechanism or policy; the fix lists those
                 it knows and ``subject`` says which of the three it was.
+            NotReady: the owner does not allow it.
         """
         manifest = self._bundle.manifest
         kind = registry.find(setting.mechanism)
         tags = manifest.policy(setting.policy)
-        return kind.of(manifest.level(setting.mechanism, setting.level), tags)
+        level = manifest.level(setting.mechanism, setting.level)
+        self._floors.check_etas(level.eta, *level.etas.values())
+        return kind.of(level, tags)
 
     def release(
         self,

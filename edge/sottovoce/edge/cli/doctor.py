@@ -13,6 +13,7 @@ from sottovoce.core.bundle.manifest import bundle_id
 from sottovoce.core.bundle.signature import show_key
 from sottovoce.core.errors import BundleMismatch, NotReady, SottovoceError
 from sottovoce.core.privacy import inspection
+from sottovoce.core.privacy.floors import Floors
 from sottovoce.core.privacy.noise import SecureRandom
 from sottovoce.core.system.console import Command, json_option, print_json
 from sottovoce.core.system.files import open_to_others
@@ -82,6 +83,7 @@ def _examine(ctx: click.Context) -> Iterator[Finding]:
         ("bundle", _bundle),
         ("signature", _signature),
         ("claims", _claims),
+        ("floors", _floors),
         ("tagger", _tagger),
         ("daemon", _daemon),
     )
@@ -155,6 +157,14 @@ def _claims(config: Config) -> str:
         if each.mechanism == config.privacy.mechanism and each.level and not each.word_class
     )
     return f"{len(figures)} measured; guessed at {', '.join(shown)}"
+
+
+def _floors(config: Config) -> str:
+    privacy = config.privacy
+    manifest = open_current(config.bundle).manifest
+    level = manifest.level(privacy.mechanism, privacy.level)
+    Floors(privacy.largest_eta).check_etas(level.eta, *level.etas.values())
+    return f"{privacy.level} has eta {level.eta:.4g}, {privacy.largest_eta:g} is allowed"
 
 
 def _tagger(config: Config) -> str:

@@ -104,7 +104,8 @@ class Embedder:
 
         Raises:
             InvalidInput: not a text. NotFound: no such level.
-            NotReady: no bundle, no denoiser in it, or no cloud configured.
+            NotReady: no bundle, no denoiser in it, no cloud configured, or a level that the owner
+                does not allow.
             BundleMismatch: the cloud serves another bundle.
             QuotaExceeded: the ledger's limit. Unavailable: the cloud does not answer.
         """
@@ -144,6 +145,7 @@ class Embedder:
         tokens = self._tokens(request.text)
         level = request.level or self._level
         mechanism = TokenEmbedding(_eta(tokens.bundle, level))
+        self._engine.floors.check_etas(mechanism.eta)
         self._denoiser(tokens.bundle)
         key, ids = self._keyring.current(), tokens.ids
         digest = key.name("embed", repr(mechanism), tokens.bundle.id, *map(str, ids))

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import NotReady, SottovoceError
+from sottovoce.core.privacy.floors import Floors
 from sottovoce.core.privacy.mechanisms import registry
 from sottovoce.core.privacy.privatizer import WINDOW, Privatizer
 from sottovoce.core.privacy.setting import Setting
@@ -61,7 +62,7 @@ class Engine:
 
     Args:
         bundle: where bundles are and which backbone to insist on.
-        privacy: supplies ``unsure_below``.
+        privacy: supplies ``unsure_below`` and the floors.
         tagger: makes the tagger for a bundle.
         tagger_name: tells taggers apart where the ledger notes what it charged.
     """
@@ -75,6 +76,8 @@ class Engine:
     ) -> None:
         self._config = bundle
         self._unsure_below = privacy.unsure_below
+        self.floors = Floors(privacy.largest_eta)
+        """What the owner allows at most."""
         self._tagger = tagger
         self._lock = threading.Lock()
         self._opened: OpenBundle | None = None
@@ -105,7 +108,9 @@ class Engine:
                 bundle = open_current(self._config)
                 tagger = self._tagger(bundle)
                 memory.give_back()  # twice, as what both parts need to start is never there at once
-                privatizer = Privatizer(bundle, tagger, unsure_below=self._unsure_below)
+                privatizer = Privatizer(
+                    bundle, tagger, unsure_below=self._unsure_below, floors=self.floors
+                )
                 self._opened = OpenBundle(bundle, privatizer)
                 memory.give_back()
             return self._opened

@@ -75,10 +75,12 @@ def test_labels_are_randomised_once_and_for_all(
 def test_near_copies_share_the_noise_of_their_label(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:
-    """Fifty copies that differ in white space, marks and letters' case get one label at an epsilon
-    at which each of its own would be false by a chance of .49."""
+    """Fifty copies that differ in white space, marks and signs of quoting get one label, where each
+    of its own would be false by a chance of .49."""
     copies = [
-        agent.LabelledText(text=f"The{' ' * n} GARDEN{'!' * (n % 2)} of the river", label="outside")
+        agent.LabelledText(
+            text=f"{'>' * (n % 3)}The{' ' * n} GARDEN{'!' * (n % 2)} of the river", label="outside"
+        )
         for n in range(1, 51)
     ]
     with customizing(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, device):

@@ -24,7 +24,7 @@ from sottovoce.core.privacy import plain_tokens
 from sottovoce.core.privacy.noise import SecureRandom
 from sottovoce.core.privacy.randomized_response import check_epsilon, respond
 from sottovoce.core.privacy.setting import Setting
-from sottovoce.core.text.words import Kind, iter_words
+from sottovoce.core.text.words import iter_words
 from sottovoce.core.wire import training_settings
 from sottovoce.core.wire.limits import (
     FEWEST_EXAMPLES,
@@ -285,10 +285,10 @@ def _staged_place(identity: str, drawn: bytes) -> bytes:
 
 
 def _words(text: str) -> bytes:
-    """A hash of what near copies share: the words, in small letters, without punctuation."""
+    """A hash of what near copies share: the words, in small letters; marks and signs are none."""
     held = hashlib.sha256()
     for word in iter_words(text):
-        if word.kind is not Kind.PUNCTUATION:
+        if any(map(str.isalnum, word.text)):
             held.update(word.text.lower().encode() + b" ")
     return held.digest()
 

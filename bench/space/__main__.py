@@ -1,8 +1,9 @@
-"""Do rare words and names pay for a bundle's privacy space?
+"""Do rare words and names pay for a bundle's privacy space, and is every class hidden as well?
 
 The maximum-a-posteriori attackers on the noisy vector and on the released word, at every level of
-the bundle, on text that no count has seen, apart for rare words, names and the rest. See
-docs/privacy_space.md, also for what other spaces were compared with this one.
+the bundle, on text that no count has seen, apart for rare words, names and the rest; the first also
+class by class, beside a blind guess. See docs/privacy_space.md, also for what other spaces were
+compared with this one.
 
     python -m bench.space
 """
@@ -14,10 +15,12 @@ from pathlib import Path
 from bench import console
 from bench.attacks.public import Public
 from bench.data import DATA
+from bench.space.classes import by_class
 from bench.space.held_out import count
 from bench.space.tails import tails
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy.mechanisms.pct2t import PCT2T
+from sottovoce.core.privacy.mechanisms.pct2t2 import PCT2T2
 from sottovoce.core.privacy.mechanisms.t2t import T2T
 
 KINDS = ("all", "common", "rare", "others", "names")
@@ -56,8 +59,29 @@ def main() -> None:
         KINDS,
         rows,
     )
-    figures = {"bundle": public.bundle.id, "levels": levels}
-    console.publish(arguments, figures, shown)
+    classes = [
+        row
+        for mechanism in console.track((PCT2T.name, PCT2T2.name), "class by class")
+        for row in by_class(public, met, mechanism)
+    ]
+    equal = console.table(
+        "share of held-out words recovered from their noisy vector, class by class",
+        ("mechanism", "level", "class"),
+        ("words", "eta", "recovered", "95 %", "blind"),
+        (
+            (
+                *(row[name] for name in ("mechanism", "level", "class")),
+                f"{row['words']:,}",
+                f"{row['eta']:.1f}",
+                console.share(row["success"]),
+                "-".join(console.share(end) for end in row["ci"]),
+                console.share(row["blind"]),
+            )
+            for row in classes
+        ),
+    )
+    figures = {"bundle": public.bundle.id, "levels": levels, "classes": classes}
+    console.publish(arguments, figures, shown, equal)
 
 
 if __name__ == "__main__":

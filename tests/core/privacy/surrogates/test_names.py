@@ -52,6 +52,11 @@ LISTS = {
 
 
 @pytest.mark.parametrize("role", names.ROLES)
+def test_the_role_is_published(role: str) -> None:
+    assert names.shape(role, "X") == ("name", role, "capitalised")
+
+
+@pytest.mark.parametrize("role", names.ROLES)
 def test_any_word_of_the_role_is_as_likely(role: str) -> None:
     random, choices = np.random.default_rng(1), listed(LISTS[role])
     counts = dict.fromkeys(choices, 0)

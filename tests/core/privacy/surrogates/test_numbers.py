@@ -31,7 +31,7 @@ def test_a_digit_is_uniform_whatever_it_was(digit: str) -> None:
     ],
 )
 def test_groups(word: str, sort: str) -> None:
-    assert numbers.shape(word).sort == sort
+    assert numbers.shape(word) == ("number", sort, numbers.shape(word).layout)
     assert word.lower() in numbers.WORDS
 
 

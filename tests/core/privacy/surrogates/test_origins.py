@@ -54,6 +54,11 @@ def test_what_is_drawn_is_of_the_same_kind_of_fact() -> None:
     assert not set(draws("danish")) & set(draws("muslim"))
 
 
+def test_the_sort_is_published() -> None:
+    assert origins.shape("Danish") == ("origin", "nationality", "capitalised")
+    assert origins.shape("mosque") == ("origin", "shrine", "lower")
+
+
 def test_insults_and_bygone_peoples_are_met_but_never_drawn() -> None:
     for word in ("negro", "gypsy", "mulatto", "soviet"):
         assert word in origins.words()

@@ -42,6 +42,13 @@ def test_a_letter_alone_becomes_a_letter(text: str, like: str) -> None:
     assert found == {chr(ord(like) + place) for place in range(26)}
 
 
+def test_what_it_is_made_of_is_published() -> None:
+    shapes = [unlisted.shape(text) for text in ("Zorblax", "q", "U.s.", "\u6211\u6211", "😀", "→")]
+    assert {shape.kind for shape in shapes} == {"unlisted"}
+    sorts = [("word", "capitalised"), ("letters", "a"), ("letters", "A.a."), ("ideographs", "2")]
+    assert [shape[1:] for shape in shapes] == [*sorts, ("picture", ""), ("sign", "")]
+
+
 def test_an_abbreviation_keeps_its_full_stops_and_case() -> None:
     first, dot, second, end = drawn("U.s.")
     assert (dot, end) == (".", ".")

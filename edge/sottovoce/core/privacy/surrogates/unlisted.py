@@ -50,7 +50,7 @@ def oddity(text: str) -> Shape | None:
         return Shape(_KIND, "picture" if "So" in categories else "sign")
     if "." in text:
         return Shape(_KIND, _LETTERS, "".join(c for c in scramble.layout(text) if c in "Aa9."))
-    return Shape(_KIND, _LETTERS, scramble.layout(text)[:1]) if len(text) == 1 else None
+    return Shape(_KIND, _LETTERS, scramble.layout(text)) if len(text) == 1 else None
 
 
 def shape(text: str) -> Shape:

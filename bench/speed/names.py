@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -34,6 +35,8 @@ from sottovoce.core.text.words import Kind, split
 CORPORA: Final = ("pii", "uner_ewt", "wnut17", "nationalities", OTHER_WORDS)
 PROMISED: Final = ("persons", "places", "organisations", "addresses", "nationalities")
 """Groups of names of which hardly any word may stay."""
+
+CASES: Final[dict[str, Callable[[str], str]]] = {"small": str.lower, "capital": str.upper}
 
 _READINGS: Final = (*READINGS, UNLISTED)
 _WORDS: Final = 20_000
@@ -107,15 +110,24 @@ def figures_of(judge: Judge, documents: Sequence[Document]) -> Figures:
     }
 
 
+def _typed(documents: Iterable[Document], letters: str | None) -> Iterator[Document]:
+    for document in documents:
+        text = CASES[letters](document.text) if letters else document.text
+        if len(text) == len(document.text):  # or the marks would stand elsewhere
+            yield replace(document, text=text)
+
+
 def main() -> None:
     """Judges the finder, and prints the tables."""
     parser = console.parser("names", __doc__, data="the marked sets and the treebank")
     parser.add_argument("--names", type=Path, default=Path("models/names"))
+    parser.add_argument("--letters", choices=CASES, help="as if all had been typed in these")
     arguments = parser.parse_args()
     require(parser, arguments.data, *(file for name in CORPORA for file in FILES[name]))
     judge = Judge(Bundle.open(arguments.bundle), NameFinder.load(arguments.names))
     corpora = {
-        name: read(name, arguments.data) for name in console.track(CORPORA, "reading the texts")
+        name: list(_typed(read(name, arguments.data), arguments.letters))
+        for name in console.track(CORPORA, "reading the texts")
     }
     found = {
         name: figures_of(judge, documents)

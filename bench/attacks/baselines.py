@@ -119,8 +119,7 @@ class FullWidth(_Baseline):
         """The embeddings."""
         return self.ours.public.meaning
 
-    @property
-    def rates(self) -> tuple[float, ...]:
+    def rates(self, group: int) -> tuple[float, ...]:
         """See `Channel`."""
         return tuple(self.eta * share for share in _SHARES)
 
@@ -148,7 +147,6 @@ class SanText(_Baseline):
     the whole list. The attacker knows the very probabilities."""
 
     mechanism: str = field(default="SanText", init=False)
-    rates: tuple[float, ...] = field(default=(1.0,), init=False)
     epsilon: float = field(default=0.0, init=False)
     _log_total: tuple[Floats, ...] = field(default=(), init=False, repr=False)
     _outputs: tuple[Ints, ...] = field(default=(), init=False, repr=False)
@@ -181,6 +179,10 @@ class SanText(_Baseline):
     def rows(self) -> Floats:
         """The embeddings."""
         return self.ours.public.meaning
+
+    def rates(self, group: int) -> tuple[float, ...]:
+        """What is sent says all: see `Channel`."""
+        return (1.0,)
 
     def send(self, ids: Ints, group: Ints, random: Generator) -> Ints:
         """Draws from the exponential mechanism, each word's shares reckoned once."""
@@ -216,7 +218,6 @@ class CusText(_Baseline):
 
     size: int = 20
     mechanism: str = field(default="CusText", init=False)
-    rates: tuple[float, ...] = field(default=(1.0,), init=False)
     epsilon: float = field(default=0.0, init=False)
     _sets: Ints = field(default_factory=lambda: np.zeros((0, 0), np.int32), init=False, repr=False)
     _place: Ints = field(default_factory=lambda: np.zeros(0, np.int32), init=False, repr=False)
@@ -257,6 +258,10 @@ class CusText(_Baseline):
     def rows(self) -> Floats:
         """The embeddings."""
         return self.ours.public.meaning
+
+    def rates(self, group: int) -> tuple[float, ...]:
+        """What is sent says all: see `Channel`."""
+        return (1.0,)
 
     def send(self, ids: Ints, group: Ints, random: Generator) -> Ints:
         """Draws from each word's set."""
@@ -304,7 +309,6 @@ class Scrubbed:
     mechanism: str = field(default="PII scrubbing", init=False)
     level: str = field(default="-", init=False)
     sees: Sees = field(default="word", init=False)
-    rates: tuple[float, ...] = field(default=(1.0,), init=False)
 
     @property
     def rows(self) -> Floats:
@@ -321,6 +325,10 @@ class Scrubbed:
         self._names = candidates_of(self.public, PCT2T.name)[place]
 
     _names: Candidates = field(init=False, repr=False)
+
+    def rates(self, group: int) -> tuple[float, ...]:
+        """What is sent says all: see `Channel`."""
+        return (1.0,)
 
     def send(self, ids: Ints, group: Ints, random: Generator) -> Ints:
         """The placeholder."""

@@ -20,12 +20,15 @@ from bench.attacks.text import Ints, Text
 from sottovoce.cloud.building.attack import SLOPES
 from sottovoce.core.bundle.levels import Level
 from sottovoce.core.bundle.manifest import ANY, class_name
+from sottovoce.core.privacy import noise
 from sottovoce.core.privacy.mechanisms import registry
+from sottovoce.core.privacy.mechanisms.interface import Mechanism
 from sottovoce.core.privacy.mechanisms.t2t import T2T
 from sottovoce.core.privacy.release import IDENTIFIER
-from sottovoce.core.privacy.running_text import released_in
+from sottovoce.core.privacy.running_text import released_in, weights_by_reading
 from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.privacy.sphere_map import perturb
+from sottovoce.core.text.readings import READINGS
 from sottovoce.core.text.tagger import UPOS
 
 __all__ = ["CLEAR", "Noised", "Words", "candidates_of", "distances", "groups_of"]
@@ -34,20 +37,30 @@ CLEAR: Final = Setting(level="clear", mechanism=T2T.name)
 """Words as they are: what attacks must recover before their failures mean anything."""
 
 
-def _told_apart(mechanism: str) -> tuple[str, ...] | None:
-    """The parts of speech that a mechanism never mixes; None where it mixes all."""
-    return registry.make(mechanism, Level(1.0), UPOS).tags
+def _covering(mechanism: str) -> Mechanism:
+    """The mechanism where it covers all it tells apart."""
+    contextual = registry.find(mechanism).contextual
+    return registry.make(mechanism, Level(1.0), UPOS if contextual else READINGS)
 
 
 def groups_of(mechanism: str) -> tuple[str, ...]:
     """The classes words may be taken for, by group number."""
-    tags = _told_apart(mechanism) or (ANY,)
+    covering = _covering(mechanism)
+    if not covering.contextual:
+        named = (covering.word_class(each, each == "CLITIC") for each in READINGS)
+        return tuple(dict.fromkeys(named))
+    tags = covering.tags or (ANY,)
     return tuple(class_name(tag, clitic) for clitic in (False, True) for tag in tags)
 
 
 def candidates_of(public: Public, mechanism: str) -> tuple[Candidates, ...]:
     """Who may hide behind a word of each group, within which ``mechanism`` moves words."""
-    weights = public.weights(_told_apart(mechanism))
+    covering = _covering(mechanism)
+    weights = (
+        public.weights(covering.tags)
+        if covering.contextual
+        else weights_by_reading(public.counts, public.bundle.readings, covering)
+    )
     none = np.zeros(len(public.counts))
     return tuple(
         Candidates.of(weights.get(name, none), public.classes[released_in(name, public.classes)])
@@ -68,16 +81,21 @@ class Noised:
     rows: Floats
     candidates: tuple[Candidates, ...]
     eta: float
+    etas: tuple[float, ...] = ()
+    """Of each group, where they differ."""
     sees: Sees = field(default="vector", init=False)
 
-    @property
-    def rates(self) -> tuple[float, ...]:
+    def rates(self, group: int) -> tuple[float, ...]:
         """The density's own, nothing to fit."""
-        return (self.eta,)
+        return (self.etas[group] if self.etas else self.eta,)
 
     def send(self, ids: Ints, group: Ints, random: Generator) -> Floats:
         """Fresh noise on each row: Floats2d (n, d)."""
-        return perturb(self.rows[ids], self.eta, random)
+        etas = np.array(self.etas or (self.eta,))
+        each = etas[group if self.etas else np.zeros(len(ids), np.int32)]
+        rows = self.rows[ids]
+        noisy: Floats = rows + noise.draw(random, len(rows), rows.shape[1], each)
+        return noisy
 
     def evidence(self, seen: Floats | Ints, candidates: Candidates) -> Floats:
         """Minus the distances."""
@@ -91,7 +109,8 @@ class Noised:
         vectors[known] = self.send(releases.true[known], releases.seen.group[known], random)
         # What is not listed has a vector too, but can never be guessed: any place will do.
         unknown = hidden & ~known
-        vectors[unknown] = self.send(np.zeros(unknown.sum(), np.int32), hidden[unknown], random)
+        group = releases.seen.group[unknown]
+        vectors[unknown] = self.send(np.zeros(unknown.sum(), np.int32), group, random)
         symbols = np.where(hidden, -1, releases.seen.symbols).astype(np.int32)
         return Releases(replace(releases.seen, symbols=symbols, vectors=vectors), releases.true)
 
@@ -103,7 +122,6 @@ class Words:
     public: Public
     setting: Setting
     sees: Sees = field(default="word", init=False)
-    rates: tuple[float, ...] = field(default=SLOPES, init=False)
 
     @property
     def mechanism(self) -> str:
@@ -119,6 +137,16 @@ class Words:
     def eta(self) -> float:
         """Of the level."""
         return self.public.bundle.manifest.level(self.setting.mechanism, self.setting.level).eta
+
+    @cached_property
+    def etas(self) -> tuple[float, ...]:
+        """Of each group."""
+        level = self.public.bundle.manifest.level(self.setting.mechanism, self.setting.level)
+        return tuple(level.etas.get(name, level.eta) for name in self.groups)
+
+    def rates(self, group: int) -> tuple[float, ...]:
+        """Whatever may suit the group."""
+        return SLOPES
 
     @property
     def rows(self) -> Floats:
@@ -138,7 +166,7 @@ class Words:
     @property
     def vectors(self) -> Noised:
         """The same, seen before the search."""
-        return Noised(self.mechanism, self.level, self.rows, self.candidates, self.eta)
+        return Noised(self.mechanism, self.level, self.rows, self.candidates, self.eta, self.etas)
 
     def release(self, text: Text, random: Generator) -> Releases:
         """Releases every sentence of ``text`` on its own.
@@ -174,7 +202,7 @@ class Words:
         for each in np.unique(group).tolist():
             which = np.flatnonzero(group == each)
             name = self.public.search.known_class(self.groups[each])
-            noisy = perturb(self.rows[ids[which]], self.eta, random)
+            noisy = perturb(self.rows[ids[which]], self.etas[each], random)
             found[which] = self.public.search.nearest(name, noisy)
         return found
 

@@ -87,9 +87,9 @@ class Channel(Protocol):
     def candidates(self) -> tuple[Candidates, ...]:
         """Of each group."""
 
-    @property
-    def rates(self) -> tuple[float, ...]:
-        """log p(seen | symbol) is one of these times `evidence`; the attack fits which."""
+    def rates(self, group: int) -> tuple[float, ...]:
+        """log p(seen | symbol) is one of these times `evidence`; the attack fits which. As many
+        for each group, ascending."""
 
     def send(self, ids: Ints, group: Ints, random: Generator) -> Floats | Ints:
         """Fresh releases of single symbols: Floats2d (n, d) or Ints1d (n,)."""

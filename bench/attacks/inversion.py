@@ -94,30 +94,30 @@ class Map:
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
         self._places: dict[int, int] = {}
-        self._usual = len(channel.rates) - 1
+        self._usual = len(channel.rates(0)) - 1
         self._shift = 0
 
     def rate(self, group: int) -> float:
         """The one of the channel's rates that suits ``group``: classes are as loud as they need."""
-        rates = self._channel.rates
+        rates = self._channel.rates(group)
         place = self._places.get(group, self._usual) + self._shift
         return rates[min(max(place, 0), len(rates) - 1)]
 
     def fit(self, public: Releases) -> None:
         """Fits the rate of each group, where the channel leaves a choice."""
-        rates = self._channel.rates
-        if len(rates) == 1:
+        tried = len(self._channel.rates(0))
+        if tried == 1:
             return
         some = public.seen.part(np.arange(min(_TRIED, len(public.true))))
         true, hits = public.true[: len(some.group)], dict[int, NDArray[np.float64]]()
         for group, which in chunks(self._channel, some):
             candidates = self._channel.candidates[group]
             evidence = self._channel.evidence(some.evidence(which), candidates)
-            counted = hits.setdefault(group, np.zeros(len(rates)))
-            for place, rate in enumerate(rates):
+            counted = hits.setdefault(group, np.zeros(tried))
+            for place, rate in enumerate(self._channel.rates(group)):
                 guesses = (evidence * np.float32(rate) + candidates.log_prior).argmax(axis=1)
                 counted[place] += (candidates.ids[guesses] == true[which]).sum()
-        every = np.sum([*hits.values()], axis=0) if hits else np.zeros(len(rates))
+        every = np.sum([*hits.values()], axis=0) if hits else np.zeros(tried)
         self._usual = int(every.argmax())
         among = every / max(1.0, every.sum())  # a small group leans on what suits the others
         self._places = {
@@ -200,7 +200,7 @@ class ContextMap(Map):
         n = min(_TRIED, len(public.true))
         some, true = public.seen.part(np.arange(n)), public.true[:n]
         best = -1
-        for shift in (-1, 0, 1) if len(self._channel.rates) > 1 else (0,):
+        for shift in (-1, 0, 1) if len(self._channel.rates(0)) > 1 else (0,):
             self._shift = shift
             lattices = [*self._lattices(some)]
             for weight in _WEIGHTS:

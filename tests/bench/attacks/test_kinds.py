@@ -41,7 +41,6 @@ class TwoClasses:
     mechanism: str = "made up"
     level: str = "-"
     sees: Sees = "vector"
-    rates: tuple[float, ...] = ETAS
 
     @property
     def rows(self) -> Floats:
@@ -51,6 +50,9 @@ class TwoClasses:
     def candidates(self) -> tuple[Candidates, ...]:
         weights = 10_000.0 / np.arange(1, WORDS + 1)
         return (Candidates.of(weights, np.arange(WORDS, dtype=np.int32)),) * 2
+
+    def rates(self, group: int) -> tuple[float, ...]:
+        return ETAS
 
     def send(self, ids: Ints, group: Ints, random: Generator) -> Floats:
         rows = self.rows[ids]

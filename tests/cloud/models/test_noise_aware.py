@@ -13,11 +13,21 @@ from sottovoce.cloud.job import Release
 from sottovoce.cloud.models import backbone as backbones
 from sottovoce.cloud.models import noise_aware
 from sottovoce.cloud.models.backbone import LoadedBackbone, input_embeddings
-from sottovoce.cloud.models.noise_aware import CLASS_COUNTS, UNSEEN, NoiseTable, WordPlaces, table
+from sottovoce.cloud.models.noise_aware import (
+    CLASS_COUNTS,
+    UNSEEN,
+    NoiseTable,
+    WordPlaces,
+    level_of,
+    table,
+)
 from sottovoce.core.bundle.folder import Bundle
-from sottovoce.core.errors import NotReady
+from sottovoce.core.errors import NotFound, NotReady
+from sottovoce.core.privacy.mechanisms import registry
+from sottovoce.core.privacy.mechanisms.pct2t2 import PCT2T2
 from sottovoce.core.privacy.mechanisms.t2t import T2T
 from sottovoce.core.privacy.search import Search
+from sottovoce.core.text.readings import READINGS
 from tests.support.backbones import tiny_bert
 from tests.support.tiny_bundle import tiny_bundle
 
@@ -163,3 +173,27 @@ def test_only_so_many_tables_are_kept(
     before = newest.stat().st_mtime_ns
     table(tiny[0], t2t(6.0), tiny[1], tmp_path)
     assert newest.stat().st_mtime_ns == before, "the latest is among them"
+
+
+def test_of_each_class_the_noise_of_its_own_eta_is_taken_back(
+    small_build: Bundle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(registry.MECHANISMS, PCT2T2.name, f"{PCT2T2.__module__}:{PCT2T2.__name__}")
+    release = Release(PCT2T2.name, 1.0, "strong", small_build.id, "default")
+    level = level_of(small_build, release)
+    assert level == small_build.manifest.level(PCT2T2.name, "strong")
+    assert level_of(small_build, t2t(7.0)).eta == 7.0
+    with pytest.raises(NotFound, match="level"):
+        level_of(small_build, replace(release, level="paranoid"))
+
+    def shift(level: str) -> torch.Tensor:
+        found = table(small_build, replace(release, level=level), backbones.load()).shifts.float()
+        return found.square().sum(1)
+
+    strong, light = shift("strong"), shift("light")
+    nouns = torch.from_numpy(small_build.class_members("=NOUN").astype(np.int64))
+    assert strong[nouns].mean() > 3 * light[nouns].mean() > 0
+    # Of a reading that the policy lets pass nothing is suspected.
+    passing = torch.from_numpy(np.flatnonzero(np.array(small_build.readings) == 5))
+    assert READINGS[5] == "GRAMMAR"
+    assert strong[passing].max() == 0

@@ -45,10 +45,14 @@ from sottovoce.core.privacy.mechanisms import registry
 from sottovoce.core.privacy.mechanisms.interface import Mechanism
 from sottovoce.core.privacy.mechanisms.pct2t2 import OWN
 from sottovoce.core.privacy.vectors import Vectors
+from sottovoce.core.text.readings import READINGS
 from sottovoce.core.system.files import in_place_of
 from sottovoce.core.text.words import Kind, iter_words
 
-__all__ = ["CLASS_COUNTS", "SHARE", "NoiseTable", "WordPlaces", "class_counts", "table"]
+__all__ = [
+    *("CLASS_COUNTS", "SHARE", "NoiseTable", "WordPlaces"),
+    *("class_counts", "level_of", "table"),
+]
 
 CLASS_COUNTS: Final = "class_counts.npy"
 """File of a bundle: Floats1d (members,), times each row of ``members.npy`` was met in its class."""
@@ -68,7 +72,7 @@ LEAST: Final = 4_096
 KEPT: Final = 64
 """Tables kept as files, the latest: about a gigabyte of the default backbone's."""
 
-_VERSION: Final = 1
+_VERSION: Final = 2
 _ROWS: Final = 128
 """Noisy vectors worked on at once: 11 MB of distances with 22,000 words."""
 
@@ -157,12 +161,14 @@ def table(
 
     Raises:
         NotReady: the bundle does not say how often its words are met.
+        NotFound: see `level_of`.
     """
     mechanism = registry.make(
-        release.mechanism, Level(release.eta), bundle.manifest.policy(release.policy)
+        release.mechanism, level_of(bundle, release), bundle.manifest.policy(release.policy)
     )
-    facts = (_VERSION, DRAWS, LEAST, bundle.id, backbone.sha256, mechanism.name, mechanism.eta)
-    name = hashlib.sha256(json.dumps((*facts, mechanism.tags)).encode()).hexdigest()[:32]
+    facts = (_VERSION, DRAWS, LEAST, bundle.id, backbone.sha256, mechanism.name, mechanism.tags)
+    etas = [mechanism.eta, *(mechanism.eta_of(name) for name in bundle.manifest.classes)]
+    name = hashlib.sha256(json.dumps((*facts, *etas)).encode()).hexdigest()[:32]
     file = cache / f"{name}.safetensors" if cache else None
     shape = (bundle.manifest.words + 1, backbone.hidden_size)
     if file is not None and (stored := _read(file, shape)) is not None:
@@ -172,6 +178,20 @@ def table(
     if file is not None:
         _write(file, made)
     return made
+
+
+def level_of(bundle: Bundle, release: Release) -> Level:
+    """The level at which ``release`` was made.
+
+    One eta is told beside the level's name and is enough for most mechanisms; where each class has
+    its own, they are looked up under the name.
+
+    Raises:
+        NotFound: the bundle does not know the mechanism or the level.
+    """
+    if registry.find(release.mechanism).contextual:
+        return Level(release.eta)
+    return bundle.manifest.level(release.mechanism, release.level)
 
 
 def class_counts(bundle: Bundle) -> dict[str, NDArray[np.float32]]:
@@ -218,22 +238,37 @@ def _shifts(
         members = torch.from_numpy(bundle.class_members(name).astype(np.int64))
         if not len(members):
             continue
-        tag = name.removesuffix(CLITIC)
-        if name.startswith(OWN) or mechanism.word_class(tag, name.endswith(CLITIC)) != name:
-            continue  # a class of another mechanism
-        if not mechanism.protects(tag):
-            if tag != ANY:  # passes as it was typed
-                times = torch.from_numpy(met)
-                received[members] += times
-                sums[members] += times[:, None] * embeddings[members]
+        hidden = _hidden(bundle, mechanism, name)
+        if hidden is None:
+            continue
+        times = torch.from_numpy(np.where(hidden, 0, met))  # passes as it was typed
+        received[members] += times
+        sums[members] += times[:, None] * embeddings[members]
+        if not hidden.any():
             continue
         rows = torch.from_numpy(np.array(bundle.class_rows(name)))  # (m, r)
-        weights = torch.from_numpy(met + np.float32(UNSEEN))  # (m,)
+        weights = torch.from_numpy(hidden * (met + np.float32(UNSEEN)))  # (m,)
         times, expected = _expected(rows, weights, embeddings[members], mechanism, name, random)
         received[members] += times
         sums[members] += expected
     sums = torch.where(received[:, None] > 0, sums / received[:, None] - embeddings, 0)
     return torch.cat([sums, sums.new_zeros(1, sums.shape[1])]).half()
+
+
+def _hidden(bundle: Bundle, mechanism: Mechanism, name: str) -> NDArray[np.bool_] | None:
+    """Which members of a class get noise in it: Bools1d (members,); None if nothing is met there
+    as ``mechanism`` sees it."""
+    members, clitic = bundle.class_members(name), name.endswith(CLITIC)
+    if not mechanism.contextual:
+        if name != ANY + CLITIC and not name.startswith(OWN):
+            return None
+        covered = [place for place, each in enumerate(READINGS) if mechanism.protects(each)]
+        return np.isin(bundle.readings[members], covered)
+    tag = name.removesuffix(CLITIC)
+    if name.startswith(OWN) or mechanism.word_class(tag, clitic) != name:
+        return None
+    protected = mechanism.protects(tag)
+    return np.full(len(members), protected) if protected or tag != ANY else None
 
 
 def _expected(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 
+import numpy as np
 import pytest
 
 from sottovoce.core.bundle import levels
@@ -42,18 +43,29 @@ def test_every_hundredth_has_a_name() -> None:
 
 def test_a_target_keeps_to_the_safe_side_of_the_curve() -> None:
     before = 0.0
-    for number in range(22, 91):
+    for number in range(31, 91):
         level = levels.between(CURVE[::-1], f"attack:{number / 100:g}")
         assert level.eta > before
-        assert number / 100 - 0.02 < level.map_attack < number / 100
+        assert number / 100 - 0.02 < levels.strongest(level.map_attack) < number / 100
         before = level.eta
     for number in range(10, 90):
         level = levels.between(CURVE, f"replaced:{number / 100:g}")
         assert number / 100 < level.replaced < number / 100 + 0.005
 
 
+def test_context_is_taken_off_where_it_helps() -> None:
+    share = np.array([0.05, 0.2, 0.5, 0.8, 0.95])
+    found = levels.strongest(share)
+    assert (found[:3] > share[:3] + 0.02).all()
+    assert found[3:] == pytest.approx(share[3:])
+    assert [levels.single_word(each) for each in found.tolist()] == pytest.approx(share.tolist())
+    # Not one point of what was measured, and fitted, lies more than half a point above.
+    measured = levels.strongest([0.25, 0.285, 0.62, 0.89])
+    assert (measured > np.array([0.333, 0.360, 0.637, 0.873]) - 0.005).all()
+
+
 def test_at_a_point_only_the_error_of_measurement_is_given_up() -> None:
-    level = levels.between(CURVE, "attack:0.5")
+    level = levels.between(CURVE, "attack:0.54")  # to the strongest, at .5 for one on single words
     assert 0.95 * 20 < level.eta < 20
     assert 0.48 < level.map_attack < 0.5
     level = levels.between(CURVE, "replaced:0.6")
@@ -111,10 +123,10 @@ def test_classes_survive_the_manifest(small_bundle: Bundle) -> None:
 
 def test_outside_of_what_was_measured_nothing_is_made_up() -> None:
     low, high = levels.span(CURVE, "attack")
-    assert (low, high) == (0.22, 0.9)
+    assert (low, high) == (0.3, 0.9)
     assert levels.span(CURVE, "replaced") == (0.1, 0.89)
-    for name in ("attack:0.21", "attack:0.91"):
-        with pytest.raises(InvalidInput, match=r"0\.22 to 0\.90"):
+    for name in ("attack:0.29", "attack:0.91"):
+        with pytest.raises(InvalidInput, match=r"0\.30 to 0\.90"):
             levels.between(CURVE, name)
     for curve in ((), CURVE[:1]):
         with pytest.raises(InvalidInput, match="no curve"):

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from sottovoce.cloud.building.attack import best_slope
 from sottovoce.cloud.building.class_calibration import Hiding
 from sottovoce.cloud.building.survival import Survival, cell_lengths
-from sottovoce.core.bundle.levels import ClassLevel, Level
+from sottovoce.core.bundle.levels import ClassLevel, Level, single_word
 from sottovoce.core.errors import InvalidInput
 from sottovoce.core.privacy import noise
 from sottovoce.core.privacy.noise import Floats2d
@@ -38,8 +38,8 @@ LEVELS: Final = {"strong": 0.85, "balanced": 0.45, "light": 0.14}
 REPLACED_ON_CURVE: Final = tuple(np.linspace(0.97, 0.03, 12).tolist())
 """Shares replaced at the points of a manifest's curve."""
 
-TARGETS: Final = {"strong": 0.25, "balanced": 0.62, "light": 0.89}
-"""Share of the words of each class that whoever guesses recovers from their vectors."""
+TARGETS: Final = {"strong": 0.30, "balanced": 0.62, "light": 0.89}
+"""Share of the words of each class that whoever guesses best recovers, see `levels.strongest`."""
 
 ATTACK_ON_CURVE: Final = (
     0.06,
@@ -56,7 +56,7 @@ ATTACK_ON_CURVE: Final = (
     0.92,
     0.97,
 )
-"""The same at the points of a manifest's curve."""
+"""Share that is recovered from single vectors at the points of a manifest's curve."""
 
 _DRAWS: Final = 40_000
 """Words drawn to set eta. Drawn systematically and with their survival in closed form, the share
@@ -168,7 +168,7 @@ def calibrate_by_class(
         seed: of the simulation.
     """
     survival = Survival(text.space.shape[1])
-    targets = (*TARGETS.values(), *ATTACK_ON_CURVE)
+    targets = (*map(single_word, TARGETS.values()), *ATTACK_ON_CURVE)
 
     def hiding(name: str) -> list[ClassLevel]:
         of_class = Hiding.of(text.space, every.weights[name], every.members(name), seed=seed)

@@ -45,8 +45,8 @@ from sottovoce.core.privacy.mechanisms import registry
 from sottovoce.core.privacy.mechanisms.interface import Mechanism
 from sottovoce.core.privacy.mechanisms.pct2t2 import OWN
 from sottovoce.core.privacy.vectors import Vectors
-from sottovoce.core.text.readings import READINGS
 from sottovoce.core.system.files import in_place_of
+from sottovoce.core.text.readings import READINGS
 from sottovoce.core.text.words import Kind, iter_words
 
 __all__ = [

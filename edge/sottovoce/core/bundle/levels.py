@@ -1,6 +1,7 @@
 """Levels, named and between: ``attack:0.3`` is the lightest at which three in ten are guessed.
 
-Why it is here: an owner knows how many of their words may be guessed, not which eta that takes.
+Why it is here: an owner knows how many of their words may be guessed, not which eta that takes, and
+means guessed by whoever guesses best: not by one who looks at a single word at a time.
 Such a level is a name that the bundle's own curve turns into an eta. So nothing has to be stored,
 whatever takes a level takes it, and on another bundle it is another eta for the same promise. The
 curve was measured on a sample; a target is met with that sample's error taken off it.
@@ -30,7 +31,9 @@ __all__ = [
     "by_eta",
     "is_target",
     "name_of",
+    "single_word",
     "span",
+    "strongest",
 ]
 
 
@@ -116,10 +119,41 @@ ATTACKED: Final = 3_000
 _DEVIATIONS: Final = 1.65
 """Standard errors taken off a target: the share is beyond it in one of twenty curves."""
 
+_CONTEXT: Final = (0.17, 0.21)
+"""What the strongest attacker gains on who sees one noisy vector: log odds of the first, less the
+second times the log odds of the other's success, where that is above 0. He has the released words
+only, but all of them, and other text of the very kind; on questions (TREC), the worst kind of text
+that was tried. There .25, .285, .62 and .89 became .33, .36, .64 and .86 (`pct2t.v2`, policy
+`content`; on news .29, .32, .63 and .87; see ``bench.attacks.kinds``)."""
+
 _REPLACED_ERROR: Final = 0.002
 """The builder knows the share replaced in closed form for some 40,000 words; two of its errors."""
 
 _NAME: Final = re.compile(rf"({'|'.join(MEASURES)}):(0\.\d?[1-9])")
+
+
+def strongest(attack: ArrayLike) -> NDArray[np.float64]:
+    """The share of released words that the strongest attacker recovers on the worst kind of text,
+    where the one on single noisy vectors recovers ``attack`` of everyday words.
+
+    >>> strongest([0.22, 0.6, 0.89]).round(2).tolist()
+    [0.3, 0.62, 0.89]
+    """
+    first, less = _CONTEXT
+    odds = _log_odds(attack)
+    found: NDArray[np.float64] = 1 / (1 + np.exp(-(odds + np.maximum(0, first - less * odds))))
+    return found
+
+
+def single_word(share: float) -> float:
+    """The other way round: what must remain to the attacker on vectors for that ``share``.
+
+    >>> round(float(strongest(single_word(0.3))), 9)
+    0.3
+    """
+    first, less = _CONTEXT
+    odds = float(_log_odds(share))
+    return _share(min(odds, (odds - first) / (1 - less)))
 
 
 def is_target(name: str) -> bool:
@@ -157,7 +191,8 @@ def name_of(measure: str, share: float) -> str:
 def between(curve: tuple[Level, ...], name: str) -> Level:
     """The largest eta that keeps to the level ``name``, and what is to be expected there.
 
-    "attack" bounds ``map_attack`` from above, "replaced" bounds ``replaced`` from below. Between
+    "attack" bounds what is recovered by the `strongest` attacker from above, "replaced" bounds
+    ``replaced`` from below. Between
     points of the curve the odds of these shares, and of all the others, are taken to follow a power
     of eta, as they nearly do.
 
@@ -183,7 +218,7 @@ def between(curve: tuple[Level, ...], name: str) -> Level:
         )
     points = _in_order(curve)
     worst = _worst(points, measure)
-    wanted = share if measure == "attack" else 1 - share
+    wanted = single_word(share) if measure == "attack" else 1 - share
     steps = np.arange(len(points))
     place = float(np.interp(_log_odds(wanted), _log_odds(worst), steps))
 
@@ -218,7 +253,8 @@ def span(curve: Sequence[Level], measure: str) -> tuple[float, float]:
     low, high = 1, 0
     if curve:
         worst = _worst(_in_order(curve), measure)
-        ends = sorted(worst[[0, -1]] if measure == "attack" else 1 - worst[[0, -1]])
+        outer = worst[[0, -1]]
+        ends = sorted(strongest(outer) if measure == "attack" else 1 - outer)
         low, high = max(1, math.ceil(ends[0] * 100)), min(99, math.floor(ends[1] * 100))
     if low > high:
         raise InvalidInput(
@@ -252,5 +288,5 @@ def _log_odds(shares: ArrayLike) -> NDArray[np.float64]:
     return odds
 
 
-def _share(log_odds: np.floating) -> float:
+def _share(log_odds: float) -> float:
     return 1 / (1 + math.exp(-float(log_odds)))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sottovoce.core.bundle.folder import Bundle
-from sottovoce.core.bundle.levels import Level, name_of
+from sottovoce.core.bundle.levels import Level, name_of, strongest
 from sottovoce.core.errors import InvalidInput, NotFound
 from sottovoce.core.system.console import Command, json_option, print_json, progress_bar
 from sottovoce.core.system.files import atomic, private_folder
@@ -30,10 +30,10 @@ replaced: share of protected words that come out as another word, on everyday te
           rare: the same for words outside the 5,000 commonest (names, places, diagnoses).
 attack:   how often one who knows the bundle, the level and how often each word is written guesses
           the word from the noisy vector itself, which is never sent; rare: from rare words alone;
-          word: from the released word, which is. A target speaks of the first.
-          Who also reads the words around it gains, with the default bundle, up to 8 points from
-          released words, 11 from the vectors; so of what is sent about as much is guessed as the
-          target says, and at targets below 0.3 up to 4 points more.
+          word: from the released word, which is.
+best:     how often the strongest attacker guesses it, from all that is sent: he reads the words
+          around it as well, and has other text of your kind. On the worst kind of text that was
+          tried, short questions; on others less. A target speaks of this.
 A smaller eta means more noise: more words replaced, fewer guessed, and less left to learn from.
 A word is never safe because it was replaced: a likely replacement can be guessed back.
 """
@@ -136,9 +136,11 @@ def command(
         return
     click.echo(f"{mechanism}, bundle {bundle.id} ({bundle.manifest.backbone.name})\n")
     rows = levels | ({name: found} if name and found else {})
-    click.echo("level            eta  replaced   rare   attack   rare   word")
+    click.echo("level            eta  replaced   rare   attack   rare   word   best")
     for shown, level in sorted(rows.items(), key=lambda item: item[1].eta):
         click.echo(_row(shown, level))
+    if any(level.classes for level in rows.values()):
+        click.echo(_by_class(rows))
     click.echo(f"\n{_EXPLANATION}", nl=False)
     if bundle.manifest.embed and not name:
         click.echo("\ntoken-embedding.v1, for `sotto embed`: the attack on one token's vector\n")
@@ -241,9 +243,10 @@ def _meaning(name: str, level: Level) -> str:
         f"  {of_100(level.map_attack_word)} are guessed from the text that is sent"
         f" (of rare words {of_100(level.map_attack_word_rare)}, of names"
         f" {of_100(level.map_attack_word_names)}).\n"
-        "That is one word at a time; who also reads the words around it guesses up to 8 more of\n"
-        "100 from the text that is sent, as measured with the default bundle. Those are averages\n"
-        "over everyday text; who knows what you write about guesses better.\n"
+        "That is one word at a time, on everyday text. Who reads the words around it as well, and\n"
+        f"has other text of your kind, guesses {of_100(float(strongest(level.map_attack)))} of what"
+        " is sent, on the worst kind of text\n"
+        "that was tried with the default bundle.\n"
         f'Use it: --level {name}, or level = "{name}" under [privacy] in the configuration.'
     )
 
@@ -264,9 +267,25 @@ def _told(utility: Utility) -> str:
     return "\n".join(lines)
 
 
+def _by_class(rows: dict[str, Level]) -> str:
+    """The eta of each class, and how often its words are guessed, at each level."""
+    shown = sorted(rows.items(), key=lambda item: item[1].eta)
+    lines = [
+        "\nEach class of words has the eta at which its words are guessed as often as others, or a",
+        "point above blind guessing (eta, attack):\n",
+        f"{'class':13}{'blind':>7}" + "".join(f"{name:>16}" for name, _ in shown),
+    ]
+    for name, any_level in shown[0][1].classes.items():
+        each = [level.classes[name] for _, level in shown]
+        figures = "".join(f"{one.eta:10.2f}{one.map_attack:6.0%}" for one in each)
+        lines.append(f"{name:13}{any_level.blind:7.0%}{figures}")
+    return "\n".join(lines)
+
+
 def _row(name: str, level: Level) -> str:
     shares = (
         f"{level.replaced:9.0%} {level.replaced_rare:6.0%} "
         f"{level.map_attack:8.0%} {level.map_attack_rare:6.0%} {level.map_attack_word:6.0%}"
+        f" {float(strongest(level.map_attack)):6.0%}"
     )
     return f"{name:13}{level.eta:7.2f} {shares}"

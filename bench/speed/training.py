@@ -13,6 +13,8 @@ turns on every batch. A side's time is the sum over batches of the median of its
 a GPU: of the wall clock), so other work on the machine hardly touches the ratios. As a job has
 plain tokens before every k-th batch only, its time is one part with and k - 1 without.
 
+A second table sets private steps (see `sottovoce.cloud.training.private_steps`) beside plain ones.
+
     python -m bench.training --quick
 """
 
@@ -34,6 +36,7 @@ from transformers import AutoModelForSequenceClassification
 
 from bench import console, data
 from bench.console import Figures, table
+from bench.speed import private_steps
 from bench.utility import tasks
 from sottovoce.cloud.job import Example, TrainingOptions
 from sottovoce.cloud.models import backbone as backbones
@@ -220,6 +223,19 @@ def show(figures: Figures) -> Table:
     )
 
 
+def show_private(figures: Figures) -> Table:
+    """A row a method."""
+    return table(
+        "private steps over a sample of 256 examples",
+        ("method",),
+        ("examples a second of one thread's time", "times a plain step's time"),
+        (
+            (method, f"{found['examples_per_second']:,.0f}", f"{found['times_plain']:.2f}")
+            for method, found in figures["private"].items()
+        ),
+    )
+
+
 def main() -> None:
     """Takes turns, and prints the table."""
     parser = console.parser("training", __doc__, quick="8 batches, 4 turns: 2 minutes", data="sst2")
@@ -251,9 +267,10 @@ def main() -> None:
         "every": every,
         "seconds": times,
         "forms": rows(times, every, size * count),
+        "private": private_steps.measure(next(iter(sets.values())), 8, repeats),
         "versions": console.versions("torch", "transformers", "peft"),
     }
-    console.publish(arguments, figures, show(figures))
+    console.publish(arguments, figures, show(figures), show_private(figures))
 
 
 if __name__ == "__main__":

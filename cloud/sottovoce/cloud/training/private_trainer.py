@@ -50,7 +50,7 @@ from sottovoce.cloud.training.private_steps import (
 )
 from sottovoce.cloud.training.trainer import Result, Stopped
 
-__all__ = ["PrivateRecipe", "train_private"]
+__all__ = ["PrivateRecipe", "begin", "pieces", "train_private"]
 
 _ROWS: Final = 32
 """Texts in a pass."""
@@ -122,19 +122,19 @@ def train_private(
         torch.manual_seed(options.seed)
         device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         method = from_options(options)
-        model, begin = _model(backbone, method, device, recipe.bfloat16)
+        model, start = begin(backbone, method, device, recipe.bfloat16)
         run = fingerprint(data.labels, options, recipe, plan, backbone.sha256)
         point = Checkpoint.load(resume, run) if resume else None
         if point is None:
-            features = _features(model, data, begin.get(ROW), go_on)
+            features = _features(model, data, start.get(ROW), go_on)
             weight, bias = fit_head(features, data.targets, len(data.labels), plan.head)
-            trained = Trained({**begin, WEIGHT: weight.to(device), BIAS: bias.to(device)})
+            trained = Trained({**start, WEIGHT: weight.to(device), BIAS: bias.to(device)})
             point = Checkpoint.first({}, 0.0, 0.0)
             optimizer = _adam(trained)
         else:
             shape = len(data.labels), backbone.hidden_size
             empty = {WEIGHT: torch.zeros(shape), BIAS: torch.zeros(shape[0])}
-            trained = Trained({n: t.to(device) for n, t in {**begin, **empty}.items()})
+            trained = Trained({n: t.to(device) for n, t in {**start, **empty}.items()})
             optimizer = _adam(trained)
             point.into(trained, optimizer)
 
@@ -152,7 +152,7 @@ def train_private(
         def batches(stage: Stage) -> Iterator[Sample]:
             for _ in range(first, stage.steps):
                 go_on()
-                yield _pieces(data, sample(len(examples), stage.share), device)
+                yield pieces(data, sample(len(examples), stage.share), device)
 
         if plan.tuning is not None:
             update = Private(trained, optimizer, plan.tuning, len(examples))
@@ -176,7 +176,7 @@ def train_private(
     return Result(folder, data.labels, 0.0, 0, epochs, time.monotonic() - started)
 
 
-def _model(
+def begin(
     backbone: LoadedBackbone, method: Method, device: torch.device, bfloat16: bool
 ) -> tuple[RowClassifier, dict[str, Tensor]]:
     """The frozen encoder, and the numbers that an adapter begins with: {} for the head alone."""
@@ -187,11 +187,11 @@ def _model(
     encoder = adapted.encoder.unload() if hasattr(adapted.encoder, "unload") else encoder
     encoder.requires_grad_(False).to(device).eval()
     row = method.row(encoder, tensors)
-    begin = {ROW: row.numbers.float().to(device)} if tensors else {}
+    start = {ROW: row.numbers.float().to(device)} if tensors else {}
     if device.type == "cpu" and bfloat16 and fast_bfloat16():
         to_bfloat16(encoder)
     model = RowClassifier(encoder, row, 1.0)
-    return replace(model, scale=_typical_length(model, backbone, begin.get(ROW))), begin
+    return replace(model, scale=_typical_length(model, backbone, start.get(ROW))), start
 
 
 @torch.no_grad()
@@ -229,7 +229,7 @@ def _features(
     return found
 
 
-def _pieces(data: Dataset, rows: Sequence[int], device: torch.device) -> list[Labelled]:
+def pieces(data: Dataset, rows: Sequence[int], device: torch.device) -> list[Labelled]:
     """A sample as passes over texts of similar length."""
     by_length = sorted(rows, key=lambda at: len(data.alone[at].ids))
     chunks = (by_length[start : start + _ROWS] for start in range(0, len(by_length), _ROWS))

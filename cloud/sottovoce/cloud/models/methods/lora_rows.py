@@ -20,7 +20,6 @@ from typing import Self
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812 - its customary name
-from torch.nn.utils.rnn import pad_sequence
 
 from sottovoce.cloud.models.rows import Update, Updates, misfit
 
@@ -87,20 +86,24 @@ class LoraUpdates(Updates):
         """W x + (alpha / rank) B A x in every layer."""
         there = [row for row in rows if row is not None]
         widest = max(there, key=lambda row: row.packed.shape[1])
-        width = widest.packed.shape[1]
-        none = widest.packed.new_zeros(0, width)
-        filled = [
-            none if row is None else F.pad(row.packed, (0, width - row.packed.shape[1]))
-            for row in rows
-        ]
-        packed = pad_sequence(filled, batch_first=True)  # (B, R, width)
-        updates: dict[str, Update] = {}
-        start = 0
-        for name, inputs, outputs in widest.layers:
-            a, b, _ = packed[:, :, start:].tensor_split((inputs, inputs + outputs), 2)
-            updates[name] = partial(_add, a, b)
-            start += inputs + outputs
+        rank, width = max(len(row.packed) for row in there), widest.packed.shape[1]
+        none = widest.packed.new_zeros(rank, width)
+        packed = torch.stack(
+            [none if row is None else _padded(row.packed, rank, width) for row in rows]
+        )  # (B, R, width)
+        # Cut once: a cut a layer would, in training, make as many gradients of the full size.
+        sizes = [size for _, *both in widest.layers for size in both]
+        parts = packed.split([*sizes, width - sum(sizes)], 2)
+        updates: dict[str, Update] = {
+            name: partial(_add, a, b)
+            for (name, *_), a, b in zip(widest.layers, parts[::2], parts[1::2], strict=False)
+        }
         return updates
+
+
+def _padded(packed: Tensor, rank: int, width: int) -> Tensor:
+    missing = rank - packed.shape[0], width - packed.shape[1]
+    return F.pad(packed, (0, missing[1], 0, missing[0])) if any(missing) else packed
 
 
 def _add(a: Tensor, b: Tensor, inputs: Tensor, output: Tensor) -> Tensor:

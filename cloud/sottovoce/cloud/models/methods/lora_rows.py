@@ -93,7 +93,7 @@ class LoraUpdates(Updates):
         )  # (B, R, width)
         # Cut once: a cut a layer would, in training, make as many gradients of the full size.
         sizes = [size for _, *both in widest.layers for size in both]
-        parts = packed.split([*sizes, width - sum(sizes)], 2)
+        parts = torch.split(packed, [*sizes, width - sum(sizes)], 2)
         updates: dict[str, Update] = {
             name: partial(_add, a, b)
             for (name, *_), a, b in zip(widest.layers, parts[::2], parts[1::2], strict=False)

@@ -21,10 +21,15 @@ __all__ = ["DRAW", "NOISE", "PASS", "Fate", "Version", "VersionError"]
 PASS, NOISE, DRAW = "pass", "noise", "draw"
 
 _ASK: Final = "from sottovoce.edge.cli import main; main()"
-_NAMES: Final = (
-    "import json; from sottovoce.core.privacy.setting import LEVELS, POLICIES;"
-    " print(json.dumps([LEVELS, POLICIES]))"
-)
+_NAMES: Final = """
+import json
+from sottovoce.core.privacy.setting import LEVELS
+try:
+    from sottovoce.core.privacy.policies import POLICIES
+except ImportError:  # an older version
+    from sottovoce.core.privacy.setting import POLICIES
+print(json.dumps([LEVELS, list(POLICIES)]))
+"""
 
 
 class VersionError(Exception):

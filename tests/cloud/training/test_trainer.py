@@ -199,8 +199,22 @@ def test_noise_aware_inputs_are_what_is_trained_on(bert: str, tmp_path: Path) ->
     plain, same, other = run("a", None), run("b", NoiseTable(still)), run("c", NoiseTable(moved))
     assert all(torch.equal(plain[n], same[n]) for n in plain)
     assert not all(torch.equal(plain[n], other[n]) for n in plain)
-    with pytest.raises(ValueError, match="noise table"):
-        train(examples(24), TrainingOptions(noise_aware=True), backbone.load(bert), tmp_path / "d")
+    asked = TrainingOptions(noise_aware=True)
+    for part in ({}, {"noise": NoiseTable(still)}, {"places": places}):
+        with pytest.raises(ValueError, match="noise table"):
+            train(examples(24), asked, backbone.load(bert), tmp_path / "d", **part)
+
+
+@pytest.mark.parametrize(("fast", "wanted"), [(True, True), (True, False), (False, True)])
+def test_the_frozen_part_is_bfloat16_where_that_is_fast_and_wanted(
+    bert: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fast: bool, wanted: bool
+) -> None:
+    made: list[object] = []
+    monkeypatch.setattr(trainer, "fast_bfloat16", lambda: fast)
+    monkeypatch.setattr(trainer, "to_bfloat16", made.append)
+    loaded, recipe = backbone.load(bert), Recipe(bfloat16=wanted)
+    train(examples(24), TrainingOptions(epochs=1), loaded, tmp_path / "a", recipe=recipe)
+    assert bool(made) == (fast and wanted)
 
 
 @pytest.mark.parametrize("plain", [1, 4, 40])

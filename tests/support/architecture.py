@@ -56,7 +56,7 @@ PLAN: Plan = {
         ["data", "live", "processes", "resampling"],
         ["console"],
         ["attacks", "leaks"],
-        ["embedding", "space", "utility"],
+        ["embedding", "keying", "space", "utility"],
         ["report", "speed"],
     ],
 }

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sottovoce.core.errors import DataLoss
+from sottovoce.core.errors import DataLoss, Unavailable
 from sottovoce.edge.state.database import Store
 from sottovoce.edge.state.keyring import Keyring
 from sottovoce.edge.state.ledger import Ledger, Spending
@@ -37,11 +37,26 @@ def test_a_new_key_is_everyones_at_once_and_the_old_one_is_gone(tmp_path: Path) 
     ((sealed,),) = stores[0].rows("SELECT sealed FROM noise_key")
     assert other.rotate() == 2
     assert _shown(one) == _shown(other) != before
+    on_disk = b"".join(path.read_bytes() for path in tmp_path.iterdir())
+    assert sealed not in on_disk  # nor in the log, with the database still open
     assert (one.epoch, other.rotate(), one.epoch) == (2, 3, 3)
     for store in stores:
         store.close()
-    on_disk = b"".join(path.read_bytes() for path in tmp_path.iterdir())
-    assert sealed not in on_disk  # overwritten, and the log that held it folded in
+
+
+def test_an_old_key_that_somebody_still_reads_is_said(tmp_path: Path) -> None:
+    stores = [Store.open(tmp_path) for _ in range(2)]
+    stores[0]._connection.execute("PRAGMA busy_timeout = 10")
+    reading = stores[1]._connection
+    reading.execute("BEGIN")
+    reading.execute("SELECT * FROM noise_key").fetchall()
+    with pytest.raises(Unavailable, match="still on disk"):
+        Keyring(stores[0]).rotate()
+    reading.execute("COMMIT")
+    assert Keyring(stores[0]).epoch == 2
+    assert Keyring(stores[0]).rotate() == 3
+    for store in stores:
+        store.close()
 
 
 def test_a_new_key_keeps_the_ledger_and_forgets_what_was_charged(tmp_path: Path) -> None:

@@ -170,6 +170,20 @@ class Store:
         with self._lock, _explained(self.folder / DATABASE):
             return self._connection.execute(query, values).fetchall()
 
+    def overwrite(self) -> None:
+        """Folds the write-ahead log into the database: what was replaced is in neither then.
+
+        Raises:
+            Unavailable: another process is reading.
+        """
+        with self._lock, _explained(self.folder / DATABASE):
+            (busy, *_) = self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        if busy:
+            raise Unavailable(
+                "what was replaced is still on disk, as another process is reading",
+                fix="try again when it has finished",
+            )
+
     def close(self) -> None:
         """Folds the write-ahead log into the database and lets go of it."""
         with self._lock, _explained(self.folder / DATABASE):

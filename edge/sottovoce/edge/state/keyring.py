@@ -39,11 +39,13 @@ class Keyring:
         """A new key overwrites the old one, for good; gives the new epoch.
 
         Raises:
-            See `Store.transaction`.
+            Unavailable: the new key is in use, but the old one could not be overwritten everywhere
+                yet. For the rest see `Store.transaction`.
         """
         with self._store.transaction() as transaction:
             (epoch,) = transaction.execute("SELECT epoch + 1 FROM noise_key").fetchone()
             sealed = self._store.seal.new_secret(noise_place(epoch))
             transaction.execute("UPDATE noise_key SET epoch = ?, sealed = ?", (epoch, sealed))
             transaction.execute("DELETE FROM charged")
+        self._store.overwrite()
         return int(epoch)

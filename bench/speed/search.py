@@ -19,7 +19,6 @@ from rich.table import Table
 from threadpoolctl import threadpool_limits
 
 from bench import console
-from bench.attacks.public import Public
 from bench.console import Figures, table
 from sottovoce.cloud.building.indexes import (
     BATCHES,
@@ -28,9 +27,9 @@ from sottovoce.cloud.building.indexes import (
     measured_graph,
     microseconds,
 )
+from sottovoce.cloud.models.noise_aware import class_counts
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy.search import ExactIndex
-from sottovoce.core.text.tagger import UPOS
 
 AT_ONCE = (*BATCHES, 1_000)
 FEWEST = 256
@@ -39,7 +38,7 @@ FEWEST = 256
 
 def main() -> None:
     """Measures each large class, and prints the table."""
-    parser = console.parser("search", __doc__, models=True)
+    parser = console.parser("search", __doc__)
     parser.add_argument(
         "--levels",
         type=console.comma_separated,
@@ -48,13 +47,11 @@ def main() -> None:
     )
     arguments = parser.parse_args()
     bundle = Bundle.open(arguments.bundle)
-    public = Public(bundle, arguments.models)
-    met = public.weights(UPOS) | public.weights(None)
+    met = class_counts(bundle)
     names = [name for name, each in bundle.manifest.classes.items() if each.words >= FEWEST]
-    never = np.zeros(len(public.clitic))
     with threadpool_limits(1), tempfile.TemporaryDirectory() as folder:
         found = [
-            compared(bundle, name, met.get(name, never), arguments.levels, Path(folder) / "graph")
+            compared(bundle, name, met[name], arguments.levels, Path(folder) / "graph")
             for name in console.track(names, "classes")
         ]
     figures = {"bundle": bundle.id, "dimensions": bundle.manifest.dimensions, "classes": found}
@@ -65,7 +62,7 @@ def main() -> None:
 def compared(
     bundle: Bundle,
     name: str,
-    weights: NDArray[np.float64],
+    weights: NDArray[np.float32],
     levels: tuple[str, ...] | None,
     file: Path,
 ) -> Figures:
@@ -74,7 +71,7 @@ def compared(
     Args:
         bundle: holds the class.
         name: of the class.
-        weights: Floats1d (words,), how often each word is met in it.
+        weights: Floats1d (members,), how often each word is met in it.
         levels: that the graph must serve, by "mechanism/level"; None for all.
         file: for the graph.
     """
@@ -82,8 +79,9 @@ def compared(
     graph = empty_graph(len(rows), rows.shape[1])
     graph.add_items(rows)
     graph.save_index(str(file))
-    etas = {each: bundle.manifest.level(*each.split("/")).eta for each in levels or stored.recall}
-    queries = draw_queries(rows, weights[bundle.class_members(name)], etas)
+    asked = {each: bundle.manifest.level(*each.split("/")) for each in levels or stored.recall}
+    etas = {each: level.etas.get(name, level.eta) for each, level in asked.items()}
+    queries = draw_queries(rows, weights.astype(np.float64), etas)
     exact = ExactIndex(rows)
     found = measured_graph(file, exact, queries, len(rows))
     noisy = np.concatenate([noisy for _, noisy in queries.values()])

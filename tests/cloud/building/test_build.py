@@ -42,6 +42,8 @@ def test_the_manifest_describes_the_files(small_build: Bundle) -> None:
     assert manifest.dimensions == 16
     assert small_build.tokens.shape == (30_522, 16)
     assert manifest.words == len(small_build.words) == 1_507
+    assert sum(manifest.shares.values()) == pytest.approx(1)
+    assert manifest.shares["GRAMMAR"] > 0.2
 
 
 def test_it_brings_what_finds_names(small_build: Bundle, shipped_models: Path) -> None:

@@ -12,7 +12,7 @@ from sottovoce.cloud.corpus import language
 from sottovoce.cloud.corpus.frequencies import FrequencyTable
 from sottovoce.cloud.models import backbone
 from sottovoce.core.errors import DataLoss, NotReady
-from sottovoce.core.text.readings import READINGS
+from sottovoce.core.text.readings import READINGS, UNLISTED
 from sottovoce.core.text.tagger import UPOS, OnnxTagger
 
 CARRIERS = language.load("en").carriers
@@ -94,6 +94,20 @@ def test_the_shipped_list_names_enough_of_each(shipped_models: Path) -> None:
     for reading in ("ORIGIN", "FACT", "NUMBER"):
         assert found.count(reading) >= 100
     assert all(word == word.lower() for word in facts)
+
+
+def test_shares_are_of_all_words_of_running_text(table: FrequencyTable) -> None:
+    words = invented(
+        {"walk": {"NOUN": 40, "VERB": 60}, "the": {"DET": 300}, "'s": {"PART": 100}}, 1
+    )
+    found = np.array([READINGS.index(each) for each in ("VERB", "GRAMMAR", "CLITIC")], np.uint8)
+    shares = readings.shares(words, found, table)
+    total = table.counts.sum() + sum(table.left_out.values())
+    assert shares["VERB"] == pytest.approx(100 / total)
+    assert shares["GRAMMAR"] == pytest.approx(300 / total)
+    assert shares["NOUN"] == 0
+    assert shares[UNLISTED] == pytest.approx(1 - 500 / total)
+    assert sum(shares.values()) == pytest.approx(1)
 
 
 @pytest.mark.parametrize(

@@ -200,6 +200,7 @@ def build(
             curve={mechanism: curve for mechanism, (_, curve) in calibrated.items()},
             files=_files(folder),
             embed=embed,
+            shares=readings.shares(vocabulary, read, table),
         )
         (folder / MANIFEST).write_bytes(manifest.to_json())
         if sign is not None:

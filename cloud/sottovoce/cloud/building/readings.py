@@ -18,12 +18,13 @@ from numpy.typing import NDArray
 
 from sottovoce.cloud.building.classes import CLOSED, CLOSED_TIMES, Carriers, tagger_votes
 from sottovoce.cloud.building.vocabulary import Vocabulary
+from sottovoce.cloud.corpus.frequencies import FrequencyTable
 from sottovoce.core.errors import DataLoss, NotReady
 from sottovoce.core.privacy.mechanisms.pct2t2 import PCT2T2
-from sottovoce.core.text.readings import BY_TAG, READINGS
+from sottovoce.core.text.readings import BY_TAG, READINGS, UNLISTED
 from sottovoce.core.text.tagger import UPOS, Tagger
 
-__all__ = ["FEWEST", "KINDS", "load_facts", "partition", "readings"]
+__all__ = ["FEWEST", "KINDS", "load_facts", "partition", "readings", "shares"]
 
 KINDS: Final = {
     **dict.fromkeys(("nationality", "religion", "ethnicity"), "ORIGIN"),
@@ -123,3 +124,19 @@ def partition(found: NDArray[np.uint8], clitic: NDArray[np.bool_]) -> dict[str, 
         for name in dict.fromkeys(own)
     }
     return {name: ids for name, ids in classes.items() if len(ids) >= FEWEST}
+
+
+def shares(
+    vocabulary: Vocabulary, found: NDArray[np.uint8], table: FrequencyTable
+) -> dict[str, float]:
+    """How much of the words of running text is of each reading, or not listed; they sum to 1.
+
+    Args:
+        vocabulary: the words.
+        found: Ints1d (words,), see `readings`.
+        table: that the words were counted in.
+    """
+    met = np.bincount(found, vocabulary.counts.sum(axis=1), len(READINGS))
+    total = float(table.counts.sum()) + sum(table.left_out.values())
+    listed = dict(zip(READINGS, (met / total).tolist(), strict=True))
+    return {**listed, UNLISTED: max(0.0, 1 - sum(listed.values()))}

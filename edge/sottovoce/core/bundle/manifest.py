@@ -99,6 +99,8 @@ class Manifest:
     files: dict[str, StoredFile]
     embed: Mapping[str, EmbedLevel] = field(default_factory=dict)
     """Levels of `token-embedding.v1`; none where the bundle has no denoiser."""
+    shares: Mapping[str, float] = field(default_factory=dict)
+    """Of running text, by reading or `UNLISTED`, marks and identifiers left out; they sum to 1."""
     format: str = FORMAT
 
     def to_json(self) -> bytes:
@@ -156,6 +158,7 @@ class Manifest:
             },
             files={path: StoredFile(**stored) for path, stored in raw["files"].items()},
             embed=by_eta(raw.get("embed", {})),
+            shares={name: float(share) for name, share in raw.get("shares", {}).items()},
         )
 
     def level(self, mechanism: str, name: str) -> Level:

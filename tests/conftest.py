@@ -12,10 +12,9 @@ import pytest
 
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy.privatizer import Privatizer
-from sottovoce.core.text.tagger import OnnxTagger
 from tests.support import threads
 from tests.support.paths import BUNDLE, MODELS
-from tests.support.small_bundle import LexiconTagger, write_small_bundle
+from tests.support.small_bundle import LexiconFinder, LexiconTagger, write_small_bundle
 
 # How long an example takes says nothing here: the first one opens models.
 hypothesis.settings.register_profile("sottovoce", deadline=None)
@@ -54,7 +53,7 @@ def lexicon_tagger() -> LexiconTagger:
 
 @pytest.fixture(scope="session")
 def small_privatizer(small_bundle: Bundle, lexicon_tagger: LexiconTagger) -> Privatizer:
-    return Privatizer(small_bundle, lexicon_tagger)
+    return Privatizer(small_bundle, LexiconFinder(), tagger=lambda: lexicon_tagger)
 
 
 @pytest.fixture(scope="session")
@@ -72,7 +71,7 @@ def bundle(bundle_folder: Path) -> Bundle:
 
 @pytest.fixture(scope="session")
 def privatizer(bundle: Bundle) -> Privatizer:
-    return Privatizer(bundle, OnnxTagger.load(bundle.tagger_folder))
+    return Privatizer.of(bundle)
 
 
 @pytest.fixture(scope="session")

@@ -24,7 +24,7 @@ from sottovoce.core.privacy import noise
 from sottovoce.core.privacy.mechanisms import registry
 from sottovoce.core.privacy.mechanisms.interface import Mechanism
 from sottovoce.core.privacy.mechanisms.t2t import T2T
-from sottovoce.core.privacy.release import IDENTIFIER
+from sottovoce.core.privacy.policies import Treatment
 from sottovoce.core.privacy.running_text import released_in, weights_by_reading
 from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.privacy.sphere_map import perturb
@@ -187,7 +187,7 @@ class Words:
             release = privatizer.release(document, self.setting, random)
             for word in release.each_word():
                 symbols[position] = number(release.text[word.released_start : word.released_end])
-                hidden = word.protected and word.tag != IDENTIFIER
+                hidden = word.treatment is Treatment.NOISE
                 name = mechanism.word_class(word.tag, clitics[position])
                 group[position] = self.groups.index(name) if hidden else OPEN
                 position += 1

@@ -97,7 +97,8 @@ class Harness:
         self.private, self.known = (
             read_treebank(bank, budget.sentences, lexicon, clitics) for bank in banks
         )
-        tags = public.bundle.manifest.policies["default"]
+        tags = public.tags(PCT2T.name)
+        assert tags is not None
         self.judged = Judged.of(self.private, tags, public.common)
         # Now, and not when first asked for: what the lexicon holds by then is part of the model.
         text = numbered(public_sequences(data, budget.words), lexicon, clitics)

@@ -20,6 +20,7 @@ from sottovoce.cloud.models import backbone as backbones
 from sottovoce.cloud.models.backbone import LoadedBackbone
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.levels import Level
+from sottovoce.core.privacy import policies
 from sottovoce.core.privacy.mechanisms import registry
 from sottovoce.core.privacy.privatizer import Privatizer
 from sottovoce.core.privacy.running_text import common, counts_by_tag, weights_by_class
@@ -56,7 +57,8 @@ class Public:
     @cached_property
     def privatizer(self) -> Privatizer:
         """The device's own."""
-        return Privatizer(self.bundle, Remembering(OnnxTagger.load(self.bundle.tagger_folder)))
+        tagger = Remembering(OnnxTagger.load(self.bundle.tagger_folder))
+        return Privatizer.of(self.bundle, tagger=lambda: tagger)
 
     @cached_property
     def search(self) -> Search:
@@ -84,9 +86,9 @@ class Public:
         """Word ids by class."""
         return {name: self.bundle.class_members(name) for name in self.bundle.manifest.classes}
 
-    def tags(self, mechanism: str, policy: str = "default") -> tuple[str, ...] | None:
-        """Parts of speech that ``mechanism`` never mixes under ``policy``; None where it mixes."""
-        return registry.make(mechanism, Level(1.0), self.bundle.manifest.policy(policy)).tags
+    def tags(self, mechanism: str, policy: str = policies.DEFAULT) -> tuple[str, ...] | None:
+        """What ``mechanism`` never mixes under ``policy``: parts of speech; None where it mixes."""
+        return registry.make(mechanism, Level(1.0), policies.find(policy).with_noise()).tags
 
     def weights(self, tags: Sequence[str] | None) -> dict[str, NDArray[np.float64]]:
         """How often each word is written as one of each class: see `weights_by_class`."""

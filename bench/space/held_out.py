@@ -7,6 +7,7 @@ with the parts of speech people gave them, and apart for the tails: rare words a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -89,10 +90,13 @@ class HeldOut:
         return cls({kind: share / total for kind, share in shares.items()}, ids)
 
     def mean(self, values: Mapping[Kinds, float], kinds: tuple[Kinds, ...] | None = None) -> float:
-        """The mean over running text, or its words of ``kinds``, of what each kind has."""
+        """The mean over running text, or its words of ``kinds``, of what each kind has; not a
+        number where there are none of these."""
         chosen = [kind for kind in kinds or self.shares if kind in self.shares]
         total = sum(self.shares[kind] for kind in chosen)
-        return sum(self.shares[kind] * values[kind] for kind in chosen) / total
+        return (
+            sum(self.shares[kind] * values[kind] for kind in chosen) / total if total else math.nan
+        )
 
 
 def count(treebank: Path, public: Public) -> Counts:

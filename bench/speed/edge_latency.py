@@ -31,9 +31,9 @@ from bench.data import document
 from sottovoce.cloud.models import backbone as backbones
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy.noise import Floats2d, draw
+from sottovoce.core.privacy.policies import Treatment
 from sottovoce.core.privacy.privatizer import Privatizer
 from sottovoce.core.privacy.setting import Setting
-from sottovoce.core.text.tagger import OnnxTagger
 from sottovoce.edge.measure.latency import Stopwatch, latency
 
 SIZES: Final = (1, 10, 32, 100, 1_000, 10_000, 50_000)
@@ -96,8 +96,7 @@ class FullWidth:
 def measure(sizes: Sequence[int], bundle: Bundle, setting: Setting, repeats: int) -> list[Figures]:
     """One row a size; see the module's docstring."""
     watch = Stopwatch(time.thread_time)
-    tagger = OnnxTagger.load(bundle.tagger_folder)
-    privatizer = Privatizer(bundle, tagger, stage=watch.stage)
+    privatizer = Privatizer.of(bundle, stage=watch.stage)
     rivals = FullWidth(bundle)
     rows = []
     for size in console.track(sizes, "measuring"):
@@ -142,7 +141,7 @@ def protected_text(privatizer: Privatizer, size: int, setting: Setting) -> tuple
     for start in itertools.count():
         text = document(size, start)
         words = privatizer.release(text, setting).each_word()
-        searched = sum(word.protected and word.tag != "IDENTIFIER" for word in words)
+        searched = sum(word.treatment is Treatment.NOISE for word in words)
         if searched:
             return text, searched
     raise AssertionError("unreachable")

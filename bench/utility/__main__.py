@@ -26,9 +26,10 @@ from bench.console import Figures
 from bench.data import require
 from bench.utility import tables
 from bench.utility.grid import VARIANTS, Budget, Cell, Grid, Place, grid, prepare, start, work
-from bench.utility.tasks import PAPERS, TASKS, files
+from bench.utility.tasks import TASKS, files
 from sottovoce.cloud.models.methods.registry import METHODS
 from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.privacy.policies import DEFAULT, POLICIES
 
 __all__ = ["main"]
 
@@ -41,12 +42,11 @@ def main() -> None:
     parser = _parser()
     arguments = parser.parse_args()
     bundle = Bundle.open(arguments.bundle)
-    policies = (*bundle.manifest.policies, PAPERS)
     for what, known in (
         ("tasks", TASKS),
         ("methods", METHODS),
         ("variants", VARIANTS),
-        ("policies", policies),
+        ("policies", POLICIES),
     ):
         if unknown := [name for name in getattr(arguments, what) if name not in known]:
             parser.error(f"unknown: {', '.join(unknown)}; {what} are {', '.join(known)}")
@@ -104,8 +104,8 @@ def _parser() -> argparse.ArgumentParser:
         ("tasks", "sst2", f"of {', '.join(TASKS)}"),
         ("methods", "lora,prefix", f"of {', '.join(METHODS)}; tasks beside SST-2 get the first"),
         ("variants", "plain", f"of {', '.join(VARIANTS)}, on SST-2"),
-        ("policies", "default", f"which words PCT2T hides: of the bundle's, or {PAPERS}; from the"
-         " second on with the first method and seed"),
+        ("policies", DEFAULT, f"which words PCT2T hides: of {', '.join(POLICIES)}; from the second"
+         " on with the first method and seed"),
     ):  # fmt: skip
         parser.add_argument(
             f"--{name}",
@@ -118,7 +118,7 @@ def _parser() -> argparse.ArgumentParser:
         "--only",
         default="",
         metavar="PATTERN",
-        help="runs whose description, like `sst2 lora pct2t.v1 default 0.45 plain` or `sst2 lora"
+        help="runs whose description, like `sst2 lora pct2t.v2 content 0.45 plain` or `sst2 lora"
         " clear`, matches this regular expression",
     )
     parser.add_argument("--seeds", type=int, default=3)

@@ -27,8 +27,9 @@ from sottovoce.cloud.models import backbone as backbones
 from sottovoce.cloud.models import noise_aware
 from sottovoce.cloud.training.trainer import Recipe
 from sottovoce.core.bundle.folder import Bundle
-from sottovoce.core.privacy.mechanisms.pct2t import PCT2T
+from sottovoce.core.privacy.mechanisms.pct2t2 import PCT2T2
 from sottovoce.core.privacy.mechanisms.t2t import T2T
+from sottovoce.core.privacy.policies import DEFAULT
 from sottovoce.core.privacy.setting import Setting
 
 __all__ = ["VARIANTS", "Budget", "Cell", "Grid", "Place", "Source", "grid"]
@@ -110,7 +111,7 @@ def grid(
     seeds: Sequence[int],
     variants: Sequence[str] = VARIANTS[:3],
     methods: Sequence[str] = ("lora", "prefix"),
-    policies: Sequence[str] = ("default",),
+    policies: Sequence[str] = (DEFAULT,),
 ) -> list[Cell]:
     """SST-2 in every way; the other tasks, and PCT2T under more than the first policy, with one
     method and the first seed alone, so that quick mode is quick."""
@@ -122,13 +123,13 @@ def grid(
             tried_on = methods if main else methods[:1]
             cells += [Cell(Source(task), method, "plain", seed) for method in tried_on]
             for replaced in REPLACED:
-                for mechanism in (PCT2T.name, T2T.name) if main else (PCT2T.name,):
-                    policy = policies[0] if mechanism == PCT2T.name else "default"
+                for mechanism in (PCT2T2.name, T2T.name) if main else (PCT2T2.name,):
+                    policy = policies[0] if mechanism == PCT2T2.name else DEFAULT
                     source = Source(task, mechanism, policy, replaced)
                     tried = variants if main else VARIANTS[:1]
                     cells += [Cell(source, m, v, seed) for v in tried for m in tried_on]
                 if main and first:
-                    more = [Source(task, PCT2T.name, each, replaced) for each in policies[1:]]
+                    more = [Source(task, PCT2T2.name, each, replaced) for each in policies[1:]]
                     cells += [Cell(source, methods[0], "plain", seed) for source in more]
     return cells
 

@@ -18,8 +18,9 @@ from scipy.stats import t
 from bench.console import sheet, table
 from bench.utility.grid import Cell
 from bench.utility.tasks import REPLACED
-from sottovoce.core.privacy.mechanisms.pct2t import PCT2T
+from sottovoce.core.privacy.mechanisms.pct2t2 import PCT2T2
 from sottovoce.core.privacy.mechanisms.t2t import T2T
+from sottovoce.core.privacy.policies import DEFAULT
 
 __all__ = ["PUBLISHED", "differences", "plot", "rows", "show"]
 
@@ -40,7 +41,7 @@ PUBLISHED: Final[dict[str, dict[str, tuple[float, ...]]]] = {
 }
 """SST-2, BERT-base, at .85, .45 and .14 replaced and without privacy (RAPT v2, tables II, III)."""
 
-_NAMES: Final = {PCT2T.name: "PCT2T", T2T.name: "T2T", "": "none"}
+_NAMES: Final = {PCT2T2.name: "PCT2T", T2T.name: "T2T", "": "none"}
 
 
 def rows(cells: Cells) -> list[Row]:
@@ -198,14 +199,14 @@ def plot(result: dict[str, Any]) -> Figure:
     """Accuracy by share replaced under the default policy: a panel a task and method."""
     panels: dict[tuple[str, str], dict[tuple[str, str], list[Row]]] = {}
     for row in result["rows"]:
-        if row["policy"] in ("", "default"):
+        if row["policy"] in ("", DEFAULT):
             lines = panels.setdefault((row["task"], row["method"]), {})
             lines.setdefault((row["mechanism"], row["variant"]), []).append(row)
     figure, found = sheet(5 * len(panels), 5, len(panels), sharey=True)
     for axes, ((task, method), lines) in zip(found, panels.items(), strict=True):
         for (mechanism, variant), of in lines.items():
             if mechanism:
-                dash = "-" if mechanism == PCT2T.name else "--"
+                dash = "-" if mechanism == PCT2T2.name else "--"
                 _line(axes, of, f"{_NAMES[mechanism]}, {variant}", dash)
             else:
                 clear = 100 * of[0]["accuracy"]

@@ -17,8 +17,7 @@ import math
 import os
 from collections import Counter
 from collections.abc import Sequence
-from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
@@ -29,22 +28,18 @@ from bench.attacks.public import Remembering
 from bench.data import rows
 from sottovoce.core.bundle import levels
 from sottovoce.core.bundle.folder import Bundle
-from sottovoce.core.privacy import plain_tokens
-from sottovoce.core.privacy.mechanisms.pct2t import PCT2T
+from sottovoce.core.privacy import plain_tokens, policies
+from sottovoce.core.privacy.mechanisms.pct2t2 import PCT2T2
+from sottovoce.core.privacy.policies import PUNCTUATION, Treatment
 from sottovoce.core.privacy.privatizer import Privatizer
-from sottovoce.core.privacy.release import PUNCTUATION
 from sottovoce.core.privacy.setting import Setting
-from sottovoce.core.privacy.vectors import Vectors
 from sottovoce.core.text.tagger import OnnxTagger
 
-__all__ = ["CACHE", "PAPERS", "REPLACED", "TASKS", "Device", "Parts", "Released"]
+__all__ = ["CACHE", "REPLACED", "TASKS", "Device", "Parts", "Released"]
 __all__ += ["Split", "Task", "files", "join", "load"]
 
 REPLACED: Final = (0.85, 0.45, 0.14)
 """Replacement probabilities at which tables are made: eta 75, 125 and 150 of RAPT v2, table III."""
-
-PAPERS: Final = "papers"
-"""A policy of its own: noun, verb, pronoun, preposition (RAPT v2, table I). Ours covers more."""
 
 CACHE: Final = Path("build/bench/cache")
 """Below the working folder, ignored by git: releases of data that may not be committed."""
@@ -170,27 +165,25 @@ class Device:
     """Releases tasks as a device with ``bundle`` does; what it released before comes from disk.
 
     Args:
-        bundle: an opened bundle. The policy `PAPERS` is known beside its own.
+        bundle: an opened bundle.
         cache: where releases are kept.
     """
 
     def __init__(self, bundle: Bundle, cache: Path = CACHE) -> None:
-        self.bundle = copy(bundle)
-        manifest = bundle.manifest
-        policies = {**manifest.policies, PAPERS: ("NOUN", "VERB", "PRON", "ADP")}
-        self.bundle.manifest = replace(manifest, policies=policies)
+        self.bundle = bundle
         self._cache = cache
 
     @cached_property
     def _privatizer(self) -> Privatizer:
-        return Privatizer(self.bundle, Remembering(OnnxTagger.load(self.bundle.tagger_folder)))
+        tagger = Remembering(OnnxTagger.load(self.bundle.tagger_folder))
+        return Privatizer.of(self.bundle, tagger=lambda: tagger)
 
     def eta(self, setting: Setting) -> float:
         """The privacy parameter a setting stands for."""
         return self.bundle.manifest.level(setting.mechanism, setting.level).eta
 
     def setting(
-        self, task: Task, share: float, mechanism: str = PCT2T.name, policy: str = "default"
+        self, task: Task, share: float, mechanism: str = PCT2T2.name, policy: str = policies.DEFAULT
     ) -> Setting:
         """The level at which ``share`` of the words with noise are replaced in this task's text.
 
@@ -220,7 +213,9 @@ class Device:
             seed: makes the noise repeatable, which a device never does.
         """
         facts = [self.bundle.id, setting.level, setting.mechanism, seed, texts]
-        facts.append(self.bundle.manifest.policies[setting.policy])
+        facts.append(
+            {kind: int(each) for kind, each in policies.find(setting.policy).table.items()}
+        )
         name = hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:32]
         file = self._cache / "releases" / f"{name}.json.gz"
         if not file.is_file():
@@ -245,25 +240,21 @@ class Device:
 
     def _release(self, texts: Sequence[Parts], setting: Setting, seed: int) -> dict[str, Any]:
         random = np.random.default_rng([seed, 3])
-        form, listed = Vectors(self.bundle).normal_form, self.bundle.word_ids
         words = 0
-        met: Counter[tuple[bool, bool]] = (
-            Counter()
-        )  # protected words: listed or not, replaced or not
+        met: Counter[tuple[bool, bool]] = Counter()  # with noise or drawn, replaced or not
         released = []
         for parts in texts:
             found = [self._privatizer.release(part, setting, random) for part in parts]
             released.append([each.text for each in found])
-            for part, each in zip(parts, found, strict=True):
+            for each in found:
                 for word in each.each_word():
                     words += word.tag != PUNCTUATION
                     if word.protected:
-                        known = listed.get(form(part[word.start : word.end])) is not None
-                        met[known, word.replaced] += 1
-        from_list, protected = met[True, True] + met[True, False], met.total()
+                        met[word.treatment is Treatment.NOISE, word.replaced] += 1
+        with_noise, protected = met[True, True] + met[True, False], met.total()
         shares = {
             "protected": protected / max(1, words),
-            "replaced": met[True, True] / max(1, from_list),
+            "replaced": met[True, True] / max(1, with_noise),
             "replaced_all": (met[True, True] + met[False, True]) / max(1, protected),
         }
         return {"texts": released, "shares": shares}

@@ -79,7 +79,7 @@ def vectors(bundle: Bundle) -> dict[str, Any]:
 
 def released(bundle: Bundle) -> list[str]:
     """Words of `TEXT` as released under every level, with several seeds."""
-    privatizer = Privatizer(bundle, OnnxTagger.load(bundle.tagger_folder))
+    privatizer = Privatizer.of(bundle)
     words: list[str] = []
     for level in bundle.manifest.calibration[PCT2T.name]:
         for seed in SEEDS:

@@ -1,91 +1,100 @@
-"""What a maximum-a-posteriori attacker recovers from what left the device.
+"""What became of every word that left the device, and what an attacker recovers of it.
 
-The attacker knows the mechanism, the level, each word's part of speech and public
-word frequencies, and sees the released words. Here we also hold what was typed, so
-we can count.
+The maximum-a-posteriori attacker knows the mechanism, the level, the class of each word and public
+word frequencies, and sees the released words. Here we also hold what was typed, so we can count.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Final
 
 from sottovoce.cloud.building.attack import WordMapAttack
 from sottovoce.cloud.corpus.frequencies import load
 from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.privacy.policies import NAMES, PUNCTUATION, Treatment
 from sottovoce.core.privacy.privatizer import Privatizer
+from sottovoce.core.privacy.release import WordRelease
 from sottovoce.core.privacy.setting import Setting
-from sottovoce.core.text.tagger import OnnxTagger
 
-__all__ = ["Recovered", "run"]
+__all__ = ["ALL", "ROWS", "Recovered", "run"]
 
 FREQUENCIES = Path("models/frequencies")
+
+_BY_KIND: Final = {
+    **dict.fromkeys(NAMES[1:], "names"),
+    "UNLISTED": "words in no list",
+    "ORIGIN": "nationalities, religions",
+    "NUMBER": "number words",
+    "IDENTIFIER": "numbers, addresses, codes",
+    "FACT": "facts: health, money, crime",
+}
+"""Under what the words of a kind are counted; what is not here, by its treatment."""
+_BY_TREATMENT: Final = {
+    Treatment.NOISE: "other words with noise",
+    Treatment.PASS: "words that pass",
+}
+ALL: Final = "all words"
+ROWS: Final = (*dict.fromkeys((*_BY_KIND.values(), *_BY_TREATMENT.values())),)
+_EXAMPLES: Final = 4
 
 
 @dataclass(frozen=True)
 class Recovered:
-    """Counts over the protected words of some texts."""
+    """Counts over the words of some texts.
+
+    Attributes:
+        eta: of the level.
+        rows: how many words of each kind there were, how many came out as typed, and how many the
+            attacker guessed.
+        examples: of each kind, some words and what came out.
+    """
 
     eta: float
-    known: int
-    kept: int
-    guessed: int
-    unknown: int
-    unknown_recovered: int
-    identifiers: int
-    identifiers_recovered: int
+    rows: dict[str, tuple[int, int, int]]
+    examples: dict[str, list[tuple[str, str]]]
 
-    def figures(self) -> dict[str, float]:
+    def figures(self) -> dict[str, Any]:
         """Shares, rounded."""
         return {
-            "protected_words": self.known + self.unknown + self.identifiers,
-            "known_words": self.known,
-            "kept": round(self.kept / max(self.known, 1), 4),
-            "map_recovered": round(self.guessed / max(self.known, 1), 4),
-            "unknown_words": self.unknown,
-            "unknown_recovered": round(self.unknown_recovered / max(self.unknown, 1), 4),
-            "identifiers": self.identifiers,
-            "identifiers_recovered": round(
-                self.identifiers_recovered / max(self.identifiers, 1), 4
-            ),
+            name: {
+                "words": words,
+                "as_typed": round(kept / words, 4),
+                "guessed": round(guessed / words, 4),
+                "examples": self.examples[name],
+            }
+            for name, (words, kept, guessed) in self.rows.items()
         }
 
 
 def run(bundle_folder: Path, level: str, texts: list[str]) -> Recovered:
-    """Releases the texts afresh and lets the attacker guess every protected word."""
+    """Releases the texts afresh and lets the attacker guess every word."""
     bundle = Bundle.open(bundle_folder)
     setting = Setting(level=level)
-    privatizer = Privatizer(bundle, OnnxTagger.load(bundle.tagger_folder))
+    privatizer = Privatizer.of(bundle)
     attacker = WordMapAttack.fit(bundle, load(FREQUENCIES), setting)
-    counts = dict.fromkeys(("known", "kept", "guessed", "unknown", "u", "identifiers", "i"), 0)
-    eta = 0.0
+    words, kept, guessed = Counter[str](), Counter[str](), Counter[str]()
+    examples: dict[str, list[tuple[str, str]]] = {name: [] for name in (*ROWS, ALL)}
     for text in texts:
         release = privatizer.release(text, setting)
-        eta = release.eta
-        for word in release.words:
-            if not word.protected:
+        for word in release.each_word():
+            if word.tag == PUNCTUATION:
                 continue
-            typed = text[word.start : word.end].lower()
-            seen = release.text[word.released_start : word.released_end].lower()
-            if word.tag == "IDENTIFIER":
-                counts["identifiers"] += 1
-                counts["i"] += typed == seen
-                continue
-            guess = attacker.guess(seen, word.tag)
-            if typed in bundle.word_ids:
-                counts["known"] += 1
-                counts["kept"] += typed == seen
-                counts["guessed"] += typed == guess
-            else:
-                counts["unknown"] += 1
-                counts["u"] += typed == guess
-    return Recovered(
-        eta=round(eta, 3),
-        known=counts["known"],
-        kept=counts["kept"],
-        guessed=counts["guessed"],
-        unknown=counts["unknown"],
-        unknown_recovered=counts["u"],
-        identifiers=counts["identifiers"],
-        identifiers_recovered=counts["i"],
-    )
+            typed = text[word.start : word.end]
+            seen = release.text[word.released_start : word.released_end]
+            noise = word.treatment is Treatment.NOISE
+            guess = attacker.guess(seen.lower(), word.tag) if noise else seen
+            for name in (_row(word), ALL):
+                words[name] += 1
+                kept[name] += typed == seen
+                guessed[name] += typed.lower() == guess.lower()
+                if len(examples[name]) < _EXAMPLES and (typed, seen) not in examples[name]:
+                    examples[name].append((typed, seen))
+    rows = {name: (words[name], kept[name], guessed[name]) for name in (*ROWS, ALL) if words[name]}
+    return Recovered(round(privatizer.mechanism(setting).eta, 3), rows, examples)
+
+
+def _row(word: WordRelease) -> str:
+    return _BY_KIND.get(word.tag, _BY_TREATMENT.get(word.treatment, ALL))

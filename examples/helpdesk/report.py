@@ -10,6 +10,8 @@ import matplotlib as mpl
 from rich.console import Console
 from rich.table import Table
 
+from examples.helpdesk.attack import ALL
+
 mpl.use("Agg")
 import matplotlib.pyplot as plt
 
@@ -26,16 +28,19 @@ def show(console: Console, figures: dict[str, Any]) -> None:
         cells = (row["typed"], row["left_the_device"], f"[{right}]{row['answer']}", row["truth"])
         table.add_row(*cells)
     console.print(table)
+    fates = Table(title="What became of the words: names, facts, and the rest")
+    for heading in ("", "words", "left as typed", "guessed by a MAP attacker", "for example"):
+        fates.add_column(heading, justify="right" if heading in ("words",) else "left")
+    for name, row in figures["attack"].items():
+        shown = ", ".join(f"{typed} → {seen}" for typed, seen in row["examples"])
+        shares = (f"{row['as_typed']:.1%}", f"{row['guessed']:.1%}")
+        fates.add_row(name, str(row["words"]), *shares, "" if name == ALL else shown)
+    console.print(fates)
     summary = Table(title=f"{figures['mechanism']} at {figures['level']}")
     summary.add_column("figure")
     summary.add_column("value", justify="right")
     for name, value in _accuracies(figures):
         summary.add_row(f"accuracy, {name}", f"{value:.1%}")
-    attack = figures["attack"]
-    summary.add_row("protected words", str(attack["protected_words"]))
-    summary.add_row("of these left as they were", f"{attack['kept']:.1%}")
-    summary.add_row("of these recovered by a MAP attacker", f"{attack['map_recovered']:.1%}")
-    summary.add_row("identifiers recovered", f"{attack['identifiers_recovered']:.1%}")
     for name, value in figures["bytes"].items():
         summary.add_row(f"bytes, {name.replace('_', ' ')}", f"{value:,}")
     for name, value in figures["seconds"].items():
@@ -60,14 +65,8 @@ def draw(figures: dict[str, Any], path: Path) -> None:
     accuracies = dict(_accuracies(figures))
     colours = ["#1b6ca8" if name.startswith("private") else "#95a5a6" for name in accuracies]
     _bars(axes["accuracy"], "Accuracy on unseen messages", accuracies, colours, "%.3f")
-    attack = figures["attack"]
-    shares = {
-        "known words recovered (MAP)": attack["map_recovered"],
-        "known words left as they were": attack["kept"],
-        "unknown words recovered": attack["unknown_recovered"],
-        "identifiers recovered": attack["identifiers_recovered"],
-    }
-    _bars(axes["attack"], "What an attacker gets", shares, "#b03a2e", "%.3f")
+    shares = {name: row["guessed"] for name, row in figures["attack"].items()}
+    _bars(axes["attack"], "Of a kind's words, what an attacker gets", shares, "#b03a2e", "%.3f")
     stages = {name.partition(",")[0].partition(":")[0]: s for name, s in _stages(figures)}
     _bars(axes["time"], "Time by stage", stages, "#5d6d7e", "%.0f s")
     for column, row in enumerate(figures["examples"][:3]):

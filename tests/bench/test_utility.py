@@ -13,7 +13,7 @@ from rich.console import Console
 
 from bench.utility import tables as report
 from bench.utility.grid import Budget, Cell, Grid, Place, Source, grid, matthews, start, work
-from bench.utility.tasks import PAPERS, TASKS, Device, Parts, files, join, load
+from bench.utility.tasks import TASKS, Device, Parts, files, join, load
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy.setting import Setting
 
@@ -84,7 +84,7 @@ def test_releases_come_again_and_shares_are_of_protected_words(
     assert first.replaced == first.replaced_all == pytest.approx(np.mean(changed))
     # .85 over running text; common words stay more often, so these 320 are fewer.
     assert 0.5 < first.replaced < 0.95
-    papers = device.release(texts, Setting("strong", "pct2t.v1", PAPERS), 0)
+    papers = device.release(texts, Setting("strong", "pct2t.v2", "papers"), 0)
     assert 0 < papers.protected < device.release(texts, Setting("strong"), 0).protected + 1e-9
     unlisted = device.release([("a xyzzyqq film",)] * 50, Setting("light", "t2t.v1"), 0)
     assert unlisted.replaced_all > unlisted.replaced  # what is in no list always goes
@@ -125,7 +125,7 @@ def test_the_grid_is_the_one_promised() -> None:
     asked = {
         (method, mechanism, share, variant)
         for method in ("lora", "prefix")
-        for mechanism in ("t2t.v1", "pct2t.v1")
+        for mechanism in ("t2t.v1", "pct2t.v2")
         for share in (0.85, 0.45, 0.14)
         for variant in ("plain", "reconstruction", "noise-aware")
     } | {(method, "", 0.0, "plain") for method in ("lora", "prefix")}
@@ -134,22 +134,22 @@ def test_the_grid_is_the_one_promised() -> None:
     brief = [c for c in cells if c.source.task == "cola"]
     assert {(c.method, c.seed) for c in brief} == {("lora", 0)}
     assert len(brief) == 4
-    more = set(grid(["sst2"], range(3), policies=("default", "all"))) - set(cells)
+    more = set(grid(["sst2"], range(3), policies=("content", "all"))) - set(cells)
     assert {(c.method, c.source.mechanism, c.source.policy, c.variant, c.seed) for c in more} == {
-        ("lora", "pct2t.v1", "all", "plain", 0)
+        ("lora", "pct2t.v2", "all", "plain", 0)
     }
     assert {c.source.replaced for c in more} == {0.85, 0.45, 0.14}
     only = grid(["sst2"], [0], methods=("full",), policies=("papers",))
     assert {c.method for c in only} == {"full"}
     assert {(c.source.mechanism, c.source.policy) for c in only} == {
-        ("", ""), ("pct2t.v1", "papers"), ("t2t.v1", "default")
+        ("", ""), ("pct2t.v2", "papers"), ("t2t.v1", "content")
     }  # fmt: skip
     named = {str(cell) for cell in cells}
-    assert {"sst2 lora pct2t.v1 default 0.45 plain", "cola lora clear plain"} <= named
+    assert {"sst2 lora pct2t.v2 content 0.45 plain", "cola lora clear plain"} <= named
 
 
 def test_differences_are_taken_seed_by_seed() -> None:
-    source = Source("sst2", "t2t.v1", "default", 0.45)
+    source = Source("sst2", "t2t.v1", "content", 0.45)
     cells = []
     for seed, (plain, other) in enumerate([(0.6, 0.63), (0.7, 0.71), (0.5, 0.52)]):
         for variant, accuracy in (("plain", plain), ("noise-aware", other)):
@@ -165,7 +165,7 @@ def test_cells_are_learnt_and_not_learnt_twice(bundle: Bundle, data: Path, tmp_p
     place = Place(
         bundle.folder, data, tmp_path, Budget(train=64, brief=40, epochs=2, plain_tokens=4)
     )
-    noisy = Source("sst2", "pct2t.v1", "default", 0.45)
+    noisy = Source("sst2", "pct2t.v2", "content", 0.45)
     cells = [Cell(Source("sst2"), "lora", "plain", 0), Cell(noisy, "prefix", "reconstruction", 0)]
     start(place)
     for cell in Grid(place, cells).missing():

@@ -14,8 +14,10 @@ from bench.live.canaries import Canary, as_token_ids, plant
 from bench.live.testbed import Agent, Cloud
 from bench.live.wiretap import Wiretap
 from sottovoce.core.bundle.folder import Bundle
-from sottovoce.core.bundle.manifest import class_name
 from sottovoce.core.bundle.tokenizer import Tokenizer
+from sottovoce.core.privacy.mechanisms import registry
+from sottovoce.core.privacy.mechanisms.interface import Mechanism
+from sottovoce.core.privacy.policies import DEFAULT, POLICIES
 from sottovoce.core.text.context import Context
 from sottovoce.core.text.words import split
 from sottovoce.v1 import training_pb2
@@ -137,6 +139,8 @@ def _check_level(agent: Agent, bundle: Bundle, level: str) -> None:
         "privatize", "--level", level, "--json", stdin=("\n".join(texts) + "\n").encode()
     )
     answers = [json.loads(line) for line in out.splitlines()]
+    found = bundle.manifest.level("pct2t.v2", level)
+    mechanism = registry.make("pct2t.v2", found, POLICIES[DEFAULT].with_noise())
     drawn: Counter[tuple[str, int]] = Counter()
     kept = 0
     seen: set[tuple[str, str]] = set()
@@ -146,21 +150,20 @@ def _check_level(agent: Agent, bundle: Bundle, level: str) -> None:
         before = Context().before(words, [word.text.lower() for word in words])
         for word, left in zip(answer["words"], before, strict=True):
             typed = text[word["start"] : word["end"]].lower()
-            if word["protected"] and typed in bundle.word_ids and (typed, left) not in seen:
+            if word["treatment"] == "NOISE" and (typed, left) not in seen:
                 seen.add((typed, left))
-                name = class_name(word["tag"], typed in bundle.manifest.clitics)
+                name = mechanism.word_class(word["tag"], typed in bundle.manifest.clitics)
                 drawn[name, bundle.word_ids[typed]] += 1
                 kept += not word["replaced"]
-    eta = bundle.manifest.level("pct2t.v1", level).eta
-    expected, variance = _expected_kept(bundle, drawn, eta)
+    expected, variance = _expected_kept(bundle, drawn, mechanism)
     z = (kept - expected) / np.sqrt(variance)
     assert abs(z) < stats.norm.isf(0.0005), f"{level}: kept {kept}, expected {expected:.0f}"
-    promised = 1 - bundle.manifest.level("pct2t.v1", level).replaced
+    promised = 1 - found.replaced
     assert abs(kept / drawn.total() - promised) < 0.10
 
 
 def _expected_kept(
-    bundle: Bundle, drawn: Counter[tuple[str, int]], eta: float, draws: int = 400
+    bundle: Bundle, drawn: Counter[tuple[str, int]], mechanism: Mechanism, draws: int = 400
 ) -> tuple[float, float]:
     """Mean and variance of the number of kept words, by simulation with exact search."""
     random = np.random.default_rng(11)
@@ -173,7 +176,9 @@ def _expected_kept(
         space = bundle.space[members]
         direction = random.standard_normal((draws, r))
         direction /= np.linalg.norm(direction, axis=1, keepdims=True)
-        noisy = bundle.space[word] + random.gamma(r, 1 / eta, (draws, 1)) * direction
+        noisy = (
+            bundle.space[word] + random.gamma(r, 1 / mechanism.eta_of(name), (draws, 1)) * direction
+        )
         nearest = members[np.argmax(noisy.astype(np.float32) @ space.T, axis=1)]
         p = float(np.mean(nearest == word))
         expected += count * p

@@ -15,7 +15,7 @@ TOPICS = {
 }
 FILLER = ("the", "a", "and", "with", "of", "my", "is", "on", "was", "very", "some", "there")
 WORDS = [*(word for topic in TOPICS.values() for word in topic), *FILLER]
-RELEASE = Release("pct2t.v1", 30.0, "balanced", "bundle", "default")
+RELEASE = Release("pct2t.v1", 30.0, "balanced", "bundle", "content")
 
 
 def examples(

@@ -6,8 +6,9 @@ random; its levels are not calibrated.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import ClassVar
 
 import hnswlib
 import numpy as np
@@ -18,7 +19,9 @@ from sottovoce.core.bundle import manifest as bundles
 from sottovoce.core.bundle import tokenizer as tokenizing
 from sottovoce.core.bundle.levels import EmbedLevel, Level
 from sottovoce.core.privacy.mechanisms.pct2t2 import PCT2T2
-from sottovoce.core.text.readings import READINGS
+from sottovoce.core.privacy.policies import NAMES
+from sottovoce.core.text.names import Found
+from sottovoce.core.text.readings import BY_TAG, READINGS
 from sottovoce.core.text.tagger import UPOS, Tags
 
 DIMENSIONS = 8
@@ -39,7 +42,7 @@ LEXICON = {
     "SYM": "$ € + =",
     "X": "etc foo",
     "DET": "the a an this that each every",
-    "ADJ": "good bad small large cold warm quiet loud naive",
+    "ADJ": "good bad small large cold warm quiet loud naive french english muslim",
     "ADV": "very quite never always here there maybe",
     "CCONJ": "and or but",
     "PART": "not",
@@ -47,26 +50,35 @@ LEXICON = {
 UNLISTED = {"ADJ": "gorgeous naïve war\u200bm wa\u0301rm"}
 """Words the lexicon tagger knows and the bundle does not list, or lists in another form."""
 CLITICS = {"PART": "n't 's", "AUX": "'s 'll 're 've 'd 'm"}
-POLICIES = {
-    "default": ("NOUN", "PROPN", "VERB", "AUX", "PRON", "ADP", "NUM", "SYM", "X"),
-    "all": tuple(tag for tag in UPOS if tag != "PUNCT"),
-}
-
-
 MECHANISMS = ("pct2t.v2", "pct2t.v1", "t2t.v1")
-_BY_TAG = {
-    **dict.fromkeys(("PRON", "ADP"), "REFERENCE"),
-    **dict.fromkeys(("AUX", "DET", "CCONJ", "PART"), "GRAMMAR"),
-    **dict.fromkeys(("SYM", "X"), "OTHER"),
-    "PROPN": "NAME",
-    "NUM": "NUMBER",
-}
+FACTS = {"FACT": "cough fever", "ORIGIN": "french english muslim"}
+"""What a word of the lexicon reads as whatever its part of speech."""
 
 
 def reading(word: str) -> str:
     """The reading of a word of the small bundle: by the first tag that lists it."""
-    tag = next((tag for tag, words in LEXICON.items() if word in words.split()), "CLITIC")
-    return _BY_TAG.get(tag, tag)
+    for kind, words in FACTS.items():
+        if word in words.split():
+            return kind
+    tag = next((tag for tag, words in LEXICON.items() if word in words.split()), None)
+    return BY_TAG[tag] if tag else "CLITIC"
+
+
+class LexiconFinder:
+    """Finds names by a word list, and no others: "Mark" is a person, and a mark is none."""
+
+    reach = 1
+    NAMES: ClassVar = {"PERSON": "Anna Marsh Mark Rich", "PLACE": "York Paris Little Rock"}
+
+    def find(self, words: Sequence[str], looks: NDArray[np.uint8]) -> Found:
+        kinds = {word: kind for kind, names in self.NAMES.items() for word in names.split()}
+        return found(NAMES.index(kinds.get(word, "")) for word in words)
+
+
+def found(kinds: Iterable[int]) -> Found:
+    """Names of these kinds, found beyond doubt."""
+    places = np.array(list(kinds), np.uint8)
+    return Found(places, (places > 0).astype(np.float32))
 
 
 class LexiconTagger:
@@ -141,7 +153,6 @@ def write_small_bundle(folder: Path) -> None:
         dimensions=DIMENSIONS,
         words=len(words),
         tagset=UPOS,
-        policies=POLICIES,
         clitics=("n't", "'s", "'ll", "'re", "'ve", "'d", "'m"),
         classes=classes,
         calibration=dict.fromkeys(MECHANISMS, levels),

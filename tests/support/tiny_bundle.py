@@ -39,10 +39,9 @@ def tiny_bundle(
         dimensions=4,
         words=len(WORDS),
         tagset=("NOUN",),
-        policies={"default": ("NOUN",)},
         clitics=(),
         classes={"*": bundles.WordClass(0, len(WORDS), None, 0, {})},
-        calibration={"pct2t.v1": {"balanced": level}},
+        calibration={"pct2t.v2": {"balanced": level}, "pct2t.v1": {"balanced": level}},
         curve={},
         files={
             file.name: bundles.StoredFile(file.stat().st_size, bundles.sha256(file))

@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from sottovoce.core.bundle.signature import is_key
-from sottovoce.core.errors import ConfigError
+from sottovoce.core.errors import ConfigError, NotFound
+from sottovoce.core.privacy import policies
 from sottovoce.core.privacy.floors import LARGEST_ETA
 from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.wire.limits import MOST
@@ -305,6 +306,12 @@ def _check(config: Config) -> None:
     for holds, key, wanted in demands:
         if not holds:
             raise ConfigError(f"{where}: {key} is out of range", fix=f"give {wanted}", subject=key)
+    try:
+        policies.find(privacy.policy)
+    except NotFound as error:
+        raise ConfigError(
+            f"{where}: privacy.policy is not a policy", fix=error.fix, subject="privacy.policy"
+        ) from error
     for section in dataclasses.fields(config):
         part = getattr(config, section.name)
         for name in ("level", "mechanism", "policy"):

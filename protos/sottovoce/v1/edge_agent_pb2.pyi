@@ -11,6 +11,13 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class Treatment(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    TREATMENT_UNSPECIFIED: _ClassVar[Treatment]
+    TREATMENT_PASS: _ClassVar[Treatment]
+    TREATMENT_NOISE: _ClassVar[Treatment]
+    TREATMENT_DRAW: _ClassVar[Treatment]
+
 class PlainSampling(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     PLAIN_SAMPLING_UNSPECIFIED: _ClassVar[PlainSampling]
@@ -25,6 +32,10 @@ class CustomizationState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     CUSTOMIZATION_STATE_SUCCEEDED: _ClassVar[CustomizationState]
     CUSTOMIZATION_STATE_FAILED: _ClassVar[CustomizationState]
     CUSTOMIZATION_STATE_CANCELLED: _ClassVar[CustomizationState]
+TREATMENT_UNSPECIFIED: Treatment
+TREATMENT_PASS: Treatment
+TREATMENT_NOISE: Treatment
+TREATMENT_DRAW: Treatment
 PLAIN_SAMPLING_UNSPECIFIED: PlainSampling
 PLAIN_SAMPLING_UNIFORM: PlainSampling
 PLAIN_SAMPLING_FREQUENCY: PlainSampling
@@ -46,7 +57,7 @@ class PrivacyOptions(_message.Message):
     def __init__(self, level: _Optional[str] = ..., mechanism: _Optional[str] = ..., policy: _Optional[str] = ...) -> None: ...
 
 class ReleasedWord(_message.Message):
-    __slots__ = ("start", "end", "released_start", "released_end", "tag", "protected", "replaced")
+    __slots__ = ("start", "end", "released_start", "released_end", "tag", "protected", "replaced", "treatment")
     START_FIELD_NUMBER: _ClassVar[int]
     END_FIELD_NUMBER: _ClassVar[int]
     RELEASED_START_FIELD_NUMBER: _ClassVar[int]
@@ -54,6 +65,7 @@ class ReleasedWord(_message.Message):
     TAG_FIELD_NUMBER: _ClassVar[int]
     PROTECTED_FIELD_NUMBER: _ClassVar[int]
     REPLACED_FIELD_NUMBER: _ClassVar[int]
+    TREATMENT_FIELD_NUMBER: _ClassVar[int]
     start: int
     end: int
     released_start: int
@@ -61,17 +73,20 @@ class ReleasedWord(_message.Message):
     tag: str
     protected: bool
     replaced: bool
-    def __init__(self, start: _Optional[int] = ..., end: _Optional[int] = ..., released_start: _Optional[int] = ..., released_end: _Optional[int] = ..., tag: _Optional[str] = ..., protected: _Optional[bool] = ..., replaced: _Optional[bool] = ...) -> None: ...
+    treatment: Treatment
+    def __init__(self, start: _Optional[int] = ..., end: _Optional[int] = ..., released_start: _Optional[int] = ..., released_end: _Optional[int] = ..., tag: _Optional[str] = ..., protected: _Optional[bool] = ..., replaced: _Optional[bool] = ..., treatment: _Optional[_Union[Treatment, str]] = ...) -> None: ...
 
 class PrivatizeRequest(_message.Message):
-    __slots__ = ("text", "privacy", "words")
+    __slots__ = ("text", "privacy", "words", "session")
     TEXT_FIELD_NUMBER: _ClassVar[int]
     PRIVACY_FIELD_NUMBER: _ClassVar[int]
     WORDS_FIELD_NUMBER: _ClassVar[int]
+    SESSION_FIELD_NUMBER: _ClassVar[int]
     text: str
     privacy: PrivacyOptions
     words: bool
-    def __init__(self, text: _Optional[str] = ..., privacy: _Optional[_Union[PrivacyOptions, _Mapping]] = ..., words: _Optional[bool] = ...) -> None: ...
+    session: str
+    def __init__(self, text: _Optional[str] = ..., privacy: _Optional[_Union[PrivacyOptions, _Mapping]] = ..., words: _Optional[bool] = ..., session: _Optional[str] = ...) -> None: ...
 
 class PrivatizeResponse(_message.Message):
     __slots__ = ("text", "words", "level", "mechanism", "eta", "bundle_id")
@@ -106,14 +121,16 @@ class PrivatizeStreamResponse(_message.Message):
     def __init__(self, request_id: _Optional[str] = ..., response: _Optional[_Union[PrivatizeResponse, _Mapping]] = ...) -> None: ...
 
 class PredictRequest(_message.Message):
-    __slots__ = ("text", "adapter", "privacy")
+    __slots__ = ("text", "adapter", "privacy", "session")
     TEXT_FIELD_NUMBER: _ClassVar[int]
     ADAPTER_FIELD_NUMBER: _ClassVar[int]
     PRIVACY_FIELD_NUMBER: _ClassVar[int]
+    SESSION_FIELD_NUMBER: _ClassVar[int]
     text: str
     adapter: str
     privacy: PrivacyOptions
-    def __init__(self, text: _Optional[str] = ..., adapter: _Optional[str] = ..., privacy: _Optional[_Union[PrivacyOptions, _Mapping]] = ...) -> None: ...
+    session: str
+    def __init__(self, text: _Optional[str] = ..., adapter: _Optional[str] = ..., privacy: _Optional[_Union[PrivacyOptions, _Mapping]] = ..., session: _Optional[str] = ...) -> None: ...
 
 class LabelScore(_message.Message):
     __slots__ = ("label", "score")

@@ -6,7 +6,10 @@ import pytest
 from sottovoce.cloud.building.attack import WordMapAttack
 from sottovoce.cloud.corpus.frequencies import FrequencyTable
 from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.bundle.levels import Level
 from sottovoce.core.errors import NotFound
+from sottovoce.core.privacy.mechanisms import registry
+from sottovoce.core.privacy.policies import DEFAULT, POLICIES
 from sottovoce.core.privacy.running_text import counts_by_tag, draw, weights_by_class
 from sottovoce.core.privacy.search import Search
 from sottovoce.core.privacy.setting import Setting
@@ -55,7 +58,7 @@ def test_word_attack_guesses_as_well_as_the_manifest_says(
     level = bundle.manifest.level(mechanism, "strong")
     fitted = WordMapAttack.fit(bundle, table, setting, seed=11)
     clitic = np.isin(bundle.words, bundle.manifest.clitics)
-    tags = None if mechanism == "t2t.v1" else bundle.manifest.policies["default"]
+    tags = registry.make(mechanism, Level(1.0), POLICIES[DEFAULT].with_noise()).tags
     weights = weights_by_class(counts_by_tag(bundle.words, clitic, table), clitic, tags)
     random = np.random.default_rng(12)
     hits = kept = met = 0
@@ -81,14 +84,14 @@ def test_word_attack_guesses_as_well_as_the_manifest_says(
 def test_words_left_alone_are_guessed_as_they_stand(bundle: Bundle, table: FrequencyTable) -> None:
     fitted = WordMapAttack.fit(bundle, table, Setting("strong", "pct2t.v1"))
 
-    assert fitted.guess("beautiful", "ADJ") == "beautiful"
+    assert fitted.guess("under", "ADP") == "under"
     assert fitted.guess("Qwzzk", "NOUN") == "qwzzk"
 
 
 def test_unknown_settings_are_named(bundle: Bundle, table: FrequencyTable) -> None:
     with pytest.raises(NotFound, match="strong"):
         WordMapAttack.fit(bundle, table, Setting("none"))
-    with pytest.raises(NotFound, match="default"):
+    with pytest.raises(NotFound, match="content"):
         WordMapAttack.fit(bundle, table, Setting(policy="none"))
 
 

@@ -21,7 +21,9 @@ from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.levels import Level
 from sottovoce.core.errors import InvalidInput
 from sottovoce.core.privacy import noise
+from sottovoce.core.privacy.mechanisms import registry
 from sottovoce.core.privacy.noise import Floats2d
+from sottovoce.core.privacy.policies import DEFAULT, POLICIES
 from sottovoce.core.privacy.running_text import counts_by_tag, draw, released_in, weights_by_class
 from sottovoce.core.privacy.sphere_map import perturb
 from tests.support.shared_data import shared_data
@@ -141,7 +143,7 @@ def test_the_bundles_levels_hold_on_fresh_noise(
 ) -> None:
     stated = bundle.manifest.level(mechanism, level)
     clitic = np.isin(bundle.words, bundle.manifest.clitics)
-    tags = None if mechanism == "t2t.v1" else bundle.manifest.policies["default"]
+    tags = registry.make(mechanism, Level(1.0), POLICIES[DEFAULT].with_noise()).tags
     weights = weights_by_class(counts_by_tag(bundle.words, clitic, table), clitic, tags)
     classes = {name: bundle.class_members(name) for name in bundle.manifest.classes}
     everything = Text(bundle.space, classes, weights, ~clitic, {})
@@ -166,12 +168,13 @@ def test_no_level_gives_rare_words_or_names_away(bundle: Bundle, mechanism: str)
     points, so that a success as large as on the rest would fail here half of the time."""
     for level in bundle.manifest.calibration[mechanism].values():
         assert level.map_attack_rare <= level.map_attack
-        assert level.map_attack_names <= level.map_attack
+        names = mechanism == "t2t.v1"  # under the other the policy has names drawn anew
+        assert not names or level.map_attack_names <= level.map_attack
         assert level.map_attack_word_rare <= level.map_attack_word
-        assert level.map_attack_word_names <= level.map_attack_word
+        assert not names or level.map_attack_word_names <= level.map_attack_word
         # Nor does one who believes every released word.
         assert level.replaced_rare >= level.replaced
-        assert level.replaced_names >= level.replaced
+        assert not names or level.replaced_names >= level.replaced
 
 
 def test_nor_on_held_out_text(bundle: Bundle, shipped_models: Path) -> None:
@@ -182,7 +185,7 @@ def test_nor_on_held_out_text(bundle: Bundle, shipped_models: Path) -> None:
             for found in attackers.values():
                 # Two points for the sampling error of some 2,000 words on either side.
                 assert found["rare"] <= found["common"] + 0.02
-                assert found["names"] <= found["others"] + 0.02
+                assert mechanism != "t2t.v1" or found["names"] <= found["others"] + 0.02
                 assert 0.1 < found["all"] < 0.95
 
 

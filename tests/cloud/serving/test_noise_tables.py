@@ -34,7 +34,7 @@ def readers(bundle: Bundle, bert: str) -> NoiseTables:
 
 
 def trained_on(bundle: Bundle, eta: float) -> Adapter:
-    release = asdict(Release("t2t.v1", eta, "level", bundle.id, "default"))
+    release = asdict(Release("t2t.v1", eta, "level", bundle.id, "content"))
     origin: dict[str, Any] = {"training": {"noise_aware": True}, "release": release}
     return Adapter(("a", "b"), Lora(), {}, None, None, None, "", origin)
 

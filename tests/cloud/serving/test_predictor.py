@@ -266,7 +266,7 @@ def test_noise_aware_adapters_share_a_batch_with_others(
 ) -> None:
     bones = families["bert"]
     bundle = Bundle.open(tiny_bundle(tmp_path / "bundle", bones, counts=True))
-    near, far = (Release("t2t.v1", eta, "level", bundle.id, "default") for eta in (2.0, 8.0))
+    near, far = (Release("t2t.v1", eta, "level", bundle.id, "content") for eta in (2.0, 8.0))
     made = [
         make(bones, tmp_path / f"{name}{seed}" / "adapter", METHODS[name], seed=seed, noise=noise)
         for seed, (name, noise) in enumerate(

@@ -154,7 +154,7 @@ def test_a_noise_aware_job_reads_the_bundle_its_examples_were_released_with(
 ) -> None:
     folder = tiny_bundle(tmp_path / "other" / "bundle", Path(bert), counts=True)
     training = TrainingOptions(epochs=1, batch_size=8, noise_aware=True)
-    served = Release("t2t.v1", 30.0, "balanced", Bundle.open(folder).id, "default")
+    served = Release("t2t.v1", 30.0, "balanced", Bundle.open(folder).id, "content")
     submitted = [queue(jobs, "1", training=training, release=served)]
     submitted.append(queue(jobs, "2", training=training))  # with a bundle that is gone
     worker = Worker(tmp_path, bert, bundles=[folder])

@@ -138,7 +138,7 @@ def test_an_unreadable_manifest_is_data_loss(folder: Path, data: bytes) -> None:
     [
         {"classes": []},
         {"classes": {"NOUN": {"offset": 0}}},
-        {"policies": 3},
+        {"tagset": 3},
         {"backbone": {"name": "small"}},
         {"files": {"../outside": {"bytes": 1, "sha256": ""}}},
         {"files": {"/etc/passwd": {"bytes": 1, "sha256": ""}}},

@@ -26,6 +26,7 @@ from sottovoce.core.privacy.noise import Random
 from sottovoce.core.privacy.privatizer import Privatizer, Setting
 from sottovoce.core.privacy.search import ExactIndex, HnswIndex
 from sottovoce.core.privacy.vectors import Vectors
+from tests.support.small_bundle import MECHANISMS, LexiconTagger
 
 ALPHA = 1e-3
 DRAWS = 200_000
@@ -269,31 +270,35 @@ def outputs_of(
 
 
 def test_an_unknown_word_passed_through_would_be_caught(
-    small_bundle: Bundle, small_privatizer: Privatizer
+    small_bundle: Bundle,
 ) -> None:
-    """The whole engine: nouns, two of them in the bundle's list and two not."""
-    words, draws, eta = ("letter", "river", "zyzzyva", "qwertyish"), 5_000, 1.0
+    """The whole engine: words in the bundle's list keep the bound, words that are not tell nothing
+    of each other at all."""
+    listed_words, others = ("letter", "river", "garden"), ("zyzzyva", "qwertyish")
+    draws, eta = 5_000, 1.0
     level = dataclasses.replace(small_bundle.manifest.level("t2t.v1", "strong"), eta=eta)
     manifest = dataclasses.replace(
-        small_bundle.manifest, calibration={"t2t.v1": {"one": level}, "pct2t.v1": {"one": level}}
+        small_bundle.manifest, calibration={name: {"one": level} for name in MECHANISMS}
     )
     bundle = Bundle(small_bundle.folder, manifest, "0")
-    engine = Privatizer(bundle, small_privatizer._tagger)
+    engine = Privatizer(bundle, tagger=LexiconTagger)
     random = np.random.default_rng(6)
-    distances = between(Vectors(bundle).lookup(words)[0])
+    distances = between(Vectors(bundle).lookup(listed_words)[0])
 
-    for mechanism in ("t2t.v1", "pct2t.v1"):
+    for mechanism in MECHANISMS:
 
         def release(word: str, mechanism: str = mechanism) -> Sequence[str]:
             setting = Setting("one", mechanism)
             return engine.release(" ".join([word] * draws), setting, random).text.split()
 
-        counts, listed = outputs_of(release, words)
-        assert not set(words[2:]) & set(listed)
+        counts, _ = outputs_of(release, listed_words)
         assert sure_breach(counts, eta, distances) < 0
+        counts, listed = outputs_of(release, others)
+        assert not set(others) & set(listed)
+        assert sure_breach(counts, 0.0, np.zeros((2, 2))) < 0
 
         def pass_through(word: str) -> Sequence[str]:
-            return release(word) if word in bundle.word_ids else [word] * draws
+            return release(word) if word != others[0] else [word] * draws
 
-        counts, _ = outputs_of(pass_through, words)
-        assert sure_breach(counts, eta, distances) > 0
+        counts, _ = outputs_of(pass_through, others)
+        assert sure_breach(counts, 0.0, np.zeros((2, 2))) > 0

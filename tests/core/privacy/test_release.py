@@ -6,15 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from sottovoce.core.privacy.release import IDENTIFIER, PUNCTUATION, Draft, Release, WordRelease
+from sottovoce.core.privacy.policies import IDENTIFIER, PUNCTUATION, Treatment
+from sottovoce.core.privacy.release import Draft, Output, Release, WordRelease
 from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.text.words import split
 
 TAGS = ("NOUN", "VERB", "X", IDENTIFIER, PUNCTUATION)
 CLITICS = ("n't",)
+PASS, NOISE, DRAW = Treatment
 
 
-def written(document: str, outputs: list[tuple[str, int, bool]]) -> Release:
+def written(document: str, outputs: list[Output]) -> Release:
     """A release with these outputs in place of the document's words, written in two parts."""
     words = list(split(document, CLITICS))
     draft = Draft(document)
@@ -35,7 +37,7 @@ def written(document: str, outputs: list[tuple[str, int, bool]]) -> Release:
 
 
 def example() -> Release:
-    outputs = [("café", 0, True), ("is", 1, False), ("n't", 2, False), (".", 4, False)]
+    outputs = [("café", 0, NOISE), ("is", 1, PASS), ("n't", 2, PASS), (".", 4, PASS)]
     return written("\nlake  isn't. ", outputs)
 
 
@@ -46,21 +48,21 @@ def test_gaps_are_copied_and_words_replaced() -> None:
 
 
 def test_each_word_is_found_in_both_texts() -> None:
-    longer = written("lake is", [("mountain", 0, True), ("is", 1, True)])
+    longer = written("lake is", [("mountain", 0, NOISE), ("is", 1, NOISE)])
     assert longer.text == "mountain is"
     assert longer.words == (
-        WordRelease(0, 4, 0, 8, "NOUN", protected=True, replaced=True),
-        WordRelease(5, 7, 9, 11, "VERB", protected=True, replaced=False),
+        WordRelease(0, 4, 0, 8, "NOUN", NOISE, replaced=True),
+        WordRelease(5, 7, 9, 11, "VERB", NOISE, replaced=False),
     )
-    shorter = written("lake is", [("a", 3, True), ("as", 1, False)])
+    shorter = written("lake is", [("a", 3, DRAW), ("as", 1, PASS)])
     assert shorter.words == (
-        WordRelease(0, 4, 0, 1, IDENTIFIER, protected=True, replaced=True),
-        WordRelease(5, 7, 2, 4, "VERB", protected=False, replaced=True),
+        WordRelease(0, 4, 0, 1, IDENTIFIER, DRAW, replaced=True),
+        WordRelease(5, 7, 2, 4, "VERB", PASS, replaced=True),
     )
 
 
 def test_the_words_are_those_that_the_endings_were_cut_for() -> None:
-    outputs = [("the", 2, True), ("are", 1, True), ("n't", 2, False), ("here", 2, False)]
+    outputs = [("the", 2, NOISE), ("are", 1, NOISE), ("n't", 2, PASS), ("here", 2, PASS)]
     release = written("a  isn't here", outputs)
     assert [release.text[w.released_start : w.released_end] for w in release.words] == [
         text for text, _, _ in outputs
@@ -70,7 +72,7 @@ def test_the_words_are_those_that_the_endings_were_cut_for() -> None:
 
 
 def test_words_without_outputs_and_outputs_without_words_are_refused() -> None:
-    for outputs in ([("a", 0, True)], [("a", 0, True)] * 3):
+    for outputs in ([("a", 0, NOISE)], [("a", 0, NOISE)] * 3):
         with pytest.raises(ValueError, match="zip"):
             Draft("lake is").write(split("lake is", CLITICS), outputs)
 
@@ -80,3 +82,10 @@ def test_a_report_that_does_not_fit_the_document_is_refused() -> None:
         _ = replace(example(), document="lake").words
     with pytest.raises(ValueError, match="zip"):
         _ = replace(example(), marks=example().marks[:-1]).words
+
+
+def test_a_word_is_protected_unless_it_passes() -> None:
+    outputs: list[Output] = [("a", 0, PASS), ("b", 1, NOISE), ("c", 2, DRAW)]
+    told = written("x y z", outputs).words
+    assert [word.treatment for word in told] == [PASS, NOISE, DRAW]
+    assert [word.protected for word in told] == [False, True, True]

@@ -37,8 +37,8 @@ TEXTS = DOCUMENTS.filter(lambda document: bool(document) and not document.isspac
 SETTINGS = st.builds(
     Setting,
     level=st.sampled_from(("strong", "light")),
-    mechanism=st.sampled_from(("pct2t.v1", "t2t.v1")),
-    policy=st.sampled_from(("default", "all")),
+    mechanism=st.sampled_from(("pct2t.v2", "pct2t.v1", "t2t.v1")),
+    policy=st.sampled_from(("names", "content", "papers", "all")),
 )
 
 

@@ -29,7 +29,7 @@ TEXT = "The doctor saw Anna in the garden."
 def curved_bundle(tagged_bundle: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("bundles") / "curved"
     shutil.copytree(tagged_bundle, folder)
-    curve = dict.fromkeys(("pct2t.v1", "t2t.v1"), CURVE)
+    curve = dict.fromkeys(("pct2t.v2", "pct2t.v1", "t2t.v1"), CURVE)
     manifest = dataclasses.replace(Bundle.open(folder).manifest, curve=curve)
     (folder / "manifest.json").write_bytes(manifest.to_json())
     return folder
@@ -150,7 +150,7 @@ def test_ones_own_text_is_a_release_like_any_other(curved: Device) -> None:
     (told,) = curved.json(*asked)
     assert told["example"]["before"] == TEXT
     charged = spent(curved)
-    assert charged >= 3 * told["target"]["eta"]  # doctor, saw, Anna, in, garden: most of them
+    assert charged == pytest.approx(2 * told["target"]["eta"])  # doctor, garden
     (again,) = curved.json(*asked)
     (released,) = curved.json("privatize", "--level", "attack:0.3", stdin=TEXT)
     assert told["example"]["after"] == again["example"]["after"] == released["text"]

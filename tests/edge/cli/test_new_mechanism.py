@@ -20,6 +20,7 @@ from sottovoce.core.bundle.levels import Level
 from sottovoce.core.bundle.manifest import ANY, class_name
 from sottovoce.core.privacy.mechanisms import registry
 from sottovoce.core.privacy.mechanisms.interface import Guarantee, SphericalNoise
+from sottovoce.core.privacy.policies import Treatment
 from sottovoce.core.privacy.privatizer import Privatizer
 from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.text.tagger import Tagger
@@ -37,9 +38,10 @@ class Nouns(SphericalNoise):
     """Nouns become any word, at three times the price."""
 
     name: ClassVar[str] = "nouns.v1"
+    contextual: ClassVar[bool] = False
 
     @classmethod
-    def of(cls, level: Level, tags: tuple[str, ...]) -> Self:
+    def of(cls, level: Level, readings: tuple[str, ...]) -> Self:
         return cls(level.eta)
 
     @property
@@ -79,14 +81,14 @@ def calibrated(tagged_bundle: Path, tmp_path: Path) -> Path:
 
 
 @pytest.mark.usefixtures("registered")
-def test_the_privatizer_asks_it_what_to_cover_and_what_that_costs(
-    calibrated: Path, lexicon_tagger: Tagger
-) -> None:
-    privatizer = Privatizer(Bundle.open(calibrated), lexicon_tagger)
+def test_the_privatizer_asks_it_what_to_cover_and_what_that_costs(calibrated: Path) -> None:
+    privatizer = Privatizer(Bundle.open(calibrated))
     setting = Setting("balanced", Nouns.name)
     assert privatizer.mechanism(setting) == Nouns(ETA)
     release = privatizer.release(TEXT, setting, np.random.default_rng(0))
-    noisy = [TEXT[word.start : word.end] for word in release.words if word.protected]
+    noisy = [
+        TEXT[word.start : word.end] for word in release.words if word.treatment is Treatment.NOISE
+    ]
     assert noisy == ["garden", "lake"]
     assert (release.eta, release.charge) == (ETA, 3 * ETA * 2)
     assert len(privatizer.release_plain_tokens([1, 2, 3], setting)) == 3
@@ -99,7 +101,7 @@ def test_the_agent_charges_what_it_says_and_reports_its_name(
     device = new_device(calibrated, SOTTO_PRIVACY_MECHANISM=Nouns.name)
     (told,) = device.json("privatize", stdin=TEXT)
     assert (told["mechanism"], told["eta"]) == (Nouns.name, ETA)
-    noisy = [word for word in told["words"] if word["protected"]]
+    noisy = [word for word in told["words"] if word["treatment"] == "NOISE"]
     assert {word["tag"] for word in noisy} == {"NOUN"}
     (status,) = device.json("status")
     assert status["default_mechanism"] == Nouns.name
@@ -125,4 +127,4 @@ def test_without_the_line_it_is_unknown(
     result = new_device(calibrated).sotto(
         "privatize", "--mechanism", Nouns.name, stdin=TEXT, code=4
     )
-    assert "use one of: pct2t.v1, t2t.v1" in result.stderr
+    assert "use one of: pct2t.v2, pct2t.v1, t2t.v1" in result.stderr

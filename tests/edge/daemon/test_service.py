@@ -58,7 +58,7 @@ def _details(error: grpc.RpcError, kind: type) -> object:
 
 def test_words_are_reported_with_their_places(app: edge_agent_pb2_grpc.EdgeAgentStub) -> None:
     answer = app.Privatize(agent.PrivatizeRequest(text=TEXT, words=True))
-    assert (answer.level, answer.mechanism, answer.eta) == ("balanced", "pct2t.v1", 15.0)
+    assert (answer.level, answer.mechanism, answer.eta) == ("balanced", "pct2t.v2", 15.0)
     assert [TEXT[w.start : w.end] for w in answer.words] == TEXT.split()
     assert [answer.text[w.released_start : w.released_end] for w in answer.words] == (
         answer.text.split()
@@ -135,12 +135,12 @@ def test_no_bundle_and_no_cloud_are_preconditions(
 def test_a_spent_ledger_is_a_quota(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:
-    config = configured(tmp_path, bundle=small_bundle_folder, SOTTO_PRIVACY_LEDGER_LIMIT="100")
+    config = configured(tmp_path, bundle=small_bundle_folder, SOTTO_PRIVACY_LEDGER_LIMIT="40")
     with _app(config, lexicon_tagger) as app:
         app.Privatize(agent.PrivatizeRequest(text=TEXT))
         ledger = app.GetStatus(agent.GetStatusRequest()).ledger
-        assert (ledger.limit, ledger.releases) == (100, 1)
-        assert 0 < ledger.spent <= 100
+        assert (ledger.limit, ledger.releases) == (40, 1)
+        assert 0 < ledger.spent <= 40
         with pytest.raises(grpc.RpcError) as caught:
             app.Privatize(agent.PrivatizeRequest(text=TEXT + " and by the river"))
         assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED

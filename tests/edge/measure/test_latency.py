@@ -9,7 +9,6 @@ import pytest
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy.privatizer import STAGES, Privatizer
 from sottovoce.core.privacy.setting import Setting
-from sottovoce.core.text.tagger import Tagger
 from sottovoce.edge.measure import latency as benchmark
 
 
@@ -34,11 +33,9 @@ def test_a_document_has_the_words_asked_for_all_of_them_listed(
     assert text == benchmark.document(small_bundle, words)
 
 
-def test_every_stage_is_timed_and_they_make_up_the_whole(
-    small_bundle: Bundle, lexicon_tagger: Tagger
-) -> None:
+def test_every_stage_is_timed_and_they_make_up_the_whole(small_bundle: Bundle) -> None:
     watch = benchmark.Stopwatch()
-    privatizer = Privatizer(small_bundle, lexicon_tagger, stage=watch.stage)
+    privatizer = Privatizer(small_bundle, stage=watch.stage)
     text = benchmark.document(small_bundle, 2_000)
     between: list[None] = []
     total, stages = benchmark.latency(

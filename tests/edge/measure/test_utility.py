@@ -27,7 +27,7 @@ FILLERS = ["river", "garden", "lake", "house", "lamp", "window", "street", "tree
 @pytest.fixture(scope="module")
 def curved(small_bundle_folder: Path) -> Bundle:
     bundle = Bundle.open(small_bundle_folder)
-    curve = dict.fromkeys(("pct2t.v1", "t2t.v1"), CURVE)
+    curve = dict.fromkeys(("pct2t.v2", "pct2t.v1", "t2t.v1"), CURVE)
     bundle.manifest = dataclasses.replace(bundle.manifest, curve=curve)
     return bundle
 
@@ -44,16 +44,14 @@ def examples() -> tuple[list[str], list[str]]:
     return texts, labels
 
 
-def test_more_noise_teaches_less(
-    curved: Bundle, lexicon_tagger, examples: tuple[list[str], list[str]]
-) -> None:
+def test_more_noise_teaches_less(curved: Bundle, examples: tuple[list[str], list[str]]) -> None:
     steps: list[None] = []
     found = utility.estimate(
         curved,
-        Privatizer(curved, lexicon_tagger),
+        Privatizer(curved),
         *examples,
         "t2t.v1",
-        "default",
+        "content",
         step=lambda: steps.append(None),
     )
     assert found.texts == 160
@@ -86,14 +84,14 @@ def test_a_level_reaches_what_every_lighter_one_reaches() -> None:
         found.reaching(0.93)
 
 
-def test_too_little_to_learn_from_is_refused(curved: Bundle, lexicon_tagger) -> None:
-    privatizer = Privatizer(curved, lexicon_tagger)
+def test_too_little_to_learn_from_is_refused(curved: Bundle) -> None:
+    privatizer = Privatizer(curved)
     for labels in (["a"] * 12, ["a"] * 8 + ["b"] * 4):
         with pytest.raises(InvalidInput, match="at least 5 texts of each"):
-            utility.estimate(curved, privatizer, ["fever"] * 12, labels, "t2t.v1", "default")
+            utility.estimate(curved, privatizer, ["fever"] * 12, labels, "t2t.v1", "content")
     texts = ["fever"] * 11 + [" "]
     with pytest.raises(InvalidInput, match="text 12: the text is empty"):
-        utility.estimate(curved, privatizer, texts, ["a", "b"] * 6, "t2t.v1", "default")
+        utility.estimate(curved, privatizer, texts, ["a", "b"] * 6, "t2t.v1", "content")
 
 
 def test_accuracy_is_that_of_texts_not_learnt_from() -> None:

@@ -64,9 +64,9 @@ def test_examples_are_queued_as_released(
         assert device.store.rows("SELECT * FROM staged") == []
         release = device.outbox.job_request(record.id).release
         assert (release.mechanism, release.level, release.policy) == (
-            "pct2t.v1",
+            "pct2t.v2",
             "balanced",
-            "default",
+            "content",
         )
         assert (release.eta, release.bundle_id) == (15.0, device.engine.current().bundle.id)
 

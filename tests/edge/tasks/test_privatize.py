@@ -13,6 +13,7 @@ import pytest
 
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import InvalidInput, NotFound, QuotaExceeded
+from sottovoce.core.privacy.policies import Treatment
 from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.text.tagger import Tagger
 from sottovoce.edge.state.ledger import Spending
@@ -32,7 +33,7 @@ def test_a_repeated_document_is_the_same_bytes_and_charged_once(
     with opened(config, lexicon_tagger) as device:
         first = device.releases.release(DOCUMENT, STRONG)
         spent = device.ledger.spending()
-        assert spent.spent == 4.0 * sum(word.protected for word in first.words)
+        assert spent.spent == 4.0 * sum(w.treatment is Treatment.NOISE for w in first.words)
         assert device.releases.release(DOCUMENT, STRONG) == first
     with opened(config, lexicon_tagger) as device:  # after a restart
         assert device.releases.release(DOCUMENT, STRONG) == first
@@ -138,7 +139,7 @@ def test_near_copies_share_their_release_and_are_charged_each(
 ) -> None:
     config = configured(tmp_path, bundle=small_bundle_folder)
     with opened(config, lexicon_tagger) as device:
-        plain = "The doctor was in the garden by the lake with a lamp"
+        plain = "the doctor was in the garden by the lake with a lamp"
         first = device.releases.release(plain, STRONG)
         for copy in (plain + " ", plain + ".", plain.replace("garden", "garden,")):
             release = device.releases.release(copy, STRONG)

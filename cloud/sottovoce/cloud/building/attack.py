@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from sottovoce.cloud.corpus.frequencies import FrequencyTable
 from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.privacy import policies
 from sottovoce.core.privacy.mechanisms import registry
 from sottovoce.core.privacy.mechanisms.interface import Mechanism
 from sottovoce.core.privacy.noise import Floats2d
@@ -24,6 +25,7 @@ from sottovoce.core.privacy.running_text import (
     draw,
     released_in,
     weights_by_class,
+    weights_by_reading,
 )
 from sottovoce.core.privacy.search import Search
 from sottovoce.core.privacy.setting import Setting
@@ -90,10 +92,15 @@ class WordMapAttack:
         """
         manifest = bundle.manifest
         level = manifest.level(setting.mechanism, setting.level)
-        mechanism = registry.make(setting.mechanism, level, manifest.policy(setting.policy))
+        mechanism = registry.make(
+            setting.mechanism, level, policies.find(setting.policy).with_noise()
+        )
         clitic = np.isin(np.array(bundle.words), np.array(manifest.clitics))
-        weights = weights_by_class(
-            counts_by_tag(bundle.words, clitic, frequencies), clitic, mechanism.tags
+        counts = counts_by_tag(bundle.words, clitic, frequencies)
+        weights = (
+            weights_by_class(counts, clitic, mechanism.tags)
+            if mechanism.contextual
+            else weights_by_reading(counts, bundle.readings, mechanism)
         )
         classes = {name: bundle.class_members(name) for name in manifest.classes}
         search = Search(bundle)
@@ -123,7 +130,7 @@ class WordMapAttack:
 
         Args:
             released_word: as it stands in the released text.
-            tag: its part of speech; some mechanisms do not look at it.
+            tag: what the release's report calls it; some mechanisms do not look at it.
         """
         form = self._vectors.normal_form(released_word)
         name = self._mechanism.word_class(tag, form in self._clitics)

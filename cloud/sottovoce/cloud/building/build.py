@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -44,6 +44,7 @@ from sottovoce.core.bundle.manifest import sha256 as file_hash
 from sottovoce.core.bundle.signature import SIGNATURE, Signature
 from sottovoce.core.bundle.tokenizer import VOCABULARY, without_vocabulary
 from sottovoce.core.errors import InvalidInput, NotReady
+from sottovoce.core.privacy import policies
 from sottovoce.core.privacy.mechanisms import registry
 from sottovoce.core.privacy.mechanisms.interface import Mechanism
 from sottovoce.core.privacy.mechanisms.pct2t2 import OWN, PCT2T2
@@ -54,16 +55,7 @@ from sottovoce.core.text.readings import READINGS
 from sottovoce.core.text.spacy_tagger import SpacyTagger
 from sottovoce.core.text.tagger import UPOS, OnnxTagger, Tagger
 
-__all__ = ["CONTENT", "POLICIES", "build"]
-
-POLICIES: Final = {
-    "default": ("NOUN", "PROPN", "VERB", "AUX", "PRON", "ADP", "NUM", "SYM", "X"),
-    "all": word_classes.CLASS_TAGS,
-}
-"""Parts of speech that are replaced, by name of the policy."""
-
-CONTENT: Final = ("NOUN", "VERB", "ADJ", "ADV", "OTHER", "FACT")
-"""Readings that get noise when `pct2t.v2` is calibrated."""
+__all__ = ["build"]
 
 Progress = Callable[[str, int, int], None]
 """Called with the stage, and how much of it is done out of how much."""
@@ -193,7 +185,6 @@ def build(
             dimensions=dimensions,
             words=len(vocabulary.words),
             tagset=UPOS,
-            policies=POLICIES,
             clitics=tuple(np.array(vocabulary.words)[vocabulary.clitic].tolist()),
             classes=stored,
             calibration={mechanism: levels for mechanism, (levels, _) in calibrated.items()},
@@ -276,8 +267,8 @@ def _calibrate(
 
 def _at_any_eta() -> dict[str, Mechanism]:
     """What each mechanism covers under the default policy, which does not depend on eta."""
-    covered = {name: registry.make(name, Level(1.0), POLICIES["default"]) for name in MECHANISMS}
-    return {PCT2T2.name: PCT2T2(1.0, CONTENT), **covered}
+    covered = policies.find(policies.DEFAULT).with_noise()
+    return {name: registry.make(name, Level(1.0), covered) for name in MECHANISMS}
 
 
 def _met(words: _Words) -> dict[str, NDArray[np.float64]]:

@@ -41,6 +41,7 @@ from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.levels import Level
 from sottovoce.core.bundle.manifest import ANY, CLITIC
 from sottovoce.core.errors import NotReady
+from sottovoce.core.privacy import policies
 from sottovoce.core.privacy.mechanisms import registry
 from sottovoce.core.privacy.mechanisms.interface import Mechanism
 from sottovoce.core.privacy.mechanisms.pct2t2 import OWN
@@ -164,7 +165,7 @@ def table(
         NotFound: see `level_of`.
     """
     mechanism = registry.make(
-        release.mechanism, level_of(bundle, release), bundle.manifest.policy(release.policy)
+        release.mechanism, level_of(bundle, release), policies.find(release.policy).with_noise()
     )
     facts = (_VERSION, DRAWS, LEAST, bundle.id, backbone.sha256, mechanism.name, mechanism.tags)
     etas = [mechanism.eta, *(mechanism.eta_of(name) for name in bundle.manifest.classes)]

@@ -18,6 +18,7 @@ from sottovoce.cloud.server.admission import Admission
 from sottovoce.cloud.state.tenants import Tenants
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import BundleMismatch, InvalidInput
+from sottovoce.core.privacy.policies import POLICIES
 from sottovoce.core.wire import training_settings
 from sottovoce.core.wire.limits import LARGEST_MESSAGE
 from sottovoce.core.wire.padding import check_padding
@@ -149,10 +150,10 @@ class TrainingService(training_pb2_grpc.TrainingServicer):
         bundle = self._bundle(release.bundle_id)
         if options.noise_aware:  # else the job would fail once all is uploaded
             noise_aware.class_counts(bundle)
-            if release.policy not in bundle.manifest.policies:
+            if release.policy not in POLICIES:
                 raise InvalidInput(
                     "unknown policy",
-                    fix=f"use one of: {', '.join(sorted(bundle.manifest.policies))}",
+                    fix=f"use one of: {', '.join(POLICIES)}",
                     subject="release.policy",
                 )
         if release.mechanism not in bundle.manifest.calibration:

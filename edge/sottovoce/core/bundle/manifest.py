@@ -91,7 +91,6 @@ class Manifest:
     dimensions: int
     words: int
     tagset: tuple[str, ...]
-    policies: dict[str, tuple[str, ...]]
     clitics: tuple[str, ...]
     classes: dict[str, WordClass]
     calibration: dict[str, dict[str, Level]]
@@ -145,7 +144,6 @@ class Manifest:
             dimensions=raw["dimensions"],
             words=raw["words"],
             tagset=tuple(raw["tagset"]),
-            policies={name: tuple(tags) for name, tags in raw["policies"].items()},
             clitics=tuple(raw["clitics"]),
             classes={name: WordClass(**c) for name, c in raw["classes"].items()},
             calibration={
@@ -182,17 +180,6 @@ class Manifest:
             return between(self.curve.get(mechanism, ()), name)
         known = f"{', '.join(levels)}, or a target such as attack:0.3 or replaced:0.7"
         raise NotFound("unknown level", fix=f"use one of: {known}", subject="level")
-
-    def policy(self, name: str) -> tuple[str, ...]:
-        """The parts of speech that a policy names.
-
-        Raises:
-            NotFound: unknown policy; the fix lists the known ones.
-        """
-        if name not in self.policies:
-            known = ", ".join(self.policies)
-            raise NotFound("unknown policy", fix=f"use one of: {known}", subject="policy")
-        return self.policies[name]
 
 
 def bundle_id(manifest: bytes) -> str:

@@ -16,7 +16,9 @@ from numpy.typing import NDArray
 
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import DataLoss, NotReady
+from sottovoce.core.privacy import policies
 from sottovoce.core.privacy.noise import Random
+from sottovoce.core.text.readings import READINGS
 
 __all__ = ["DEFAULT_VOCABULARY", "Vocabulary", "candidates", "draw", "sequences", "vocabulary"]
 
@@ -46,17 +48,14 @@ class Vocabulary:
 
 
 def candidates(bundle: Bundle, policy: str) -> NDArray[np.int32]:
-    """Ids, ascending, of the free words under the policy's parts of speech.
+    """Ids, ascending, of the free words that get noise under the policy.
 
     Raises:
         NotFound: unknown policy.
     """
-    return np.unique(np.concatenate([bundle.class_members(tag) for tag in _tags(bundle, policy)]))
-
-
-def _tags(bundle: Bundle, policy: str) -> list[str]:
-    manifest = bundle.manifest
-    return [tag for tag in manifest.policy(policy) if tag in manifest.classes]
+    free = set(policies.find(policy).with_noise()) - {"CLITIC"}
+    readings = [READINGS.index(reading) for reading in free]
+    return np.flatnonzero(np.isin(bundle.readings, readings)).astype(np.int32)
 
 
 def vocabulary(
@@ -77,7 +76,7 @@ def vocabulary(
     """
     ids = candidates(bundle, policy)
     size = min(size or DEFAULT_VOCABULARY, len(ids))
-    met = _met(bundle, policy, ids) if by_frequency or size < len(ids) else None
+    met = _met(bundle, ids) if by_frequency or size < len(ids) else None
     if by_frequency and met is None:
         raise NotReady(
             "this bundle holds no word frequencies",
@@ -116,18 +115,14 @@ def sequences(words: Vocabulary, n: int, kinds: int, random: Random) -> Iterator
         yield drawn[min(int(random.random((1,))[0] * kinds), kinds - 1)]
 
 
-def _met(bundle: Bundle, policy: str, ids: NDArray[np.int32]) -> NDArray[np.float64] | None:
-    """How often each word was met in public text as one of the policy's parts of speech; None if
-    the bundle does not say."""
+def _met(bundle: Bundle, ids: NDArray[np.int32]) -> NDArray[np.float64] | None:
+    """How often each word was met in public text; None if the bundle does not say."""
     if COUNTS not in bundle.manifest.files:
         return None
     try:
         counts = np.load(bundle.folder / COUNTS, allow_pickle=False).astype(np.float64)
-        met = np.full(len(bundle.words), _UNSEEN)
-        for tag in _tags(bundle, policy):
-            about = bundle.manifest.classes[tag]
-            # A word is in a class once, so nothing is added to the same place twice.
-            met[bundle.class_members(tag)] += counts[about.offset : about.offset + about.words]
+        # The first classes are all words, in order.
+        met: NDArray[np.float64] = counts[: len(bundle.words)] + _UNSEEN
     except (OSError, ValueError) as error:
         raise DataLoss(
             f"bundle file {COUNTS} is unreadable", fix="fetch it again with `sotto pull`"

@@ -1,63 +1,76 @@
 """Privatises a document: the one place where the parts of the device's engine meet.
 
-Why it is here: text -> words -> tags -> vectors -> noise -> words -> text, each step a module of
-its own, and here their order. Decisions that may look at the true word (is it protected, within
-which class may it move) are all taken before the noise. After it, `_nearest` sees noisy vectors and
-class names only. What comes back is written into the gaps of the document, white space and
-punctuation untouched. A document goes through in windows, so that memory does not grow with it.
+Why it is here: text -> words -> decisions -> noise and draws -> words -> text, each step a module
+of its own, and here their order. Whatever may look at a true word (how does it read, is it a name,
+within which class may it move) is over when `Decider` has spoken. After the noise `_nearest` sees
+noisy vectors and class names only, and a surrogate is drawn for a kind and a shape. What comes back
+is written into the gaps of the document, white space and punctuation untouched. A document goes
+through in windows, so that memory does not grow with it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from itertools import islice
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from functools import cache, partial
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.manifest import ANY
-from sottovoce.core.errors import InvalidInput
+from sottovoce.core.errors import NotReady
+from sottovoce.core.privacy import policies
+from sottovoce.core.privacy.decisions import Decider, Decision, Finder, Stage
 from sottovoce.core.privacy.floors import Floors
 from sottovoce.core.privacy.keyed import Draws, Fresh, Key
 from sottovoce.core.privacy.mechanisms import registry
 from sottovoce.core.privacy.mechanisms.interface import Mechanism
 from sottovoce.core.privacy.noise import Floats2d, Random, SecureRandom
-from sottovoce.core.privacy.release import IDENTIFIER, PUNCTUATION, Draft, Release
+from sottovoce.core.privacy.policies import IDENTIFIER, KINDS, Treatment
+from sottovoce.core.privacy.release import Draft, Output, Release
 from sottovoce.core.privacy.search import Search
 from sottovoce.core.privacy.setting import Setting
-from sottovoce.core.privacy.surrogates import surrogate
-from sottovoce.core.privacy.vectors import OUT_OF_VOCABULARY, Vectors
+from sottovoce.core.privacy.surrogates.document import Drawn, Surrogates
 from sottovoce.core.text import casing
 from sottovoce.core.text.checks import check_text
 from sottovoce.core.text.context import Context
-from sottovoce.core.text.tagger import Tagger, Tags
-from sottovoce.core.text.words import Kind, Word, iter_words
+from sottovoce.core.text.names import NameFinder
+from sottovoce.core.text.readings import READINGS
+from sottovoce.core.text.tagger import OnnxTagger, Tagger
+from sottovoce.core.text.words import iter_words
 
-__all__ = ["LONGEST_WORD", "STAGES", "WINDOW", "Privatizer"]
+__all__ = ["STAGES", "Privatizer", "no_tagger"]
 
-LONGEST_WORD = 4_096
-"""Code points a word or identifier may have."""
-
-WINDOW = 1_024
-"""Words tagged, looked up, perturbed and searched at once: bounds the memory of a long document."""
-
-STAGES = ("words", "tags", "vectors", "noise", "search", "text")
+STAGES = ("words", "readings", "names", "noise", "search", "draws", "text")
 """What a text goes through, in this order, window after window."""
 
-_PUNCT = "PUNCT"
-_IDENTIFIER_FORM = "\0" + IDENTIFIER
-"""What any identifier is to the word after it: no text has a NUL."""
+UNSURE_BELOW = 0.7
+_NO_FLOORS = Floors()
+
+
+def no_tagger() -> Tagger:
+    """In the place of a tagger where there is none.
+
+    Raises:
+        NotReady: always.
+    """
+    raise NotReady(
+        "the mechanism reads context, and there is no tagger",
+        fix=f"use {registry.DEFAULT}, or pull a bundle with a tagger",
+        subject="tagger",
+    )
 
 
 class Privatizer:
     """Privatises documents over one bundle. Safe to share between threads.
 
     Args:
-        bundle: the words, their space, the calibrated levels.
-        tagger: names parts of speech.
-        unsure_below: a word whose tag is less probable than this is protected whatever its tag.
+        bundle: the words, their readings, their space, the calibrated levels.
+        finder: finds names; without one whatever has a capital is taken for a name.
+        tagger: opens a tagger; asked by mechanisms that read context, and by no other.
+        unsure_below: under such a mechanism a word whose tag is less probable never passes.
         floors: what the owner allows at most.
         stage: entered with the name of each of `STAGES` while it runs, for measurements.
     """
@@ -65,36 +78,56 @@ class Privatizer:
     def __init__(
         self,
         bundle: Bundle,
-        tagger: Tagger,
+        finder: Finder | None = None,
         *,
-        unsure_below: float = 0.7,
-        floors: Floors = Floors(),  # noqa: B008 - frozen
-        stage: Callable[[str], AbstractContextManager[object]] = nullcontext,
+        tagger: Callable[[], Tagger] = no_tagger,
+        unsure_below: float = UNSURE_BELOW,
+        floors: Floors = _NO_FLOORS,
+        stage: Stage = nullcontext,
     ) -> None:
         self._bundle = bundle
-        self._tagger = tagger
-        self._unsure_below = unsure_below
         self._floors = floors
         self._stage = stage
-        self._vectors = Vectors(bundle)
+        self._decider = Decider(bundle, finder, tagger, unsure_below, stage)
         self._search = Search(bundle)
         self._listed = bundle.words
-        self._names = (*tagger.tagset, IDENTIFIER, PUNCTUATION)
+
+    @classmethod
+    def of(
+        cls,
+        bundle: Bundle,
+        *,
+        tagger: Callable[[], Tagger] | None = None,
+        unsure_below: float = UNSURE_BELOW,
+        floors: Floors = _NO_FLOORS,
+        stage: Stage = nullcontext,
+    ) -> Self:
+        """Over ``bundle``, with the parts that it brings and, if given, another tagger."""
+        names = bundle.names_folder
+        finder = NameFinder.load(names) if names.is_dir() else None
+        opened = tagger or partial(OnnxTagger.load, bundle.tagger_folder)
+        return cls(
+            bundle,
+            finder,
+            tagger=cache(opened),
+            unsure_below=unsure_below,
+            floors=floors,
+            stage=stage,
+        )
 
     def mechanism(self, setting: Setting) -> Mechanism:
         """The mechanism that ``setting`` means.
 
         Raises:
-            NotFound: the bundle does not know the level, mechanism or policy; the fix lists those
-                it knows and ``subject`` says which of the three it was.
+            NotFound: there is no such level, mechanism or policy; the fix lists those there are and
+                ``subject`` says which of the three it was.
             NotReady: the owner does not allow it.
         """
-        manifest = self._bundle.manifest
         kind = registry.find(setting.mechanism)
-        tags = manifest.policy(setting.policy)
-        level = manifest.level(setting.mechanism, setting.level)
+        policy = policies.find(setting.policy)
+        level = self._bundle.manifest.level(setting.mechanism, setting.level)
         self._floors.check_etas(level.eta, *level.etas.values())
-        return kind.of(level, tags)
+        return kind.of(level, policy.with_noise())
 
     def release(
         self,
@@ -107,9 +140,8 @@ class Privatizer:
     ) -> Release:
         """Privatises one document: under a key always alike, without one never.
 
-        Replaced are: words of the parts of speech the setting names; words that are not in the
-        list, or not exactly as listed but for their case; words whose tag is unsure or contradicts
-        their form; identifiers, by random ones of the same shape. All else passes as it is.
+        What becomes of a word follows from its kind and the policy, see
+        `sottovoce.core.privacy.policies`: it passes, gets noise, or a random one takes its place.
 
         Args:
             document: the text, up to 1 MiB.
@@ -117,27 +149,32 @@ class Privatizer:
             random: for tests only; a seeded stream has no privacy.
             key: the device's. Noise then depends on the word, the one before it, eta, the privacy
                 space and the key, and on nothing else.
-            session: under a key, the conversation in which equal identifiers get equal surrogates;
+            session: under a key, the conversation in which equal names get equal surrogates;
                 without one, the document.
 
         Raises:
             InvalidInput: no text, too much of it, binary data, or a word over 4,096 characters.
-            NotFound: see `mechanism`.
+            NotFound: see `mechanism`. NotReady: see `Decider.context`.
         """
-        mechanism = self.mechanism(setting)
+        mechanism, policy = self.mechanism(setting), policies.find(setting.policy)
         check_text(document)
+        context = self._decider.context(mechanism, policy)
         draws: Draws = Fresh(random or SecureRandom())
         if key is not None:
             scope = ("session", session) if session else ("document", document)
             draws = key.draws(self._bundle.space_id, *scope)
         clitics = self._bundle.manifest.clitics
-        draft, context = Draft(document), Context()
-        charge = 0.0
-        for words, tags in self._tagged(iter_words(document, clitics)):
-            outputs, spent = self._outputs(words, tags, mechanism, context, draws)
+        words = iter_words(document, clitics)
+        draft, before, surrogates = Draft(document), Context(), Surrogates(draws.surrogate)
+        charge, place = 0.0, 0
+        for decision in self._decider.decide(words, mechanism, policy, context):
+            replaced = self._with_noise(decision, before, mechanism, draws)
+            charge += mechanism.charge(list(decision.classes.values()))
+            with self._stage("draws"):
+                replaced |= _drawn(decision, surrogates, place)
+            place += len(decision.words)
             with self._stage("text"):
-                draft.write(words, outputs)
-            charge += spent
+                draft.write(decision.words, _outputs(decision, replaced))
         return Release(
             text=draft.text(),
             document=document,
@@ -145,7 +182,7 @@ class Privatizer:
             eta=mechanism.eta,
             bundle_id=self._bundle.id,
             charge=charge,
-            tags=self._names,
+            tags=(*KINDS, *(context.tagset if context else ())),
             clitics=clitics,
             lengths=draft.lengths,
             marks=draft.marks,
@@ -156,8 +193,9 @@ class Privatizer:
     ) -> list[str]:
         """Privatises plain tokens, so that they look like the text they precede.
 
-        RAPT v2 section III-B2. They are public words out of context; where parts of speech are told
-        apart, each moves within the first of the policy's that lists it. Nothing is charged.
+        RAPT v2 section III-B2. They are public words out of context: each moves within the class of
+        its reading, or, by a mechanism that reads context, within the first part of speech with
+        noise that lists it. Nothing is charged.
 
         Args:
             ids: word ids, as `plain_tokens.draw` gives them.
@@ -172,95 +210,43 @@ class Privatizer:
         """
         mechanism = self.mechanism(setting)
         places = np.asarray(ids, np.int32)
-        tags = self._bundle.manifest.policies[setting.policy]
-        names = np.full(len(places), ANY, object)
-        for tag in reversed(tags):  # the first one that lists the word has the last say
-            name = mechanism.word_class(tag, False)
-            if name in self._bundle.manifest.classes:
-                names[np.isin(places, self._bundle.class_members(name))] = name
-        classes: list[str] = names.tolist()
+        classes = self._classes_out_of_context(places, mechanism)
         noisy = mechanism.perturb(self._bundle.space[places], random or SecureRandom(), classes)
         return [self._listed[word] for word in self._nearest(classes, noisy)]
 
-    def _tagged(self, words: Iterable[Word]) -> Iterator[tuple[list[Word], Tags]]:
-        """Windows of words and their tags, as if the whole document had been tagged at once."""
-        stream = iter(words)
-        reach = self._tagger.reach
-        before: list[Word] = []
-        ahead: list[Word] = []
-        while True:
-            with self._stage("words"):
-                taken = ahead + list(islice(stream, WINDOW - len(ahead) + reach))
-                window, ahead = taken[:WINDOW], taken[WINDOW:]
-                _check_lengths(window)
-            if not window:
-                return
-            with self._stage("tags"):
-                tags = self._tagger.tag([word.text for word in (*before, *window, *ahead)])
-                own = slice(len(before), len(before) + len(window))
-            yield window, Tags(tags.ids[own], tags.confidence[own])
-            before = (before + window)[-reach:] if reach else []
+    def _classes_out_of_context(
+        self, places: NDArray[np.int32], mechanism: Mechanism
+    ) -> Sequence[str]:
+        if not mechanism.contextual or mechanism.tags is None:
+            readings = self._bundle.readings[places].tolist()
+            return [mechanism.word_class(READINGS[reading], False) for reading in readings]
+        names = np.full(len(places), ANY, object)
+        for tag in reversed(mechanism.tags):  # the first that lists a word has the last say
+            name = mechanism.word_class(tag, False)
+            if name in self._bundle.manifest.classes:
+                names[np.isin(places, self._bundle.class_members(name))] = name
+        return names.tolist()
 
-    def _outputs(
-        self,
-        words: Sequence[Word],
-        tags: Tags,
-        mechanism: Mechanism,
-        context: Context,
-        draws: Draws,
-    ) -> tuple[list[tuple[str, int, bool]], float]:
-        """What takes the place of each word, as `Draft.write` wants it; what the noise costs."""
-        names, numbers = self._tagger.tagset, tags.ids.tolist()
-        with self._stage("vectors"):
-            free = [place for place, word in enumerate(words) if word.kind is Kind.WORD]
-            forms = [self._form(word) for word in words]
-            before = context.before(words, forms)
-            vectors, ids = self._vectors.lookup_forms([forms[place] for place in free])
-            chosen = self._must_go(tags, mechanism)[free]
-            for number in np.flatnonzero(~chosen).tolist():
-                place = free[number]
-                chosen[number] = not _passes(words[place].text, forms[place], int(ids[number]))
-            protected = [free[number] for number in np.flatnonzero(chosen).tolist()]
-            kinds = [(numbers[place], words[place].clitic) for place in protected]
-            named = {kind: mechanism.word_class(names[kind[0]], kind[1]) for kind in set(kinds)}
-            classes = [named[kind] for kind in kinds]
+    def _with_noise(
+        self, decision: Decision, before: Context, mechanism: Mechanism, draws: Draws
+    ) -> dict[int, str]:
+        """What the words with noise come out as, by place."""
+        places, classes = list(decision.classes), list(decision.classes.values())
         with self._stage("noise"):
-            own, last = ([each[place] for place in protected] for each in (forms, before))
-            etas = [mechanism.eta_of(name) for name in classes]
-            noisy = mechanism.perturb(vectors[chosen], draws.noise(etas, own, last), classes)
+            last = before.before(decision.words, decision.forms)
+            stream = draws.noise(
+                [mechanism.eta_of(name) for name in classes],
+                [decision.forms[place] for place in places],
+                [last[place] for place in places],
+            )
+            vectors = self._bundle.space[decision.ids[places]]
+            noisy = mechanism.perturb(vectors, stream, classes)
         with self._stage("search"):
             found = self._nearest(classes, noisy).tolist()
-        with self._stage("text"):
-            replacements = dict(zip(protected, found, strict=True))
-            outputs: list[tuple[str, int, bool]] = []
-            for place, word in enumerate(words):
-                if place in replacements:
-                    listed = self._listed[replacements[place]]
-                    cased = casing.apply(casing.shape(word.text), listed)
-                    outputs.append((cased, numbers[place], True))
-                elif word.kind is Kind.IDENTIFIER:
-                    random = draws.surrogate(IDENTIFIER, word.text.lower())
-                    replaced = surrogate.surrogate(surrogate.IDENTIFIER, word.text, random)
-                    outputs.append((replaced, len(names), True))
-                elif word.kind is Kind.PUNCTUATION:
-                    outputs.append((word.text, len(names) + 1, False))
-                else:
-                    outputs.append((word.text, numbers[place], False))
-        return outputs, mechanism.charge(classes)
-
-    def _must_go(self, tags: Tags, mechanism: Mechanism) -> NDArray[np.bool_]:
-        """Which words are protected for their tag, whatever their form: Bools1d (words,)."""
-        # A form that is no punctuation but is tagged as such is a contradiction, hence covered.
-        tagset = self._tagger.tagset
-        covered = np.array([mechanism.protects(tag) or tag == _PUNCT for tag in tagset])
-        must: NDArray[np.bool_] = covered[tags.ids] | ~(tags.confidence >= self._unsure_below)
-        return must
-
-    def _form(self, word: Word) -> str:
-        """The form a word is looked up under, or what stands for it where it is none."""
-        if word.kind is Kind.WORD:
-            return self._vectors.normal_form(word.text)
-        return _IDENTIFIER_FORM
+            return {
+                place: casing.apply(casing.shape(decision.words[place].text), self._listed[word])
+                for place, word in zip(places, found, strict=True)
+            }
 
     def _nearest(self, classes: Sequence[str], noisy: Floats2d) -> NDArray[np.int32]:
         """Ids of the words nearest to the rows of ``noisy``, each within its class."""
@@ -273,23 +259,31 @@ class Privatizer:
         return found
 
 
-def _passes(text: str, form: str, number: int) -> bool:
-    """Whether an uncovered word may stay: listed, and typed as listed but for its case.
+def _drawn(decision: Decision, surrogates: Surrogates, first: int) -> dict[int, str]:
+    """What takes the place of the words to be drawn, by place.
 
-    An accent or an invisible character that the look-up form drops would else leave unseen.
+    Args:
+        decision: about some words of the document.
+        surrogates: of the document.
+        first: which word of the document the first of these is.
     """
-    if number == OUT_OF_VOCABULARY:
-        return False
-    plain = text.replace("’", "'")
-    return form in (plain, plain.lower())
+    like = decision.like_names
+    words = []
+    for place in decision.drawn():
+        word, kind = decision.words[place], KINDS[decision.tags[place]]
+        form = word.text if kind == IDENTIFIER else decision.forms[place]
+        sides = bool(like[place]), bool(like[place + 2])
+        words.append(Drawn(first + place, kind, word.text, form, *sides))
+    found = surrogates.replace(words)
+    return {place - first: text for place, text in found.items()}
 
 
-def _check_lengths(words: Sequence[Word]) -> None:
-    for word in words:
-        if word.end - word.start > LONGEST_WORD and word.kind is not Kind.PUNCTUATION:
-            raise InvalidInput(
-                f"the word at character {word.start} has {word.end - word.start} characters,"
-                f" at most {LONGEST_WORD} are taken",
-                fix="take encoded or binary content out of the text",
-                subject="text",
-            )
+def _outputs(decision: Decision, replaced: Mapping[int, str]) -> list[Output]:
+    """For each word what takes its place, as `Draft.write` wants it."""
+    numbered = zip(
+        decision.words, decision.tags.tolist(), decision.treatments.tolist(), strict=True
+    )
+    return [
+        (replaced.get(place, word.text), tag, Treatment(treatment))
+        for place, (word, tag, treatment) in enumerate(numbered)
+    ]

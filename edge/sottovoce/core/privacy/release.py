@@ -11,15 +11,17 @@ from array import array
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from sottovoce.core.privacy.policies import Treatment
 from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.text.words import Word, iter_words
 
-__all__ = ["IDENTIFIER", "PUNCTUATION", "Draft", "Release", "WordRelease"]
+__all__ = ["Draft", "Output", "Release", "WordRelease"]
 
-IDENTIFIER = "IDENTIFIER"
-PUNCTUATION = "PUNCTUATION"
+Output = tuple[str, int, Treatment]
+"""What takes a word's place, the number of its tag, and what became of it."""
+
 _LENGTHS, _MARKS = "I", "H"
-_PROTECTED, _REPLACED, _TAG = 1, 2, 2
+_TREATMENT, _REPLACED, _TAG = 3, 4, 3  # two bits, one bit, and the rest
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +31,9 @@ class WordRelease:
     Attributes:
         start, end: code points, ``document[start:end]`` is the word.
         released_start, released_end: the same in the released text.
-        tag: part of speech, or "IDENTIFIER" or "PUNCTUATION".
-        protected: whether noise was drawn for it, or, for an identifier, random characters.
+        tag: what kind of word it is, of `policies.KINDS`; with a mechanism that reads context, of a
+            word that passes or gets noise, its part of speech.
+        treatment: what became of it.
         replaced: whether the released word differs from the typed one.
     """
 
@@ -39,8 +42,13 @@ class WordRelease:
     released_start: int
     released_end: int
     tag: str
-    protected: bool
+    treatment: Treatment
     replaced: bool
+
+    @property
+    def protected(self) -> bool:
+        """Whether it did not pass."""
+        return self.treatment is not Treatment.PASS
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +59,12 @@ class Release:
         text: the released text.
         document: what was typed.
         setting: what was asked for.
-        eta: the privacy parameter of the level.
+        eta: the privacy parameter of the level, the largest of its classes.
         bundle_id: the bundle that resolved it.
-        charge: what the ledger is to be charged, eta for each word that got noise.
-        tags, clitics: of that bundle and its tagger; how to read the report.
+        charge: what the ledger is to be charged, its class's eta for each word that got noise.
+        tags, clitics: how to read the report.
         lengths: code points of each word's replacement.
-        marks: its tag's place in ``tags``, whether it is protected, whether it differs.
+        marks: its tag's place in ``tags``, its treatment, whether it differs.
     """
 
     text: str
@@ -88,7 +96,7 @@ class Release:
                 released_start=start,
                 released_end=start + length,
                 tag=self.tags[mark >> _TAG],
-                protected=bool(mark & _PROTECTED),
+                treatment=Treatment(mark & _TREATMENT),
                 replaced=bool(mark & _REPLACED),
             )
 
@@ -107,16 +115,10 @@ class Draft:
         self.lengths = array(_LENGTHS)
         self.marks = array(_MARKS)
 
-    def write(self, words: Iterable[Word], outputs: Iterable[tuple[str, int, bool]]) -> None:
-        """Puts the outputs in place of the next words.
-
-        Args:
-            words: of the document, in order.
-            outputs: for each the text that takes its place, its tag's number, and whether it is
-                protected.
-        """
+    def write(self, words: Iterable[Word], outputs: Iterable[Output]) -> None:
+        """Puts the outputs in place of the next words of the document."""
         pieces: list[str] = []
-        for word, (text, tag, protected) in zip(words, outputs, strict=True):
+        for word, (text, tag, treatment) in zip(words, outputs, strict=True):
             if self._done != word.start:
                 pieces.append(self._document[self._done : word.start])
             pieces.append(text)
@@ -125,7 +127,7 @@ class Draft:
             # The one comparison of output and input. Nothing depends on it: it is reported to the
             # owner of the text, on the device.
             replaced = text != word.text
-            self.marks.append(tag << _TAG | replaced * _REPLACED | protected * _PROTECTED)
+            self.marks.append(tag << _TAG | replaced * _REPLACED | treatment)
         self._pieces.append("".join(pieces))
 
     def text(self) -> str:

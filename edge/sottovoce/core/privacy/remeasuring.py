@@ -23,6 +23,7 @@ from sottovoce.core.bundle.soundness import unsound
 from sottovoce.core.errors import InvalidInput
 from sottovoce.core.privacy.mechanisms import registry
 from sottovoce.core.privacy.mechanisms.interface import Mechanism
+from sottovoce.core.privacy.policies import DEFAULT, POLICIES
 from sottovoce.core.privacy.running_text import (
     counts_by_tag,
     draw,
@@ -135,7 +136,7 @@ def measure(
     weights: dict[str, Mapping[str, NDArray[np.float64]]] = {}
     for mechanism, name, level in tasks:
         try:
-            made = registry.make(mechanism, level, manifest.policies["default"])
+            made = registry.make(mechanism, level, POLICIES[DEFAULT].with_noise())
         except InvalidInput as error:
             raise unsound(f"{mechanism} has a level without an eta: {error.problem}") from error
         if mechanism not in weights:

@@ -1,7 +1,8 @@
 """How a text is to be privatised, by the names that people, files and requests use.
 
 Why it is here: the commands' help, the owner's configuration and the builder speak of the same
-levels and policies, and this is where they are named. What a name means, a bundle's manifest says.
+levels, mechanisms and policies. What a level means, a bundle's manifest says; what a policy means,
+`policies` does, and no bundle.
 """
 
 from __future__ import annotations
@@ -9,15 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from sottovoce.core.privacy import policies
 from sottovoce.core.privacy.mechanisms import registry
 
-__all__ = ["LEVELS", "POLICIES", "Setting"]
+__all__ = ["LEVELS", "Setting"]
 
 LEVELS: Final = ("strong", "balanced", "light")
 """Levels that every bundle is built with, from the strongest on."""
-
-POLICIES: Final = ("default", "all")
-"""Policies that every bundle is built with: choices of parts of speech."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +26,9 @@ class Setting:
     Attributes:
         level: a calibrated protection level.
         mechanism: a versioned name.
-        policy: which parts of speech are replaced, by a mechanism that tells them apart.
+        policy: which words are protected, and how.
     """
 
     level: str = "balanced"
     mechanism: str = registry.DEFAULT
-    policy: str = "default"
+    policy: str = policies.DEFAULT

@@ -57,13 +57,17 @@ class Vectors:
             Floats2d (n, r), rows of length 1; and Ints1d (n,), the word ids, -1 for a word that is
             not in the list.
         """
-        known = {form: self._ids.get(form, OUT_OF_VOCABULARY) for form in set(forms)}
-        ids = np.array([known[form] for form in forms], np.int32)
+        ids = self.ids(forms)
         vectors = self._bundle.space[ids]  # the row of -1 is overwritten below
         unknown = np.flatnonzero(ids == OUT_OF_VOCABULARY)
         if len(unknown):
             vectors[unknown] = self._from_tokens([forms[place] for place in unknown])
         return vectors, ids
+
+    def ids(self, forms: Sequence[str]) -> NDArray[np.int32]:
+        """Ids of words by their normal forms: Ints1d (n,), -1 for what is not in the list."""
+        known = {form: self._ids.get(form, OUT_OF_VOCABULARY) for form in set(forms)}
+        return np.array([known[form] for form in forms], np.int32)
 
     def _from_tokens(self, forms: list[str]) -> Floats2d:
         tokens = self._bundle.token_rows

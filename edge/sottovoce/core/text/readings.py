@@ -8,10 +8,11 @@ public counts and lists, by whoever builds the bundle; the device only looks it 
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-import numpy as np
-from numpy.typing import NDArray
+if TYPE_CHECKING:  # commands that but list policies need no NumPy
+    import numpy as np
+    from numpy.typing import NDArray
 
 __all__ = ["BY_TAG", "READINGS", "UNLISTED", "look_up"]
 

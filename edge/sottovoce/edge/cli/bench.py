@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -67,9 +68,9 @@ def command(
         agent.PrivacyOptions(level=level, mechanism=mechanism, policy=policy), default
     )
     watch = benchmark.Stopwatch()
-    privatizer = Privatizer(
+    privatizer = Privatizer.of(
         bundle,
-        open_tagger(bundle, config.tagger),
+        tagger=partial(open_tagger, bundle, config.tagger),
         unsure_below=config.privacy.unsure_below,
         stage=watch.stage,
     )

@@ -14,7 +14,8 @@ import click
 
 from sottovoce.core.errors import SottovoceError
 from sottovoce.core.privacy.mechanisms.registry import MECHANISMS
-from sottovoce.core.privacy.setting import LEVELS, POLICIES
+from sottovoce.core.privacy.policies import POLICIES
+from sottovoce.core.privacy.setting import LEVELS
 from sottovoce.edge import config as settings
 from sottovoce.edge.config import Config
 
@@ -31,7 +32,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 def privacy_options(function: _F) -> _F:
     """Adds --level, --mechanism and --policy."""
     for name, values, what in (
-        ("--policy", either(POLICIES), "Which parts of speech are replaced"),
+        ("--policy", either(POLICIES), "Which words are protected"),
         ("--mechanism", either(MECHANISMS), "Mechanism"),
         ("--level", f"{either(LEVELS)}, or a target: attack:0.3", "Protection level"),
     ):

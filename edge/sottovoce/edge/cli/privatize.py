@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
 
 import click
 
 from sottovoce.core.errors import SottovoceError
+from sottovoce.core.privacy.policies import PUNCTUATION
 from sottovoce.core.system.console import Command, json_option
 from sottovoce.core.system.files import atomic
 from sottovoce.edge.cli import views
@@ -27,6 +29,13 @@ __all__ = ["command"]
 @click.option(
     "--output", "target", type=click.Path(path_type=Path), help="File.  [default: stdout]"
 )
+@click.option(
+    "--session",
+    default="",
+    help="The conversation that the texts belong to: a name has one surrogate throughout."
+    "  [default: throughout each text]",
+)
+@click.option("--words", is_flag=True, help="Also show what became of each word.")
 @json_option
 @click.pass_context
 def command(
@@ -36,6 +45,8 @@ def command(
     policy: str,
     source: Path | None,
     target: Path | None,
+    session: str,
+    words: bool,
     as_json: bool,
 ) -> None:
     """Replace the words of texts, one text a line; contacts no cloud.
@@ -44,26 +55,41 @@ def command(
     text gives the same release each time. Blank lines stay blank. --output appears complete or not
     at all.
     """
-    options = agent.PrivacyOptions(level=level, mechanism=mechanism, policy=policy)
+    asked = agent.PrivatizeRequest(
+        privacy=agent.PrivacyOptions(level=level, mechanism=mechanism, policy=policy),
+        words=words or as_json,
+        session=session,
+    )
     config = load_config(ctx)
     output = nullcontext(sys.stdout.buffer) if target is None else atomic(target)
     with backend(config) as privatizer, output as out:
         for line in read_lines(source):
-            out.write(_released(privatizer, line, options, as_json=as_json).encode() + b"\n")
+            response = _released(privatizer, line, asked)
+            if as_json:
+                shown = json.dumps(views.release(response), ensure_ascii=False)
+            else:
+                shown = "\n".join((response.text, *_each_word(line.text, response)))
+            out.write(shown.encode() + b"\n")
             out.flush()
 
 
 def _released(
-    privatizer: Backend, line: Line, options: agent.PrivacyOptions, *, as_json: bool
-) -> str:
-    if line.text and not line.text.isspace():
-        request = agent.PrivatizeRequest(text=line.text, privacy=options, words=as_json)
-        try:
-            response = privatizer.privatize(request)
-        except SottovoceError as error:
-            raise numbered(error, line.place) from error
-    else:
-        response = agent.PrivatizeResponse(text=line.text)  # nothing to protect
-    if as_json:
-        return json.dumps(views.release(response), ensure_ascii=False)
-    return response.text
+    privatizer: Backend, line: Line, asked: agent.PrivatizeRequest
+) -> agent.PrivatizeResponse:
+    if not line.text or line.text.isspace():
+        return agent.PrivatizeResponse(text=line.text)  # nothing to protect
+    asked.text = line.text
+    try:
+        return privatizer.privatize(asked)
+    except SottovoceError as error:
+        raise numbered(error, line.place) from error
+
+
+def _each_word(text: str, response: agent.PrivatizeResponse) -> Iterator[str]:
+    """What became of each word that is no punctuation; nothing where no words were asked for."""
+    for word in response.words:
+        if word.tag != PUNCTUATION:
+            typed = text[word.start : word.end]
+            released = response.text[word.released_start : word.released_end]
+            treatment = views.treatment_name(word).lower()
+            yield f"    {typed:20}  {released:20}  {treatment:5}  {word.tag}"

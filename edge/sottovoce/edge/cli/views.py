@@ -10,7 +10,15 @@ from typing import Any
 
 from sottovoce.v1 import edge_agent_pb2 as agent
 
-__all__ = ["customization", "embedding", "prediction", "release", "state_name", "status"]
+__all__ = [
+    "customization",
+    "embedding",
+    "prediction",
+    "release",
+    "state_name",
+    "status",
+    "treatment_name",
+]
 
 
 def release(response: agent.PrivatizeResponse) -> dict[str, Any]:
@@ -24,6 +32,7 @@ def release(response: agent.PrivatizeResponse) -> dict[str, Any]:
                 "released_start": word.released_start,
                 "released_end": word.released_end,
                 "tag": word.tag,
+                "treatment": treatment_name(word),
                 "protected": word.protected,
                 "replaced": word.replaced,
             }
@@ -55,6 +64,11 @@ def embedding(response: agent.EmbedResponse) -> dict[str, Any]:
         "truncated": response.truncated,
         "bundle_id": response.bundle_id,
     }
+
+
+def treatment_name(word: agent.ReleasedWord) -> str:
+    """What became of it, without the enum's prefix: "NOISE"."""
+    return agent.Treatment.Name(word.treatment).removeprefix("TREATMENT_")
 
 
 def state_name(record: agent.Customization) -> str:

@@ -47,7 +47,8 @@ class Agent:
     def privatize(self, request: agent.PrivatizeRequest) -> agent.PrivatizeResponse:
         """One text; see `Releases.release`."""
         setting = resolve(request.privacy, self.default)
-        return to_response(self.releases.release(request.text, setting), words=request.words)
+        release = self.releases.release(request.text, setting, request.session)
+        return to_response(release, words=request.words)
 
     def predict(self, request: agent.PredictRequest) -> agent.PredictResponse:
         """One text; see `Predictor.predict`."""

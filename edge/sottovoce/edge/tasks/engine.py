@@ -11,12 +11,14 @@ import logging
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import NotReady, SottovoceError
+from sottovoce.core.privacy.decisions import WINDOW
 from sottovoce.core.privacy.floors import Floors
 from sottovoce.core.privacy.mechanisms import registry
-from sottovoce.core.privacy.privatizer import WINDOW, Privatizer
+from sottovoce.core.privacy.privatizer import Privatizer
 from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.system import memory
 from sottovoce.core.text.tagger import OnnxTagger, Tagger
@@ -63,7 +65,7 @@ class Engine:
     Args:
         bundle: where bundles are and which backbone to insist on.
         privacy: supplies ``unsure_below`` and the floors.
-        tagger: makes the tagger for a bundle.
+        tagger: makes the tagger for a bundle, when it is first asked for.
         tagger_name: tells taggers apart where the ledger notes what it charged.
     """
 
@@ -106,10 +108,12 @@ class Engine:
         with self._lock:
             if self._opened is None or self._moved(self._opened.bundle):
                 bundle = open_current(self._config)
-                tagger = self._tagger(bundle)
                 memory.give_back()  # twice, as what both parts need to start is never there at once
-                privatizer = Privatizer(
-                    bundle, tagger, unsure_below=self._unsure_below, floors=self.floors
+                privatizer = Privatizer.of(
+                    bundle,
+                    tagger=partial(self._tagger, bundle),
+                    unsure_below=self._unsure_below,
+                    floors=self.floors,
                 )
                 self._opened = OpenBundle(bundle, privatizer)
                 memory.give_back()

@@ -89,7 +89,7 @@ class Predictor:
             )
         names, trained = self._outbox.adapter(request.adapter)
         setting = resolve(request.privacy, self._trained_with(trained))
-        release = self._releases.release(request.text, setting)
+        release = self._releases.release(request.text, setting, request.session)
         message = inference.InferencePredictRequest(
             adapter=names.adapter_id, released_text=release.text, bundle_id=release.bundle_id
         )

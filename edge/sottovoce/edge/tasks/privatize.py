@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from sottovoce.core.errors import InvalidInput
 from sottovoce.core.privacy.release import Release
 from sottovoce.core.privacy.setting import Setting
 from sottovoce.edge.state.keyring import Keyring
@@ -16,7 +17,10 @@ from sottovoce.edge.state.ledger import Ledger
 from sottovoce.edge.tasks.engine import Engine, OpenBundle
 from sottovoce.v1 import edge_agent_pb2
 
-__all__ = ["Drawn", "Releases", "resolve", "to_response"]
+__all__ = ["LONGEST_SESSION", "Drawn", "Releases", "resolve", "to_response"]
+
+LONGEST_SESSION = 128
+"""Bytes of UTF-8 that the name of a conversation may have."""
 
 
 def resolve(options: edge_agent_pb2.PrivacyOptions, default: Setting) -> Setting:
@@ -41,6 +45,7 @@ def to_response(release: Release, *, words: bool) -> edge_agent_pb2.PrivatizeRes
                 tag=word.tag,
                 protected=word.protected,
                 replaced=word.replaced,
+                treatment=edge_agent_pb2.Treatment.Name(word.treatment),
             )
             for word in release.each_word()
         ]
@@ -78,9 +83,16 @@ class Releases:
             session: the conversation it belongs to, if any; see `Privatizer.release`.
 
         Raises:
-            InvalidInput: not a text. NotFound: unknown level, mechanism or policy.
+            InvalidInput: not a text, or too long a name of a session.
+            NotFound: unknown level, mechanism or policy.
             NotReady: no bundle. QuotaExceeded: the ledger's limit or the disk.
         """
+        if len(session.encode("utf-8", "surrogatepass")) > LONGEST_SESSION:
+            raise InvalidInput(
+                "the session's name is too long",
+                fix=f"use at most {LONGEST_SESSION} bytes",
+                subject="session",
+            )
         drawn = self.drawn(self._engine.current(), document, setting, session)
         self._ledger.charge_once(drawn.digest, drawn.release.charge)
         return drawn.release

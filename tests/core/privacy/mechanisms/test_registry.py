@@ -16,8 +16,8 @@ from sottovoce.core.privacy.setting import Setting
 
 
 def test_names_are_versioned_and_the_default_comes_first() -> None:
-    assert list(MECHANISMS) == ["pct2t.v1", "t2t.v1"]
-    assert registry.DEFAULT == "pct2t.v1" == Setting().mechanism
+    assert list(MECHANISMS) == ["pct2t.v2", "pct2t.v1", "t2t.v1"]
+    assert registry.DEFAULT == "pct2t.v2" == Setting().mechanism
 
 
 @pytest.mark.parametrize("name", MECHANISMS)

@@ -17,9 +17,15 @@ def keyed(*what: str) -> np.random.Generator:
 
 
 def words(*marked: str, start: int = 0) -> list[Drawn]:
-    """Words as ``KIND:text``, side by side; "-" is a word between that is not drawn."""
+    """Words as ``KIND:text``, side by side, all of them of names by their looks; "-" is a word
+    between that is not drawn."""
     parts = [(place, *each.partition(":")[::2]) for place, each in enumerate(marked, start)]
-    return [Drawn(place, kind, text, text.lower()) for place, kind, text in parts if kind != "-"]
+    kinds = ["-", *(kind for _, kind, _ in parts), "-"]
+    return [
+        Drawn(place, kind, text, text.lower(), kinds[n] != "-", kinds[n + 2] != "-")
+        for n, (place, kind, text) in enumerate(parts)
+        if kind != "-"
+    ]
 
 
 def replaced(*marked: str) -> list[str]:
@@ -36,35 +42,24 @@ def test_a_name_is_one_name_throughout_whatever_its_case() -> None:
 
 def test_it_is_across_windows_too() -> None:
     surrogates = Surrogates(keyed)
-    one = surrogates.replace(words("PERSON:Anna", "PERSON:Lee"))
-    two = surrogates.replace(words("PERSON:Lee", start=100))
+    one = surrogates.replace(words("PERSON:Anna", "PERSON:Smith"))
+    two = surrogates.replace(words("PERSON:Smith", start=100))
     assert list(one) == [0, 1]
     assert list(two) == [100]
     assert two[100] == one[1]
     assert one[1].lower() in listed("family")
 
 
-def test_a_last_name_is_known_before_its_first_full_mention_in_a_window() -> None:
-    alone, _, family = replaced("PERSON:Lee", "-", "PERSON:Anna", "PERSON:Lee")
-    assert alone == family
-
-
-def test_words_of_a_name_have_roles_and_connecting_words_stay() -> None:
-    found = Surrogates(keyed).replace(
-        words("ORGANISATION:Bank", "ORGANISATION:of", "ORGANISATION:Asia")
-    )
-    assert list(found) == [0, 2]
-    assert found[0].lower() in listed("organisations")
-    assert found[2].lower() in listed("organisation_tails")
+def test_words_of_a_name_have_roles_by_the_looks_of_their_neighbours() -> None:
+    bank, asia = replaced("ORGANISATION:Bank", "ORGANISATION:Asia")
+    assert bank.lower() in listed("organisations")
+    assert asia.lower() in listed("organisation_tails")
 
 
 def test_names_that_do_not_stand_side_by_side_are_two() -> None:
     one, two = replaced("PERSON:Anna", "-", "PERSON:Lee")
     assert one.lower() in listed("given")
     assert two.lower() in listed("given")
-    person, place = replaced("PERSON:Anna", "PLACE:Paris")
-    assert person.lower() in listed("given")
-    assert place.lower() in listed("places")
 
 
 def test_number_words_do_not_show_that_they_are_equal() -> None:
@@ -121,17 +116,14 @@ TEXTS = st.text(st.characters(exclude_categories=("Cs", "Z", "Cc")), min_size=1,
     st.lists(st.tuples(st.sampled_from(KINDS), TEXTS, st.integers(1, 3)), max_size=20),
     st.integers(0, 2**32),
 )
-def test_every_word_gets_one_but_those_that_connect(
-    drawn: list[tuple[str, str, int]], seed: int
-) -> None:
+def test_every_word_gets_one(drawn: list[tuple[str, str, int]], seed: int) -> None:
     place, marked = 0, []
     for kind, text, step in drawn:
         place += step
         marked.append(Drawn(place, kind, text, text.lower()))
     random = np.random.default_rng(seed)
     found = Surrogates(lambda *_: random).replace(marked)
-    missing = [word.form for word in marked if word.place not in found]
-    assert set(missing) <= {"and", "at", "for", "in", "of", "on", "the", "to", "&"}
+    assert sorted(found) == [word.place for word in marked]
     assert all(found.values())
 
 

@@ -12,32 +12,25 @@ ALPHA = 1e-6
 
 
 @pytest.mark.parametrize(
-    ("kind", "words", "roles"),
+    ("kind", "word", "neighbours", "role"),
     [
-        ("PERSON", "Anna", "given"),
-        ("PERSON", "Anna Lee", "given family"),
-        ("PERSON", "Anna Maria Lee", "given given family"),
-        ("PERSON", "Romeo and Juliet", "given - family"),
-        ("PLACE", "Paris", "place"),
-        ("PLACE", "New York", "place_head place"),
-        ("PLACE", "the Isle of Man", "- place_head - place"),
-        ("PLACE", "of", "-"),
-        ("ORGANISATION", "Acme", "organisation"),
-        ("ORGANISATION", "Bank of England", "organisation - organisation_tail"),
-        ("OTHER", "World Cup", "other other"),
+        ("PERSON", "anna", "", "given"),
+        ("PERSON", "anna", ">", "given"),
+        ("PERSON", "maria", "<>", "given"),
+        ("PERSON", "anna", "<", "family"),
+        ("PERSON", "smith", "", "family"),  # a last name that is no first name
+        ("PERSON", "smith", ">", "given"),
+        ("PLACE", "paris", "", "place"),
+        ("PLACE", "new", ">", "place head"),
+        ("PLACE", "york", "<", "place"),
+        ("ORGANISATION", "acme", "", "organisation"),
+        ("ORGANISATION", "bank", ">", "organisation"),
+        ("ORGANISATION", "england", "<", "organisation tail"),
+        ("OTHER", "cup", "<", "other"),
     ],
 )
-def test_what_a_word_is_in_a_name(kind: str, words: str, roles: str) -> None:
-    expected = ["" if role == "-" else role.replace("_", " ") for role in roles.split()]
-    assert names.roles(kind, words.split()) == expected
-
-
-def test_a_last_name_met_before_is_one_when_it_stands_alone() -> None:
-    assert names.roles("PERSON", ["Lee"], {"lee"}) == ["family"]
-    assert names.roles("PERSON", ["LEE"], {"lee"}) == ["family"]
-    assert names.roles("PERSON", ["Anna"], {"lee"}) == ["given"]
-    assert names.roles("PLACE", ["Lee"], {"lee"}) == ["place"]
-    assert names.roles("PERSON", ["Lee", "Anna"], {"lee"}) == ["given", "family"]
+def test_what_a_word_is_in_a_name(kind: str, word: str, neighbours: str, role: str) -> None:
+    assert names.role(kind, word, "<" in neighbours, ">" in neighbours) == role
 
 
 LISTS = {

@@ -62,8 +62,8 @@ class Mechanism(Protocol):
     reading, see `sottovoce.core.text.readings`."""
 
     @classmethod
-    def of(cls, level: Level, tags: tuple[str, ...]) -> Self:
-        """The mechanism at ``level``, under a policy that names the parts of speech ``tags``.
+    def of(cls, level: Level, readings: tuple[str, ...]) -> Self:
+        """The mechanism at ``level``, under a policy that gives noise to words of ``readings``.
 
         Raises:
             InvalidInput: an eta of the level is not a positive number.
@@ -78,14 +78,14 @@ class Mechanism(Protocol):
 
     @property
     def tags(self) -> tuple[str, ...] | None:
-        """Parts of speech that are replaced, each by its own; None: any word by any other."""
+        """Readings, or parts of speech, whose words get noise; None: all, without distinction."""
 
     @property
     def guarantee(self) -> Guarantee:
         """What it promises for one word."""
 
     def protects(self, tag: str) -> bool:
-        """Whether every word of this part of speech gets noise."""
+        """Whether a word so tagged gets noise at least."""
 
     def word_class(self, tag: str, clitic: bool) -> str:
         """Name of the class within which such a word is replaced."""

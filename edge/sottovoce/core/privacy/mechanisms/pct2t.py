@@ -1,7 +1,8 @@
-"""`pct2t.v1`: a word may become any other of its part of speech.
+"""`pct2t.v1`: a word may become any other of the part of speech that it has in its sentence.
 
-Why it is here: it is the default; what it leaves of the grammar is worth more to the cloud's model
-than the part of speech is to an attacker.
+Why it is here: it is the mechanism as published, to be compared with. A tagger that reads the
+neighbours decides within which class a word moves, so its bound holds given the tags only;
+`pct2t.v2` mends that.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from typing import ClassVar, Self
 from sottovoce.core.bundle.levels import Level
 from sottovoce.core.bundle.manifest import class_name
 from sottovoce.core.privacy.mechanisms.interface import ALWAYS_LEAKS, Guarantee, SphericalNoise
+from sottovoce.core.text.readings import BY_TAG
+from sottovoce.core.text.tagger import UPOS
 
 __all__ = ["PCT2T"]
 
@@ -21,10 +24,10 @@ class PCT2T(SphericalNoise):
     """Text-to-text privatisation constrained by part of speech (RAPT v2 section III-A2, eq. 2).
 
     Attributes:
-        tags: the parts of speech whose words are replaced.
+        tags: the parts of speech whose words get noise.
 
-    >>> PCT2T(25.0, ("NOUN",)).protects("DET")
-    False
+    >>> PCT2T.of(Level(25.0), ("NOUN", "REFERENCE")).tags
+    ('ADP', 'NOUN', 'PRON')
     """
 
     tags: tuple[str, ...]
@@ -32,9 +35,10 @@ class PCT2T(SphericalNoise):
     contextual: ClassVar[bool] = True
 
     @classmethod
-    def of(cls, level: Level, tags: tuple[str, ...]) -> Self:
-        """The policy's parts of speech."""
-        return cls(level.eta, tags)
+    def of(cls, level: Level, readings: tuple[str, ...]) -> Self:
+        """The parts of speech whose words mostly have one of these readings."""
+        tags = (tag for tag in UPOS if BY_TAG[tag] in readings and tag != "PUNCT")
+        return cls(level.eta, tuple(tags))
 
     @property
     def guarantee(self) -> Guarantee:

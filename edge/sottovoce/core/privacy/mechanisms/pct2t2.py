@@ -51,9 +51,9 @@ class PCT2T2(SphericalNoise):
     contextual: ClassVar[bool] = False
 
     @classmethod
-    def of(cls, level: Level, tags: tuple[str, ...]) -> Self:
-        """The policy's readings."""
-        return cls(level.eta, tags, level.etas)
+    def of(cls, level: Level, readings: tuple[str, ...]) -> Self:
+        """These readings."""
+        return cls(level.eta, readings, level.etas)
 
     def __post_init__(self) -> None:
         for eta in (self.eta, *self.etas.values()):

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["DEFAULT", "MECHANISMS", "find", "make"]
 
 MECHANISMS: Final = {
+    "pct2t.v2": "sottovoce.core.privacy.mechanisms.pct2t2:PCT2T2",
     "pct2t.v1": "sottovoce.core.privacy.mechanisms.pct2t:PCT2T",
     "t2t.v1": "sottovoce.core.privacy.mechanisms.t2t:T2T",
 }
@@ -40,8 +41,8 @@ def find(name: str) -> type[Mechanism]:
     return kind
 
 
-def make(name: str, level: Level, tags: tuple[str, ...]) -> Mechanism:
-    """The mechanism called ``name`` at ``level``, under a policy that names ``tags``.
+def make(name: str, level: Level, readings: tuple[str, ...]) -> Mechanism:
+    """The mechanism called ``name`` at ``level``, under a policy that gives noise to ``readings``.
 
     >>> from sottovoce.core.bundle.levels import Level
     >>> make("t2t.v1", Level(25.0), ()).guarantee.eta
@@ -50,4 +51,4 @@ def make(name: str, level: Level, tags: tuple[str, ...]) -> Mechanism:
     Raises:
         NotFound: see `find`. InvalidInput: an eta of the level is not a positive number.
     """
-    return find(name).of(level, tags)
+    return find(name).of(level, readings)

@@ -28,8 +28,8 @@ class T2T(SphericalNoise):
     contextual: ClassVar[bool] = True
 
     @classmethod
-    def of(cls, level: Level, tags: tuple[str, ...]) -> Self:
-        """Whatever the policy says: no part of speech is left out."""
+    def of(cls, level: Level, readings: tuple[str, ...]) -> Self:
+        """Whatever the policy says: no reading is left out."""
         return cls(level.eta)
 
     @property

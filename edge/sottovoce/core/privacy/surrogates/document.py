@@ -8,7 +8,7 @@ the later one is drawn again, which depends on released words alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from typing import Final, NamedTuple
 
@@ -44,6 +44,10 @@ class Drawn(NamedTuple):
     text: str
     form: str
     """What makes it the same word: its normal form; of an identifier the text itself."""
+    before: bool = False
+    """Of a name: whether the word before it looks like part of a name, see `names.role`."""
+    after: bool = False
+    """The same of the word after it."""
 
 
 class _Part(NamedTuple):
@@ -66,42 +70,20 @@ class Surrogates:
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
         self._owners: dict[str, tuple[str, str]] = {}
-        self._families: set[str] = set()
         self._numbers = 0
 
     def replace(self, words: Sequence[Drawn]) -> dict[int, str]:
-        """What takes the place of each word, by place; connecting words of a name are left out.
+        """What takes the place of each word, by place.
 
         Args:
             words: by place, ascending.
         """
-        runs = [[word for _, word in run] for _, run in groupby(enumerate(words), _side_by_side)]
-        for run in runs:
-            self._families |= {word.form for word, role in self._roles(run) if role == "family"}
         found: dict[int, str] = {}
-        for part in (part for run in runs for part in self._parts(run)):
+        for part in _parts(words):
             drawn = self._draw(part)
             pieces = drawn.split(" ") if len(part.places) > 1 else [drawn]
             found |= zip(part.places, pieces, strict=True)
         return found
-
-    def _roles(self, run: Sequence[Drawn]) -> list[tuple[Drawn, str]]:
-        if run[0].kind not in _NAMES:
-            return []
-        roles = names.roles(run[0].kind, [word.form for word in run], self._families)
-        return list(zip(run, roles, strict=True))
-
-    def _parts(self, run: Sequence[Drawn]) -> list[_Part]:
-        if run[0].kind == "IDENTIFIER":
-            slices = formats.runs([word.text for word in run])
-            return [_number(run[each]) for each in slices]
-        kind = _KINDS.get(run[0].kind, surrogate.UNLISTED)
-        roles = self._roles(run) or [(word, kind) for word in run]
-        return [
-            _Part([word.place], surrogate.shape(role, word.text), word.form)
-            for word, role in roles
-            if role
-        ]
 
     def _draw(self, part: _Part) -> str:
         shape, form = part.shape, part.form
@@ -117,6 +99,23 @@ class Surrogates:
             if self._owners.setdefault(drawn.lower(), owner) == owner:
                 break
         return drawn
+
+
+def _parts(words: Sequence[Drawn]) -> Iterator[_Part]:
+    """What is drawn together: identifiers that are one number in groups; else each word alone."""
+    for _, numbered in groupby(enumerate(words), _side_by_side):
+        run = [word for _, word in numbered]
+        if run[0].kind == "IDENTIFIER":
+            yield from (_number(run[each]) for each in formats.runs([w.text for w in run]))
+        else:
+            yield from (_Part([w.place], surrogate.shape(_kind(w), w.text), w.form) for w in run)
+
+
+def _kind(word: Drawn) -> str:
+    """As what it is drawn, one of `surrogate.KINDS`."""
+    if word.kind in _NAMES:
+        return names.role(word.kind, word.form, word.before, word.after)
+    return _KINDS.get(word.kind, surrogate.UNLISTED)
 
 
 def _side_by_side(numbered: tuple[int, Drawn]) -> tuple[int, str]:

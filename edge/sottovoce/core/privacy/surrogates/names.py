@@ -8,14 +8,14 @@ name finder said and on where in the name the word stands.
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from functools import cache
 from typing import Final
 
 from sottovoce.core.privacy.noise import Random
 from sottovoce.core.privacy.surrogates.shape import Shape, case, listed, one_of
 from sottovoce.core.text import casing
 
-__all__ = ["ROLES", "draw", "roles", "shape"]
+__all__ = ["ROLES", "draw", "role", "shape"]
 
 _LISTS: Final = {
     "given": "given",
@@ -35,32 +35,36 @@ _PLACES: Final = {
 }
 """For each kind of name the role of a word that stands alone, before the last, and last."""
 
-_STAY: Final = frozenset({"and", "at", "for", "in", "of", "on", "the", "to", "&"})
-
 ROLES: Final = tuple(_LISTS)
 """What a word may be in a name."""
 
 
-def roles(kind: str, words: Sequence[str], families: Container[str] = ()) -> list[str]:
-    """What each word is in a name, one of `ROLES`; "" for a connecting word, which stays.
+def role(kind: str, form: str, before: bool = False, after: bool = False) -> str:
+    """What a word is in a name, one of `ROLES`.
+
+    It follows from the word and from how its neighbours look. What a neighbour *is* has no say, or
+    exchanging one name would change what is drawn for the next.
 
     Args:
-        kind: of the whole name, as the name finder says it.
-        words: of the name, in order, as written.
-        families: last names met elsewhere in the document, in small letters: one of these that
-            stands alone is a last name, too, so that both get one surrogate.
+        kind: of the name, as the name finder says it of this word.
+        form: the word in small letters: a last name that stands alone is known by the list.
+        before, after: whether the word on this side looks as if it belonged to a name.
 
-    >>> roles("PERSON", ["Anna", "Lee"]), roles("PLACE", ["Isle", "of", "Man"])
-    (['given', 'family'], ['place head', '', 'place'])
+    >>> role("PERSON", "anna", after=True), role("PERSON", "lee", before=True)
+    ('given', 'family')
     """
-    alone, before, last = _PLACES[kind]
-    own = [place for place, word in enumerate(words) if word.lower() not in _STAY]
-    if len(own) == 1 and words[own[0]].lower() in families and kind == "PERSON":
-        alone = last
-    found = [""] * len(words)
-    for place in own:
-        found[place] = alone if len(own) == 1 else last if place == own[-1] else before
-    return found
+    alone, first, last = _PLACES[kind]
+    if after:
+        return first
+    if before or (kind == "PERSON" and form in _families()):
+        return last
+    return alone
+
+
+@cache
+def _families() -> frozenset[str]:
+    """Last names that are no first names."""
+    return frozenset(listed("family")) - frozenset(listed("given"))
 
 
 def shape(role: str, word: str) -> Shape:

@@ -23,7 +23,7 @@ ORIGIN: Final = "origin"
 UNLISTED: Final = "unlisted"
 
 KINDS: Final = (IDENTIFIER, NUMBER, ORIGIN, UNLISTED, *names.ROLES)
-"""What a text may have been found to be; of names, what each word is in them (`names.roles`)."""
+"""What a text may have been found to be; of names, what each word is in them (`names.role`)."""
 
 
 def shape(kind: str, text: str) -> Shape:

@@ -1,0 +1,262 @@
+"""Decides what becomes of each word of a text, before anything is drawn.
+
+Why it is here: only here are a word, what it may name and a policy weighed against one another. Of
+that a treatment and a class go on; noise, search and surrogates see no more. Any doubt protects. A
+word's neighbours count by their looks alone, which the release shows anyway: whatever word one of
+them is exchanged for, as long as it looks the same, nothing is decided otherwise. (A mechanism that
+reads context gives that up, see `sottovoce.core.privacy.contextual`.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.errors import InvalidInput
+from sottovoce.core.privacy.contextual import Contextual
+from sottovoce.core.privacy.mechanisms.interface import Mechanism
+from sottovoce.core.privacy.policies import (
+    IDENTIFIER,
+    KINDS,
+    NAMES,
+    PUNCTUATION,
+    Policy,
+    Treatment,
+)
+from sottovoce.core.privacy.vectors import Vectors
+from sottovoce.core.text.looks import looks
+from sottovoce.core.text.names import Found
+from sottovoce.core.text.readings import READINGS, UNLISTED, look_up
+from sottovoce.core.text.tagger import Tagger
+from sottovoce.core.text.words import Kind, Word
+
+__all__ = ["LONGEST_WORD", "WINDOW", "Decider", "Decision", "Finder", "Stage"]
+
+LONGEST_WORD = 4_096
+"""Code points a word or identifier may have."""
+
+WINDOW = 1_024
+"""Words decided about at once: bounds the memory of a long document."""
+
+Stage = Callable[[str], AbstractContextManager[object]]
+"""Entered with the name of a step while it runs."""
+
+_WORD: Final = 255
+_SHAPES: Final = {
+    Kind.WORD: _WORD,
+    Kind.IDENTIFIER: KINDS.index(IDENTIFIER),
+    Kind.PUNCTUATION: KINDS.index(PUNCTUATION),
+}
+_CONNECTING: Final = frozenset({"and", "at", "for", "in", "of", "on", "the", "to"})
+"""Words that stand in names, and are none in small letters."""
+_LIKE_NAMES: Final = [KINDS.index("NAME"), KINDS.index(UNLISTED)]
+_NONE: Final = "\0"
+"""In place of the form of what is no word: no text has it."""
+_NAMES: Final = np.array([0, *(KINDS.index(name) for name in NAMES[1:])], np.uint8)
+
+
+class Finder(Protocol):
+    """Anything that finds names; see `sottovoce.core.text.names`."""
+
+    @property
+    def reach(self) -> int:
+        """How many words either side it looks."""
+
+    def find(self, words: Sequence[str], looks: NDArray[np.uint8]) -> Found:
+        """What consecutive words of one document name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What is to become of some consecutive words of a document.
+
+    Attributes:
+        words: the words.
+        forms: the normal form of each; something that no word has, of marks and identifiers.
+        ids: Ints1d (n,), of listed words, else -1.
+        tags: Ints1d (n,), what each is called: a place in `KINDS`, or, counted on from there, in
+            the tag set of the tagger that was asked. A word to be drawn is always of a kind.
+        treatments: Ints1d (n,), of `Treatment`.
+        classes: by place, within which class a word moves that gets noise.
+        like_names: Bools1d (n + 2,), whether the word before the first, each of them, and the word
+            after the last looks as if it belonged to a name.
+    """
+
+    words: Sequence[Word]
+    forms: Sequence[str]
+    ids: NDArray[np.int32]
+    tags: NDArray[np.uint8]
+    treatments: NDArray[np.uint8]
+    classes: Mapping[int, str]
+    like_names: NDArray[np.bool_]
+
+    def drawn(self) -> list[int]:
+        """Places of the words to be drawn anew, ascending."""
+        found: list[int] = np.flatnonzero(self.treatments == Treatment.DRAW).tolist()
+        return found
+
+
+class Decider:
+    """Decides about the words of documents over one bundle. Safe to share between threads.
+
+    Args:
+        bundle: the words and their readings.
+        finder: finds names. None where there is no finder: then all that has a capital is a name.
+        tagger: opens the tagger, for mechanisms that read context.
+        unsure_below: a word whose tag is less probable than this never passes.
+        stage: see `Privatizer`.
+    """
+
+    def __init__(
+        self,
+        bundle: Bundle,
+        finder: Finder | None,
+        tagger: Callable[[], Tagger],
+        unsure_below: float,
+        stage: Stage,
+    ) -> None:
+        self._readings = bundle.readings
+        self._vectors = Vectors(bundle)
+        self._finder = finder
+        self._tagger = tagger
+        self._unsure_below = unsure_below
+        self._stage = stage
+
+    def context(self, mechanism: Mechanism, policy: Policy) -> Contextual | None:
+        """Who else is asked; None where a word's own kind decides.
+
+        Raises:
+            NotReady: the mechanism reads context, and there is no tagger.
+        """
+        if not mechanism.contextual or mechanism.tags is None:  # all in one class
+            return None
+        return Contextual(self._tagger(), mechanism, policy, self._unsure_below)
+
+    def decide(
+        self,
+        words: Iterable[Word],
+        mechanism: Mechanism,
+        policy: Policy,
+        context: Contextual | None,
+    ) -> Iterator[Decision]:
+        """Window after window, as if the whole document had been decided about at once.
+
+        Raises:
+            InvalidInput: a word over 4,096 characters.
+        """
+        table = _table(policy, None if context else mechanism)
+        names = (*KINDS, *(context.tagset if context else ()))
+        reach = max([1, *(asked.reach for asked in (self._finder, context) if asked)])
+        for seen, own in self._windows(words, reach):
+            with self._stage("readings"):
+                forms = [self._vectors.normal_form(w.text) if _is_word(w) else _NONE for w in seen]
+                ids = self._vectors.ids(forms)
+                shapes = np.array([_SHAPES[word.kind] for word in seen], np.uint8)
+                kinds = np.where(shapes == _WORD, look_up(self._readings, ids), shapes)
+            with self._stage("names"):
+                like = np.concatenate([[False], np.isin(kinds, _LIKE_NAMES), [False]])
+                around = like[own.start : own.stop + 2]
+                named = self._named(seen, forms, kinds)
+                kinds = np.where(named, named, kinds)
+                tags, treatments = kinds, table[kinds]
+                if context:
+                    tags, treatments = context.weigh(seen, kinds, treatments)
+            with self._stage("readings"):
+                window, forms = seen[own], forms[own]
+                treatments = _unless_as_listed(window, forms, treatments[own])
+                classes = _classes(window, tags[own], treatments, names, mechanism)
+            yield Decision(window, forms, ids[own], tags[own], treatments, classes, around)
+
+    def _windows(self, words: Iterable[Word], reach: int) -> Iterator[tuple[list[Word], slice]]:
+        """Windows of words with ``reach`` more either side, and where in it the window is."""
+        stream = iter(words)
+        before: list[Word] = []
+        ahead: list[Word] = []
+        while True:
+            with self._stage("words"):
+                taken = ahead + list(islice(stream, WINDOW - len(ahead) + reach))
+                window, ahead = taken[:WINDOW], taken[WINDOW:]
+                _check_lengths(window)
+            if not window:
+                return
+            yield before + taken, slice(len(before), len(before) + len(window))
+            before = (before + window)[-reach:] if reach else []
+
+    def _named(
+        self, words: Sequence[Word], forms: Sequence[str], kinds: NDArray[np.uint8]
+    ) -> NDArray[np.uint8]:
+        """What each word names: Ints1d (n,), a place in `KINDS`, 0 for no name."""
+        if self._finder:
+            seen = looks(words, np.minimum(kinds, len(READINGS)))
+            named = _NAMES[self._finder.find([word.text for word in words], seen).kinds]
+        else:
+            small = [word.text == word.text.lower() for word in words]
+            named = np.where(small, 0, _NAMES[-1])
+        never = (
+            not _is_word(word) or word.clitic or (form in _CONNECTING and word.text == form)
+            for word, form in zip(words, forms, strict=True)
+        )
+        named[list(never)] = 0
+        return named.astype(np.uint8)
+
+
+def _is_word(word: Word) -> bool:
+    return word.kind is Kind.WORD
+
+
+def _table(policy: Policy, mechanism: Mechanism | None) -> NDArray[np.uint8]:
+    """The treatment of each of `KINDS`: the policy's, or noise where the mechanism adds some."""
+    table = dict(policy.table)
+    for kind in READINGS:
+        if mechanism and mechanism.protects(kind):
+            table[kind] = max(table[kind], Treatment.NOISE)
+    return np.array([table[kind] for kind in KINDS], np.uint8)
+
+
+def _unless_as_listed(
+    words: Sequence[Word], forms: Sequence[str], treatments: NDArray[np.uint8]
+) -> NDArray[np.uint8]:
+    """``treatments``, where what passes must be typed as it is listed but for its case.
+
+    An accent or an invisible character that the look-up form drops would else leave unseen.
+    """
+    treatments = treatments.copy()
+    for place in np.flatnonzero(treatments == Treatment.PASS).tolist():
+        if _is_word(words[place]):
+            plain = words[place].text.replace("’", "'")
+            if forms[place] not in (plain, plain.lower()):
+                treatments[place] = Treatment.NOISE
+    return treatments
+
+
+def _classes(
+    words: Sequence[Word],
+    tags: NDArray[np.uint8],
+    treatments: NDArray[np.uint8],
+    names: Sequence[str],
+    mechanism: Mechanism,
+) -> dict[int, str]:
+    """Within which class each word moves that gets noise, by its place."""
+    numbers = tags.tolist()
+    places = np.flatnonzero(treatments == Treatment.NOISE).tolist()
+    kinds = [(numbers[place], words[place].clitic) for place in places]
+    known = {kind: mechanism.word_class(names[kind[0]], kind[1]) for kind in set(kinds)}
+    return {place: known[kind] for place, kind in zip(places, kinds, strict=True)}
+
+
+def _check_lengths(words: Sequence[Word]) -> None:
+    for word in words:
+        if word.end - word.start > LONGEST_WORD and word.kind is not Kind.PUNCTUATION:
+            raise InvalidInput(
+                f"the word at character {word.start} has {word.end - word.start} characters,"
+                f" at most {LONGEST_WORD} are taken",
+                fix="take encoded or binary content out of the text",
+                subject="text",
+            )

@@ -1,0 +1,127 @@
+"""What becomes of each kind of word: three treatments, and the policies, tables of them.
+
+Why it is here: whether a word passes, gets noise or gives way to a random one is decided before
+anything is drawn, and from its kind alone. The table is the device's own: no bundle, and so no
+cloud, can say that names may pass.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Final
+
+from sottovoce.core.errors import NotFound
+from sottovoce.core.text.readings import READINGS, UNLISTED
+
+__all__ = [
+    "DEFAULT",
+    "IDENTIFIER",
+    "KINDS",
+    "NAMES",
+    "POLICIES",
+    "PUNCTUATION",
+    "Policy",
+    "Treatment",
+    "find",
+]
+
+
+class Treatment(enum.IntEnum):
+    """What becomes of a word; the numbers are those of the wire, and grow with what is hidden."""
+
+    PASS = 1
+    """It leaves as it was typed."""
+    NOISE = 2
+    """The mechanism's noise: it comes out as another word of its class, or as itself."""
+    DRAW = 3
+    """A random one of the same kind and shape: what comes out is independent of it."""
+
+
+IDENTIFIER: Final = "IDENTIFIER"
+"""What holds a digit or an address, see `sottovoce.core.text.identifiers`."""
+PUNCTUATION: Final = "PUNCTUATION"
+NAMES: Final = ("", "PERSON", "PLACE", "ORGANISATION", "NAME")
+"""What a found name is called in a report, in the order of `NameFinder`'s kinds."""
+
+KINDS: Final = (*READINGS, UNLISTED, IDENTIFIER, PUNCTUATION, *NAMES[1:-1])
+"""Every kind of word: how a listed one reads (as `readings.look_up` numbers it), or what else it
+is."""
+
+_DRAWN: Final = (*NAMES[1:], "NUMBER", "ORIGIN", UNLISTED, IDENTIFIER)
+"""Drawn whatever the policy: noise would tell an attacker with a list of candidates too much."""
+_FACTS: Final = "FACT"
+"""Health, sexuality, politics, crime, money: in no policy do they pass."""
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """A table from kind to treatment.
+
+    Attributes:
+        name: what settings call it.
+        about: in a few words, for people.
+        table: of every one of `KINDS`.
+
+    >>> POLICIES["names"].table["NOUN"].name, POLICIES["content"].table["NOUN"].name
+    ('PASS', 'NOISE')
+    """
+
+    name: str
+    about: str
+    table: Mapping[str, Treatment] = field(repr=False)
+
+    def covers(self, other: Policy) -> bool:
+        """Whether no kind of word is treated more lightly here than by ``other``.
+
+        >>> POLICIES["all"].covers(POLICIES["content"])
+        True
+        """
+        return all(self.table[kind] >= treatment for kind, treatment in other.table.items())
+
+    def with_noise(self) -> tuple[str, ...]:
+        """The kinds that get noise, in the order of `KINDS`."""
+        return tuple(kind for kind in KINDS if self.table[kind] is Treatment.NOISE)
+
+
+def _policy(name: str, about: str, noise: Iterable[str]) -> Policy:
+    table = dict.fromkeys(KINDS, Treatment.PASS)
+    table |= dict.fromkeys((*noise, _FACTS), Treatment.NOISE)
+    table |= dict.fromkeys(_DRAWN, Treatment.DRAW)
+    table[PUNCTUATION] = Treatment.PASS
+    return Policy(name, about, MappingProxyType(table))
+
+
+POLICIES: Final[Mapping[str, Policy]] = {
+    policy.name: policy
+    for policy in (
+        _policy("names", "names, numbers and facts alone, as language models need it", ()),
+        _policy("content", "content words as well", ("NOUN", "VERB", "ADJ", "ADV", "OTHER")),
+        _policy("papers", "RAPT's four parts of speech", ("NOUN", "VERB", "REFERENCE")),
+        _policy("all", "every word", KINDS),
+    )
+}
+"""Every policy by its name. In all of them names, number words, origins, words
+not listed and identifiers are drawn anew, and facts of health, sexuality, politics, crime and money
+get noise; they differ in the rest."""
+
+DEFAULT: Final = "content"
+
+_FORMER: Final = {"default": "content"}
+"""What policies of earlier versions are called now."""
+
+
+def find(name: str) -> Policy:
+    """The policy called ``name``.
+
+    Raises:
+        NotFound: there is none; the fix lists those there are.
+    """
+    if name not in POLICIES:
+        now = f'"{name}" is now "{_FORMER[name]}"; ' if name in _FORMER else ""
+        raise NotFound(
+            "unknown policy", fix=f"{now}use one of: {', '.join(POLICIES)}", subject="policy"
+        )
+    return POLICIES[name]

@@ -96,6 +96,26 @@ def test_every_class_is_shown_with_its_eta(
     assert told["levels"]["strong"]["classes"]["=NOUN"]["eta"] == 8.5
 
 
+def test_the_share_of_all_words_is_told_by_policy(
+    curved_bundle: Path, new_device: Callable[..., Device], tmp_path: Path
+) -> None:
+    folder = tmp_path / "shares"
+    shutil.copytree(curved_bundle, folder)
+    shares = {"NOUN": 0.5, "GRAMMAR": 0.4, "NAME": 0.1}
+    manifest = dataclasses.replace(Bundle.open(folder).manifest, shares=shares)
+    (folder / "manifest.json").write_bytes(manifest.to_json())
+    device = new_device(folder)
+    shown = [line.split() for line in device.sotto("calibrate").stdout.splitlines()]
+    (told,) = device.json("calibrate")
+    assert told["mechanism"] == "pct2t.v2"
+    replaced = manifest.calibration["pct2t.v2"]["strong"].replaced
+    assert told["verbatim"]["content"]["strong"] == pytest.approx(0.4 + 0.5 * (1 - replaced))
+    assert told["verbatim"]["names"]["light"] == pytest.approx(0.9)
+    assert ["names", *["90%"] * len(told["levels"]), "10%"] in shown
+    (contextual,) = device.json("calibrate", "--mechanism", "pct2t.v1")
+    assert contextual["verbatim"] == {}
+
+
 def test_a_target_is_a_level_that_everything_takes(curved: Device) -> None:
     (told,) = curved.json("calibrate", "--target-attack", "0.308")
     found = told["target"]
@@ -156,7 +176,7 @@ def test_ones_own_text_is_a_release_like_any_other(curved: Device) -> None:
     assert told["example"]["after"] == again["example"]["after"] == released["text"]
     assert spent(curved) == charged
     shown = curved.sotto("calibrate", "--text", TEXT).stdout
-    assert f"before: {TEXT}\nafter:  The" in shown
+    assert f"before: {TEXT}\nafter:  " in shown
     assert "on the ledger" in shown
 
 

@@ -120,6 +120,8 @@ def command(
         example = _released(config, text, name or config.privacy.level, mechanism)
     elif name:
         example = _example(config, name, mechanism)
+    rows = levels | ({name: found} if name and found else {})
+    typed = _as_typed(bundle, mechanism, rows)
     if as_json:
         print_json(
             {
@@ -128,6 +130,7 @@ def command(
                 "default_level": config.privacy.level,
                 "levels": {known: asdict(level) for known, level in levels.items()},
                 "embed": {known: asdict(level) for known, level in bundle.manifest.embed.items()},
+                "verbatim": typed,
                 "target": {"level": name, **asdict(found)} if found else None,
                 "utility": asdict(utility) if utility else None,
                 "example": example,
@@ -135,10 +138,15 @@ def command(
         )
         return
     click.echo(f"{mechanism}, bundle {bundle.id} ({bundle.manifest.backbone.name})\n")
-    rows = levels | ({name: found} if name and found else {})
     click.echo("level            eta  replaced   rare   attack   rare   word   best")
     for shown, level in sorted(rows.items(), key=lambda item: item[1].eta):
         click.echo(_row(shown, level))
+    if typed:
+        click.echo("\nOf all words of everyday text, these leave as they were typed:\n")
+        click.echo(f"{'policy':13}" + "".join(f"{each:>13}" for each in rows) + "  drawn anew")
+        for policy, figures in typed.items():
+            told = "".join(f"{figures[each]:13.0%}" for each in rows)
+            click.echo(f"{policy:13}{told}{figures['drawn']:12.0%}")
     if any(level.classes for level in rows.values()):
         click.echo(_by_class(rows))
     click.echo(f"\n{_EXPLANATION}", nl=False)
@@ -265,6 +273,27 @@ def _told(utility: Utility) -> str:
         "The cloud's adapter usually does better: take the differences, not the height.",
     ]
     return "\n".join(lines)
+
+
+def _as_typed(
+    bundle: Bundle, mechanism: str, rows: dict[str, Level]
+) -> dict[str, dict[str, float]]:
+    """By policy: the share of all words that leave as typed at each level, and that are drawn."""
+    from sottovoce.core.privacy.mechanisms import registry
+    from sottovoce.core.privacy.policies import POLICIES
+    from sottovoce.edge.measure.verbatim import drawn, verbatim
+
+    shares = bundle.manifest.shares
+    known = mechanism in registry.MECHANISMS
+    if not known or registry.find(mechanism).contextual or not shares:
+        return {}  # where a tagger decides, readings alone do not tell
+    return {
+        name: {
+            **{each: verbatim(shares, level, mechanism, policy) for each, level in rows.items()},
+            "drawn": drawn(shares, policy),
+        }
+        for name, policy in POLICIES.items()
+    }
 
 
 def _by_class(rows: dict[str, Level]) -> str:

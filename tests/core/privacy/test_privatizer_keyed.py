@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from sottovoce.core.bundle.folder import Bundle
-from sottovoce.core.privacy import privatizer as privatizing
+from sottovoce.core.privacy import decisions
 from sottovoce.core.privacy.keyed import Key
+from sottovoce.core.privacy.policies import Treatment
 from sottovoce.core.privacy.privatizer import Privatizer
 from sottovoce.core.privacy.release import Release
 from sottovoce.core.privacy.setting import Setting
@@ -75,7 +76,8 @@ def test_an_exchanged_word_redraws_its_own_noise_and_the_next_words(
         changed[place] = "paper" if words[place] != "paper" else "stone"
         second = _released(small_privatizer, " ".join(changed))
         for number, (one, other) in enumerate(zip(first.words, second.words, strict=True)):
-            assert (one.tag, one.protected) == (other.tag, other.protected)
+            if number != place:  # the new word may be of another class
+                assert (one.tag, one.treatment) == (other.tag, other.treatment)
             if number not in (place, place + 1):
                 assert _word(first, number) == _word(second, number)
 
@@ -106,14 +108,14 @@ def test_windows_leave_no_seam(
     small_privatizer: Privatizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = _released(small_privatizer, MANY * 3)
-    monkeypatch.setattr(privatizing, "WINDOW", 5)
+    monkeypatch.setattr(decisions, "WINDOW", 5)
     assert _released(small_privatizer, MANY * 3) == whole
 
 
 def test_two_names_of_one_strength_are_one_release(
     small_privatizer: Privatizer, small_bundle: Bundle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    levels = small_bundle.manifest.calibration["pct2t.v1"]
+    levels = small_bundle.manifest.calibration[STRONG.mechanism]
     monkeypatch.setitem(levels, "twin", levels["strong"])
     monkeypatch.setitem(levels, "near", replace(levels["strong"], eta=4.001))
     strong, twin, near = (
@@ -145,6 +147,20 @@ def _identifiers(release: Release) -> list[str]:
 
 
 def test_another_identifier_redraws_no_other_word(small_privatizer: Privatizer) -> None:
-    texts = [f"The order 99231{n} was by the lake in the garden" for n in range(5)]
-    outputs = {tuple(_outputs(_released(small_privatizer, text))[2:]) for text in texts}
-    assert len(outputs) == 1
+    texts = [f"The letter 99231{n} garden was by the lake" for n in range(5)]
+    releases = [_released(small_privatizer, text) for text in texts]
+    assert len({_word(release, 2) for release in releases}) == 5
+    assert len({_word(release, 3) for release in releases}) == 1
+
+
+def test_another_name_redraws_no_other_word(small_privatizer: Privatizer) -> None:
+    """Letters to many people differ in the name: the word after it is one draw in all of them."""
+    names = ("Zyxglorp", "Qvarn", "Anna", "Thistlewood", "Obrecht")
+    releases = [
+        _released(small_privatizer, f"The {name} garden by the {name} river") for name in names
+    ]
+    treated = [word.treatment for word in releases[0].words]
+    assert [place for place, each in enumerate(treated) if each == Treatment.DRAW] == [1, 5]
+    assert [place for place, each in enumerate(treated) if each == Treatment.NOISE] == [2, 6]
+    for place in (2, 6):
+        assert len({_word(release, place) for release in releases}) == 1

@@ -233,7 +233,7 @@ class Privatizer:
         """What the words with noise come out as, by place."""
         places, classes = list(decision.classes), list(decision.classes.values())
         with self._stage("noise"):
-            last = before.before(decision.words, decision.forms)
+            last = before.before(decision.words, _as_shown(decision))
             stream = draws.noise(
                 [mechanism.eta_of(name) for name in classes],
                 [decision.forms[place] for place in places],
@@ -257,6 +257,15 @@ class Privatizer:
         for name, where in places.items():
             found[where] = self._search.nearest(self._search.known_class(name), noisy[where])
         return found
+
+
+def _as_shown(decision: Decision) -> list[str]:
+    """What each word is to the noise of the next: its form, or, where it is drawn, one and the same
+    thing, so that letters which differ in a name tell nothing new of the word after it."""
+    shown = [*decision.forms]
+    for place in decision.drawn():
+        shown[place] = "\0drawn"  # no text has a NUL
+    return shown
 
 
 def _drawn(decision: Decision, surrogates: Surrogates, first: int) -> dict[int, str]:

@@ -179,7 +179,7 @@ def test_of_each_class_the_noise_of_its_own_eta_is_taken_back(
     small_build: Bundle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(registry.MECHANISMS, PCT2T2.name, f"{PCT2T2.__module__}:{PCT2T2.__name__}")
-    release = Release(PCT2T2.name, 1.0, "strong", small_build.id, "default")
+    release = Release(PCT2T2.name, 1.0, "strong", small_build.id, "content")
     level = level_of(small_build, release)
     assert level == small_build.manifest.level(PCT2T2.name, "strong")
     assert level_of(small_build, t2t(7.0)).eta == 7.0

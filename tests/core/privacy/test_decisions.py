@@ -85,7 +85,7 @@ def test_windows_do_not_cut_what_finder_and_tagger_see(
     ]
 
 
-@pytest.mark.parametrize("reach", [1, 2])
+@pytest.mark.parametrize("reach", [0, 2])
 def test_the_finder_sees_a_window_and_as_far_as_it_looks(
     small_bundle: Bundle, monkeypatch: pytest.MonkeyPatch, reach: int
 ) -> None:

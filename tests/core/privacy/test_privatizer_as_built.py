@@ -29,7 +29,7 @@ NOTE = "Anna didn't see the  cold lake; she'll write to Dr. Marsh (a@b.org), 555
 
 
 def test_the_built_bundle_privatises_a_note(privatizer: Privatizer) -> None:
-    release = privatizer.release(NOTE, STRONG)
+    release = privatizer.release(NOTE, STRONG, np.random.default_rng(0))
     by_word = {NOTE[word.start : word.end]: word for word in release.words}
     assert by_word["Marsh"].treatment is Treatment.DRAW
     assert (by_word["cold"].tag, by_word["cold"].treatment) == ("ADJ", Treatment.NOISE)

@@ -153,7 +153,7 @@ class Decider:
         """
         table = _table(policy, None if context else mechanism)
         names = (*KINDS, *(context.tagset if context else ()))
-        reach = max([1, *(asked.reach for asked in (self._finder, context) if asked)])
+        reach = max([0, *(asked.reach for asked in (self._finder, context) if asked)])
         for seen, own in self._windows(words, reach):
             with self._stage("readings"):
                 forms = [self._vectors.normal_form(w.text) if _is_word(w) else _NONE for w in seen]

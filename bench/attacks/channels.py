@@ -23,6 +23,7 @@ from sottovoce.core.bundle.manifest import ANY, class_name
 from sottovoce.core.privacy import noise
 from sottovoce.core.privacy.mechanisms import registry
 from sottovoce.core.privacy.mechanisms.interface import Mechanism
+from sottovoce.core.privacy.mechanisms.pct2t import PCT2T
 from sottovoce.core.privacy.mechanisms.t2t import T2T
 from sottovoce.core.privacy.policies import Treatment
 from sottovoce.core.privacy.running_text import released_in, weights_by_reading
@@ -39,8 +40,9 @@ CLEAR: Final = Setting(level="clear", mechanism=T2T.name)
 
 def _covering(mechanism: str) -> Mechanism:
     """The mechanism where it covers all it tells apart."""
-    contextual = registry.find(mechanism).contextual
-    return registry.make(mechanism, Level(1.0), UPOS if contextual else READINGS)
+    if mechanism == PCT2T.name:  # a word tagged as punctuation is one more contradiction to hide
+        return PCT2T(1.0, UPOS)
+    return registry.make(mechanism, Level(1.0), READINGS)
 
 
 def groups_of(mechanism: str) -> tuple[str, ...]:

@@ -69,6 +69,7 @@ def test_paths_expand_home_and_variables(tmp_path: Path) -> None:
         ("[privacy]\nledger_limit = true\n", "wrong type.*a number"),
         ("[privacy]\nplain_tokens = 1.5\n", "wrong type.*a whole number"),
         ("[privacy]\nunsure_below = 1.5\n", "from 0 to 1"),
+        ('[privacy]\nleast_policy = "some"\n', "names, content"),
         ("[privacy]\nlargest_eta = 0\n", "a positive number"),
         ("[privacy]\nlargest_eta = nan\n", "a positive number"),
         ('[bundle]\nkey = "ssh-rsa AAAA"\n', "ed25519:"),

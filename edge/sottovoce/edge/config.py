@@ -21,7 +21,7 @@ from typing import Any, get_type_hints
 from sottovoce.core.bundle.signature import is_key
 from sottovoce.core.errors import ConfigError, NotFound
 from sottovoce.core.privacy import policies
-from sottovoce.core.privacy.floors import LARGEST_ETA
+from sottovoce.core.privacy.floors import LARGEST_ETA, LEAST_POLICY
 from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.wire.limits import MOST
 
@@ -87,7 +87,8 @@ class BundleConfig:
 class PrivacyConfig:
     """Defaults for requests that say nothing, and the owner's limits.
 
-    ``largest_eta`` is the loosest a level may be, whoever asks for it and whatever it is called.
+    ``largest_eta`` is the loosest a level may be, and ``least_policy`` the lightest that a word may
+    be treated, whoever asks and whatever it is called.
     ``ledger_limit`` is the permitted sum of eta over protected words; 0 means none.
     ``plain_tokens`` is the number in front of each example; 0 takes the program's default.
     """
@@ -96,6 +97,7 @@ class PrivacyConfig:
     mechanism: str = _DEFAULT.mechanism
     policy: str = _DEFAULT.policy
     largest_eta: float = LARGEST_ETA
+    least_policy: str = LEAST_POLICY
     unsure_below: float = 0.7
     ledger_limit: float = 0.0
     plain_tokens: int = 0
@@ -306,12 +308,13 @@ def _check(config: Config) -> None:
     for holds, key, wanted in demands:
         if not holds:
             raise ConfigError(f"{where}: {key} is out of range", fix=f"give {wanted}", subject=key)
-    try:
-        policies.find(privacy.policy)
-    except NotFound as error:
-        raise ConfigError(
-            f"{where}: privacy.policy is not a policy", fix=error.fix, subject="privacy.policy"
-        ) from error
+    for key in ("policy", "least_policy"):
+        try:
+            policies.find(getattr(privacy, key))
+        except NotFound as error:
+            raise ConfigError(
+                f"{where}: privacy.{key} is not a policy", fix=error.fix, subject=f"privacy.{key}"
+            ) from error
     for section in dataclasses.fields(config):
         part = getattr(config, section.name)
         for name in ("level", "mechanism", "policy"):

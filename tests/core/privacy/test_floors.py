@@ -11,6 +11,7 @@ from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.levels import ClassLevel, Level
 from sottovoce.core.errors import NotReady
 from sottovoce.core.privacy.floors import LARGEST_ETA, Floors
+from sottovoce.core.privacy.policies import POLICIES
 from sottovoce.core.privacy.privatizer import Privatizer
 from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.text.tagger import Tagger
@@ -32,6 +33,29 @@ def test_every_level_of_the_default_bundle_is_allowed(bundle: Bundle) -> None:
             Floors(LARGEST_ETA).check_etas(level.eta, *level.etas.values())
 
 
+@pytest.mark.parametrize(
+    ("least", "allowed"),
+    [
+        ("names", {"names", "content", "papers", "all"}),
+        ("content", {"content", "all"}),
+        ("papers", {"papers", "all"}),
+        ("all", {"all"}),
+    ],
+)
+def test_no_policy_that_lets_more_pass_than_the_least(
+    small_bundle: Bundle, least: str, allowed: set[str]
+) -> None:
+    privatizer = Privatizer(small_bundle, floors=Floors(least_policy=least))
+    for name in POLICIES:
+        setting = Setting("strong", "pct2t.v2", name)
+        if name in allowed:
+            assert privatizer.release("the lake", setting).text
+            continue
+        with pytest.raises(NotReady, match="lets words pass") as caught:
+            privatizer.release("the lake", setting)
+        assert caught.value.subject == "privacy.least_policy"
+
+
 @pytest.mark.parametrize("hidden", [False, True])
 def test_nothing_is_released_beyond_the_largest(
     small_bundle: Bundle, lexicon_tagger: Tagger, hidden: bool
@@ -45,7 +69,7 @@ def test_nothing_is_released_beyond_the_largest(
     manifest = replace(small_bundle.manifest, calibration=calibration)
     told = Bundle(small_bundle.folder, manifest, small_bundle.id)
     for bundle, allowed in ((small_bundle, True), (told, False)):
-        privatizer = Privatizer(bundle, lexicon_tagger, floors=Floors(100.0))
+        privatizer = Privatizer(bundle, tagger=lambda: lexicon_tagger, floors=Floors(100.0))
         if allowed:
             assert privatizer.release("the lake", setting).text
             assert privatizer.release_plain_tokens([1], setting)

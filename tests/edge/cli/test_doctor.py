@@ -99,7 +99,9 @@ def test_what_a_bundle_claims_is_measured(
     assert re.search(r"strong 2\d% \(said 2\d%\), balanced 6\d%", told)
 
     def louder(manifest: dict[str, Any]) -> None:
-        manifest["calibration"][device.config.privacy.mechanism]["balanced"]["eta"] = 1e6
+        level = manifest["calibration"][device.config.privacy.mechanism]["balanced"]
+        for each in (level, *level["classes"].values()):
+            each["eta"] = 1e6
 
     change_manifest(tampered, louder)
     result, told = _checks(device, 3)["claims"]
@@ -112,7 +114,12 @@ def test_a_level_the_owner_does_not_allow_is_told(
     new_device: Callable[..., Device], tagged_bundle: Path
 ) -> None:
     device = new_device(tagged_bundle, SOTTO_PRIVACY_LARGEST_ETA="15")
-    assert _checks(device, 3)["floors"] == ("OK", "balanced has eta 15, 15 is allowed ")
+    result, told = _checks(device, 3)["floors"]
+    assert (result, "balanced has eta 15, 15 is allowed" in told) == ("OK", True)
+    strict = device.environment | {"SOTTO_PRIVACY_LEAST_POLICY": "all"}
+    result, told = _checks(dataclasses.replace(device, environment=strict), 3)["floors"]
+    assert result == "FAIL"
+    assert "privacy.least_policy" in told
     device = dataclasses.replace(
         device, environment=device.environment | {"SOTTO_PRIVACY_LARGEST_ETA": "14"}
     )

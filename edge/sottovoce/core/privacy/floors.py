@@ -11,11 +11,15 @@ from dataclasses import dataclass
 from typing import Final
 
 from sottovoce.core.errors import NotReady
+from sottovoce.core.privacy.policies import Policy, find
 
-__all__ = ["LARGEST_ETA", "Floors"]
+__all__ = ["LARGEST_ETA", "LEAST_POLICY", "Floors"]
 
 LARGEST_ETA: Final = 100.0
 """Unless the owner says otherwise. The lightest named level of the default bundle has 76."""
+
+LEAST_POLICY: Final = "names"
+"""Unless the owner says otherwise: what every policy does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +28,11 @@ class Floors:
 
     Attributes:
         largest_eta: no word gets noise of a larger eta; without a number there is no limit.
+        least_policy: no kind of word is treated more lightly than by the policy of this name.
     """
 
     largest_eta: float = math.inf
+    least_policy: str = LEAST_POLICY
 
     def check_etas(self, *etas: float) -> None:
         """Nothing, if the owner allows a level that has these.
@@ -41,4 +47,18 @@ class Floors:
                 f"{self.largest_eta:g} at most",
                 fix="take a stronger level, or raise privacy.largest_eta in the configuration",
                 subject="privacy.largest_eta",
+            )
+
+    def check_policy(self, policy: Policy) -> None:
+        """Nothing, if the owner allows it.
+
+        Raises:
+            NotReady: it treats some kind of word more lightly than `least_policy`.
+        """
+        if not policy.covers(find(self.least_policy)):
+            raise NotReady(
+                f"the policy {policy.name!r} lets words pass that {self.least_policy!r}, the least "
+                "that the owner of this device allows, does not",
+                fix="take a stronger policy, or change privacy.least_policy in the configuration",
+                subject="privacy.least_policy",
             )

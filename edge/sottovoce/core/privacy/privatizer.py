@@ -125,6 +125,7 @@ class Privatizer:
         """
         kind = registry.find(setting.mechanism)
         policy = policies.find(setting.policy)
+        self._floors.check_policy(policy)
         level = self._bundle.manifest.level(setting.mechanism, setting.level)
         self._floors.check_etas(level.eta, *level.etas.values())
         return kind.of(level, policy.with_noise())

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -33,6 +33,7 @@ from sottovoce.core.privacy.running_text import (
 from sottovoce.core.privacy.search import ExactIndex, Search
 from sottovoce.core.privacy.sphere_map import Candidates, SphereMap
 from sottovoce.core.text.frequencies import PublicCounts
+from sottovoce.core.text.readings import READINGS
 from sottovoce.core.text.tagger import UPOS
 
 __all__ = ["MOST_GUESSED", "Figure", "measure"]
@@ -45,12 +46,16 @@ _WORDS: Final = {True: 1_500, False: 400}
 """Words simulated for a named level, and for a point of the curve between."""
 _OF_A_CLASS: Final = {True: 200, False: 40}
 """At the least, of each class."""
+_APART: Final = 400
+"""Of a class that is measured by itself."""
 _DEVIATIONS: Final = 5.0
 """Standard errors of the simulation that a claim may be off: one honest claim in 3 million is
 further off. The simulation is seeded, so that a second look at the same bundle sees the same."""
 _OTHER_COUNTS: Final = 0.02
 """What a claim may be off beside that, as it was made with other counts of public text."""
 _SEED: Final = 20_240
+_NOISED: Final = POLICIES[DEFAULT].with_noise()
+"""What the builder's figures for a level as a whole speak of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,14 +139,20 @@ def measure(
     ]
     everyday = _everyday(bundle, counts)
     weights: dict[str, Mapping[str, NDArray[np.float64]]] = {}
+    apart: dict[str, Mapping[str, NDArray[np.float64]]] = {}
     for mechanism, name, level in tasks:
         try:
-            made = registry.make(mechanism, level, POLICIES[DEFAULT].with_noise())
+            made = registry.make(mechanism, level, _NOISED)
         except InvalidInput as error:
             raise unsound(f"{mechanism} has a level without an eta: {error.problem}") from error
         if mechanism not in weights:
             weights[mechanism] = _weights(bundle, everyday, made)
-        yield from _figures(bundle, weights[mechanism], made, name, level)
+        yield _together(bundle, weights[mechanism], made, name, level)
+        if name and level.classes:
+            every = registry.make(mechanism, level, READINGS)
+            if mechanism not in apart:
+                apart[mechanism] = _weights(bundle, everyday, every)
+            yield from _each(bundle, apart[mechanism], every, name, level)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,48 +167,61 @@ class _Found:
     """What the commonest word makes up of the class."""
 
 
-def _figures(
+def _together(
     bundle: Bundle,
     weights: Mapping[str, NDArray[np.float64]],
     mechanism: Mechanism,
     name: str,
     level: Level,
-) -> Iterator[Figure]:
+) -> Figure:
+    """What holds of a level for all words that the default policy gives noise."""
     random = np.random.default_rng(_SEED)
     mass = sum(float(each.sum()) for each in weights.values())
-    found = {}
+    found = []
     for of_class, each in weights.items():
         share = float(each.sum()) / mass
         n = max(_OF_A_CLASS[bool(name)], round(_WORDS[bool(name)] * share))
-        found[of_class] = _attacked(bundle, of_class, each, mechanism, n, share, random)
-    promised = MOST_GUESSED.get(name, 1.0)
-    yield Figure(
+        found.append(_attacked(bundle, of_class, each, mechanism, n, share, random))
+    return Figure(
         mechanism=mechanism.name,
         level=name,
         word_class="",
         eta=mechanism.eta,
         replaced=level.replaced,
         attacked=level.map_attack,
-        found_replaced=sum(each.share * each.replaced for each in found.values()),
-        found_attacked=sum(each.share * each.attacked for each in found.values()),
-        promised=promised,
-        error=_error(found.values()),
+        found_replaced=sum(each.share * each.replaced for each in found),
+        found_attacked=sum(each.share * each.attacked for each in found),
+        promised=MOST_GUESSED.get(name, 1.0),
+        error=_error(found),
     )
-    for of_class, claimed in level.classes.items():
-        if name and of_class in found:
-            of = found[of_class]
-            yield Figure(
-                mechanism=mechanism.name,
-                level=name,
-                word_class=of_class,
-                eta=mechanism.eta_of(of_class),
-                replaced=claimed.replaced,
-                attacked=claimed.map_attack,
-                found_replaced=of.replaced,
-                found_attacked=of.attacked,
-                promised=max(promised, of.blind),
-                error=_error([replace(of, share=1.0)]),
-            )
+
+
+def _each(
+    bundle: Bundle,
+    weights: Mapping[str, NDArray[np.float64]],
+    mechanism: Mechanism,
+    name: str,
+    level: Level,
+) -> Iterator[Figure]:
+    """What holds of a level for each class that has an eta of its own."""
+    random = np.random.default_rng(_SEED)
+    for of_class, each in weights.items():
+        if of_class not in level.classes:
+            continue  # it takes the least eta of all
+        claimed = level.classes[of_class]
+        found = _attacked(bundle, of_class, each, mechanism, _APART, 1.0, random)
+        yield Figure(
+            mechanism=mechanism.name,
+            level=name,
+            word_class=of_class,
+            eta=mechanism.eta_of(of_class),
+            replaced=claimed.replaced,
+            attacked=claimed.map_attack,
+            found_replaced=found.replaced,
+            found_attacked=found.attacked,
+            promised=max(MOST_GUESSED.get(name, 1.0), found.blind),
+            error=_error([found]),
+        )
 
 
 def _attacked(

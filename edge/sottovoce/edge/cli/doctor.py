@@ -12,7 +12,7 @@ import numpy as np
 from sottovoce.core.bundle.manifest import bundle_id
 from sottovoce.core.bundle.signature import show_key
 from sottovoce.core.errors import BundleMismatch, NotReady, SottovoceError
-from sottovoce.core.privacy import inspection
+from sottovoce.core.privacy import inspection, policies
 from sottovoce.core.privacy.floors import Floors
 from sottovoce.core.privacy.noise import SecureRandom
 from sottovoce.core.system.console import Command, json_option, print_json
@@ -163,8 +163,13 @@ def _floors(config: Config) -> str:
     privacy = config.privacy
     manifest = open_current(config.bundle).manifest
     level = manifest.level(privacy.mechanism, privacy.level)
-    Floors(privacy.largest_eta).check_etas(level.eta, *level.etas.values())
-    return f"{privacy.level} has eta {level.eta:.4g}, {privacy.largest_eta:g} is allowed"
+    floors = Floors(privacy.largest_eta, privacy.least_policy)
+    floors.check_etas(level.eta, *level.etas.values())
+    floors.check_policy(policies.find(privacy.policy))
+    return (
+        f"{privacy.level} has eta {level.eta:.4g}, {privacy.largest_eta:g} is allowed; policy "
+        f"{privacy.policy}, at least {privacy.least_policy}"
+    )
 
 
 def _tagger(config: Config) -> str:

@@ -78,7 +78,7 @@ class Engine:
     ) -> None:
         self._config = bundle
         self._unsure_below = privacy.unsure_below
-        self.floors = Floors(privacy.largest_eta)
+        self.floors = Floors(privacy.largest_eta, privacy.least_policy)
         """What the owner allows at most."""
         self._tagger = tagger
         self._lock = threading.Lock()

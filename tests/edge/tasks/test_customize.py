@@ -251,7 +251,13 @@ def test_few_examples_are_not_trained_on_privately_unless_that_is_asked_for(
         settings.dp_few_examples = True
         record = customizer.accept(settings, _examples())
         wanted = device.outbox.job_request(record.id).training
-        assert (wanted.dp_epsilon, wanted.dp_delta) == (3.0, 0.0)
+        assert (wanted.dp_epsilon, wanted.dp_delta) == (3.0, 1e-5)
+        spent = device.ledger.spending()
+        assert (spent.adapters_private, spent.adapter_epsilon) == (1, 3.0)
+        customizer.accept(settings, _examples())  # asked twice, it is told twice
+        spent = device.ledger.spending()
+        assert (spent.adapters_private, spent.adapter_epsilon) == (2, 6.0)
+        assert spent.adapter_delta == pytest.approx(2e-5)
 
 
 def test_a_spent_ledger_takes_nothing_in(

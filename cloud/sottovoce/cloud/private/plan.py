@@ -23,6 +23,7 @@ import dp_accounting
 from dp_accounting import pld
 
 from sottovoce.core.errors import InvalidInput
+from sottovoce.core.wire.training_settings import usual_delta
 
 __all__ = ["ACCOUNTANT", "RELATION", "Budget", "PrivatePlan", "Stage"]
 
@@ -64,17 +65,17 @@ class Budget:
 
     @classmethod
     def of(cls, epsilon: float, delta: float, records: int) -> Budget:
-        """``delta`` 0 takes min(1e-5, 1 / (10 records)).
+        """``delta`` 0 takes the usual one.
 
         Raises:
             InvalidInput: see `Budget`; or a delta that would allow to publish whole examples.
         """
-        budget = cls(epsilon, delta or min(1e-5, 1 / (10 * records)))
+        budget = cls(epsilon, delta or usual_delta(records))
         if budget.delta > 1 / records:
             raise InvalidInput(
                 "delta is larger than one in the number of examples: it would permit to give "
                 "single examples away",
-                fix=f"leave it out, or give at most {1 / (10 * records):.1g}",
+                fix=f"leave it out, or give at most {usual_delta(records):.1g}",
                 subject="dp_delta",
             )
         return budget

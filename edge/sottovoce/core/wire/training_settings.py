@@ -16,7 +16,7 @@ from sottovoce.core.wire.limits import MOST, MOST_SEQUENCES
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import training_pb2 as training
 
-__all__ = ["METHODS", "check", "check_plain", "of"]
+__all__ = ["METHODS", "check", "check_plain", "of", "usual_delta"]
 
 METHODS: Final[Mapping[str, training.Method]] = MappingProxyType(
     {
@@ -59,6 +59,11 @@ def of(settings: agent.CustomizationSettings, plain_tokens: int) -> training.Tra
         dp_epsilon=settings.dp_epsilon,
         dp_delta=settings.dp_delta,
     )
+
+
+def usual_delta(examples: int) -> float:
+    """The delta of private training where none is given: far below one in ``examples``."""
+    return min(1e-5, 1 / (10 * examples))
 
 
 def check(settings: training.TrainingSettings) -> None:

@@ -38,6 +38,11 @@ def command(ctx: click.Context, as_json: bool) -> None:
             f"epsilon {ledger.label_epsilon:.6g} spent on {ledger.labels_randomized}, "
             f"{ledger.labels_as_they_are} sent as they are",
         ),
+        (
+            "adapters",
+            f"{ledger.adapters_private} private: epsilon {ledger.adapter_epsilon:.6g} and delta "
+            f"{ledger.adapter_delta:.2g} in sum, towards whoever gets or asks them",
+        ),
     ]
     for name, value in rows:
         click.echo(f"{name + ':':11}{value}")

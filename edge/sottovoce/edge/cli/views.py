@@ -130,6 +130,9 @@ def status(response: agent.GetStatusResponse, *, running: bool) -> dict[str, Any
             "label_epsilon": response.ledger.label_epsilon,
             "labels_randomized": response.ledger.labels_randomized,
             "labels_as_they_are": response.ledger.labels_as_they_are,
+            "adapters_private": response.ledger.adapters_private,
+            "adapter_epsilon": response.ledger.adapter_epsilon,
+            "adapter_delta": response.ledger.adapter_delta,
         },
         "customizations": [customization(record) for record in response.customizations],
     }

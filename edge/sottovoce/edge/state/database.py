@@ -27,7 +27,7 @@ __all__ = ["DATABASE", "KEY", "Store", "noise_place"]
 DATABASE = "agent.db"
 KEY = "agent.key"
 _NEW_KEY = ".agent.key.new"
-_VERSION = 4
+_VERSION = 5
 _WAIT_SECONDS = 15
 _LOST = "is gone or empty, and its key is still there"
 _MARK = "CREATE TABLE seal (mark BLOB NOT NULL)"
@@ -105,6 +105,11 @@ CREATE TABLE staged (                  -- examples of a Customize call still com
     sealed BLOB NOT NULL,              -- PrivatizedExample with the true label
     PRIMARY KEY (customization, example)
 ) WITHOUT ROWID;
+"""
+_FIFTH = """
+ALTER TABLE ledger ADD COLUMN adapters_private INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE ledger ADD COLUMN adapter_epsilon REAL NOT NULL DEFAULT 0;
+ALTER TABLE ledger ADD COLUMN adapter_delta REAL NOT NULL DEFAULT 0;
 """
 
 
@@ -230,11 +235,14 @@ def _prepare(connection: sqlite3.Connection, folder: Path) -> Seal:
     if version < 3:
         for statement in _THIRD.split(";\n"):
             connection.execute(statement)
-    if version < _VERSION:
+    if version < 4:
         for statement in _FOURTH.split(";\n"):
             connection.execute(statement)
         secret = seal.new_secret(noise_place(1))
         connection.execute("INSERT INTO noise_key VALUES (1, 1, ?)", (secret,))
+    if version < _VERSION:
+        for statement in _FIFTH.split(";\n"):
+            connection.execute(statement)
         connection.execute(f"PRAGMA user_version = {_VERSION}")
         connection.execute("COMMIT")
         connection.execute("BEGIN IMMEDIATE")

@@ -4,8 +4,8 @@ Why it is here: d_X-privacy composes by adding eta, so many small releases add u
 charges what a release says of itself, never what a caller claims, before the release is given out.
 The same text again is the same bytes and tells nothing new, so the newest of what was charged is
 known by its digest, and charged once; what was so long ago that it is forgotten is charged again.
-Labels have a guarantee of another kind, so their epsilon is a figure of its own and never added to
-eta.
+Labels have a guarantee of another kind, and private adapters, which protect against others than the
+cloud, one of a third; their figures stand beside eta and are never added to it.
 """
 
 from __future__ import annotations
@@ -30,13 +30,17 @@ MOST_LABELLED = 400_000
 @dataclass(frozen=True, slots=True)
 class Spending:
     """Sum of eta over protected words, and over how many releases; sum of epsilon over labels, over
-    how many, and how many labels left as they are."""
+    how many, and how many labels left as they are; how many adapters were asked for privately, and
+    the sums of their epsilons and deltas, as if all had learnt from the same examples."""
 
     spent: float
     releases: int
     label_epsilon: float = 0.0
     labels_randomized: int = 0
     labels_as_they_are: int = 0
+    adapters_private: int = 0
+    adapter_epsilon: float = 0.0
+    adapter_delta: float = 0.0
 
 
 class Ledger:
@@ -130,10 +134,23 @@ class Ledger:
             if self.first(transaction, digest):
                 self.charge(transaction, amount, 1)
 
+    def charge_adapter(
+        self, transaction: sqlite3.Connection, epsilon: float, delta: float
+    ) -> None:
+        """Adds what a private adapter tells of its examples, as part of the caller's transaction.
+
+        Each is charged in full: the same examples asked for twice tell twice.
+        """
+        transaction.execute(
+            "UPDATE ledger SET adapters_private = adapters_private + 1,"
+            " adapter_epsilon = adapter_epsilon + ?, adapter_delta = adapter_delta + ?",
+            (epsilon, delta),
+        )
+
     def spending(self) -> Spending:
         """What was spent so far."""
         ((*figures,),) = self._store.rows(
-            "SELECT spent, releases, label_epsilon, labels_randomized, labels_as_they_are"
-            " FROM ledger"
+            "SELECT spent, releases, label_epsilon, labels_randomized, labels_as_they_are,"
+            " adapters_private, adapter_epsilon, adapter_delta FROM ledger"
         )
         return Spending(*figures)

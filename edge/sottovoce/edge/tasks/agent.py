@@ -81,6 +81,9 @@ class Agent:
                 label_epsilon=spending.label_epsilon,
                 labels_randomized=spending.labels_randomized,
                 labels_as_they_are=spending.labels_as_they_are,
+                adapters_private=spending.adapters_private,
+                adapter_epsilon=spending.adapter_epsilon,
+                adapter_delta=spending.adapter_delta,
             ),
             customizations=self.outbox.all(),
         )

@@ -110,6 +110,8 @@ class Customizer:
             seen = self._stage(identity, opened, setting, plain, examples)
             _check_labels(seen)
             _check_private(settings, seen.total())
+            if wanted.dp_epsilon:
+                wanted.dp_delta = wanted.dp_delta or training_settings.usual_delta(seen.total())
             record, job = self._records(identity, settings.adapter, setting, opened, wanted, seen)
             sent = {label: label for label in sorted(seen)}
             if not wanted.label_words:  # a decoder that is to read them needs the words
@@ -118,6 +120,8 @@ class Customizer:
             try:
                 with self._store.transaction() as transaction:
                     self._commit(transaction, identity, settings.label_epsilon, sent)
+                    if wanted.dp_epsilon:
+                        self._ledger.charge_adapter(transaction, wanted.dp_epsilon, wanted.dp_delta)
                     self._outbox.insert(transaction, record, request_id, job, own)
             except SottovoceError:
                 twin = self._outbox.find_request(request_id)

@@ -365,20 +365,26 @@ class EmbedLevelStatus(_message.Message):
     def __init__(self, name: _Optional[str] = ..., eta: _Optional[float] = ..., map_attack: _Optional[float] = ...) -> None: ...
 
 class LedgerStatus(_message.Message):
-    __slots__ = ("spent", "limit", "releases", "label_epsilon", "labels_randomized", "labels_as_they_are")
+    __slots__ = ("spent", "limit", "releases", "label_epsilon", "labels_randomized", "labels_as_they_are", "adapters_private", "adapter_epsilon", "adapter_delta")
     SPENT_FIELD_NUMBER: _ClassVar[int]
     LIMIT_FIELD_NUMBER: _ClassVar[int]
     RELEASES_FIELD_NUMBER: _ClassVar[int]
     LABEL_EPSILON_FIELD_NUMBER: _ClassVar[int]
     LABELS_RANDOMIZED_FIELD_NUMBER: _ClassVar[int]
     LABELS_AS_THEY_ARE_FIELD_NUMBER: _ClassVar[int]
+    ADAPTERS_PRIVATE_FIELD_NUMBER: _ClassVar[int]
+    ADAPTER_EPSILON_FIELD_NUMBER: _ClassVar[int]
+    ADAPTER_DELTA_FIELD_NUMBER: _ClassVar[int]
     spent: float
     limit: float
     releases: int
     label_epsilon: float
     labels_randomized: int
     labels_as_they_are: int
-    def __init__(self, spent: _Optional[float] = ..., limit: _Optional[float] = ..., releases: _Optional[int] = ..., label_epsilon: _Optional[float] = ..., labels_randomized: _Optional[int] = ..., labels_as_they_are: _Optional[int] = ...) -> None: ...
+    adapters_private: int
+    adapter_epsilon: float
+    adapter_delta: float
+    def __init__(self, spent: _Optional[float] = ..., limit: _Optional[float] = ..., releases: _Optional[int] = ..., label_epsilon: _Optional[float] = ..., labels_randomized: _Optional[int] = ..., labels_as_they_are: _Optional[int] = ..., adapters_private: _Optional[int] = ..., adapter_epsilon: _Optional[float] = ..., adapter_delta: _Optional[float] = ...) -> None: ...
 
 class GetStatusResponse(_message.Message):
     __slots__ = ("version", "bundle_id", "backbone", "levels", "default_level", "default_mechanism", "cloud_address", "ledger", "customizations", "embed_levels")

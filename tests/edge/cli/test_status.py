@@ -33,6 +33,9 @@ def test_bundle_levels_and_ledger_are_told(device: Device) -> None:
         "label_epsilon": 0.0,
         "labels_randomized": 0,
         "labels_as_they_are": 0,
+        "adapters_private": 0,
+        "adapter_epsilon": 0.0,
+        "adapter_delta": 0.0,
     }
     assert alone["running"] is False
     with running(device.config):

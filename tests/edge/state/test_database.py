@@ -175,6 +175,8 @@ def _as_of_version(folder: Path, version: int) -> None:
     """Takes back what later versions added."""
     staged = "example BLOB" if version == 3 else "sequence INTEGER"
     with sqlite3.connect(folder / DATABASE) as connection:
+        for column in ("adapters_private", "adapter_epsilon", "adapter_delta"):
+            connection.execute(f"ALTER TABLE ledger DROP COLUMN {column}")
         if version < 2:
             connection.execute("DROP TABLE seal")
         if version < 3:
@@ -182,21 +184,26 @@ def _as_of_version(folder: Path, version: int) -> None:
             connection.execute("ALTER TABLE customizations DROP COLUMN labels")
             for column in ("label_epsilon", "labels_randomized", "labels_as_they_are"):
                 connection.execute(f"ALTER TABLE ledger DROP COLUMN {column}")
-        connection.execute("DROP TABLE noise_key")
-        connection.execute("DROP TABLE charged")
-        connection.execute("DROP TABLE staged")
-        connection.execute(
-            "CREATE TABLE IF NOT EXISTS releases (key BLOB PRIMARY KEY, sealed BLOB NOT NULL)"
-            " WITHOUT ROWID"
-        )
-        connection.execute(
-            f"CREATE TABLE staged (customization TEXT NOT NULL, {staged} NOT NULL,"
-            " key BLOB NOT NULL, release BLOB NOT NULL, charge REAL NOT NULL,"
-            " labelled BLOB NOT NULL, sealed BLOB NOT NULL,"
-            f" PRIMARY KEY (customization, {staged.split()[0]})) WITHOUT ROWID"
-        )
+        if version < 4:
+            _as_before_keys(connection, staged)
         connection.execute(f"PRAGMA user_version = {version}")
     connection.close()
+
+
+def _as_before_keys(connection: sqlite3.Connection, staged: str) -> None:
+    connection.execute("DROP TABLE noise_key")
+    connection.execute("DROP TABLE charged")
+    connection.execute("DROP TABLE staged")
+    connection.execute(
+        "CREATE TABLE IF NOT EXISTS releases (key BLOB PRIMARY KEY, sealed BLOB NOT NULL)"
+        " WITHOUT ROWID"
+    )
+    connection.execute(
+        f"CREATE TABLE staged (customization TEXT NOT NULL, {staged} NOT NULL,"
+        " key BLOB NOT NULL, release BLOB NOT NULL, charge REAL NOT NULL,"
+        " labelled BLOB NOT NULL, sealed BLOB NOT NULL,"
+        f" PRIMARY KEY (customization, {staged.split()[0]})) WITHOUT ROWID"
+    )
 
 
 def _older(folder: Path, version: int, table: str | None = None) -> dict[str, list[str]]:
@@ -234,7 +241,7 @@ def test_an_older_state_is_held_to_its_key_keeps_its_ledger_and_is_brought_up(
                 Store.open(tmp_path)
         _flip(tmp_path / KEY)
     store = Store.open(tmp_path)
-    assert store.rows("SELECT * FROM ledger") == [(1, 7.0, 3, 0.0, 0, 0)]
+    assert store.rows("SELECT * FROM ledger") == [(1, 7.0, 3, 0.0, 0, 0, 0, 0.0, 0.0)]
     assert store.rows("SELECT * FROM outbox") == [("c", 0, b"v")]
     kept = [("k", None)] if table == "customizations" else []
     assert store.rows("SELECT id, labels FROM customizations") == kept

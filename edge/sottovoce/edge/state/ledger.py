@@ -134,9 +134,7 @@ class Ledger:
             if self.first(transaction, digest):
                 self.charge(transaction, amount, 1)
 
-    def charge_adapter(
-        self, transaction: sqlite3.Connection, epsilon: float, delta: float
-    ) -> None:
+    def charge_adapter(self, transaction: sqlite3.Connection, epsilon: float, delta: float) -> None:
         """Adds what a private adapter tells of its examples, as part of the caller's transaction.
 
         Each is charged in full: the same examples asked for twice tell twice.

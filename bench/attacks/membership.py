@@ -27,9 +27,8 @@ from scipy.stats import norm, rankdata
 from bench import console
 from bench.attacks.interface import Floats
 from bench.console import Figures, table
-from bench.data import require
+from bench.data import require, rows
 from bench.resampling import drawn, interval
-from bench.utility import tasks
 from sottovoce.cloud.job import Example, TrainingOptions
 from sottovoce.cloud.models import adapters, backbone
 from sottovoce.cloud.models.batches import collate, encode
@@ -49,6 +48,8 @@ Learner = Callable[[Bools], torch.Tensor]
 
 ALARMS: Final = (0.01, 0.001)
 """False alarms at which the members found are counted."""
+
+TASKS: Final = ("sst2", "trec", "agnews", "dbpedia")
 
 _FEW: Final = 64
 """With fewer shadows, spreads are estimated over all examples together."""
@@ -99,12 +100,12 @@ def success(scores: NDArray[np.float64], members: Bools) -> Figures:
         alone = np.array([of(*each) for each in zip(scores, members, strict=True)])
         return {"mean": float(alone.mean()), "interval": interval(picks @ alone / len(alone))}
 
-    rows: Figures = {"auc": figures(_auc)}
+    table_row: Figures = {"auc": figures(_auc)}
     pooled = np.sort(scores[~members])[::-1]
     for share in ALARMS:
         bar = float(pooled[int(share * len(pooled))])
-        rows[f"found_at_{share:g}"] = figures(partial(_above, bar))
-    return rows
+        table_row[f"found_at_{share:g}"] = figures(partial(_above, bar))
+    return table_row
 
 
 def _above(bar: float, scores: NDArray[np.float64], members: Bools) -> float:
@@ -121,13 +122,11 @@ class Pool:
     """The examples that members are drawn from, and ways to learn from some of them."""
 
     def __init__(self, data: Path, task: str, size: int) -> None:
-        loaded = tasks.load(task, data, size).train
-        labels = sorted(set(loaded.labels))
-        self.examples = [
-            Example(" ".join(parts), str(label))
-            for parts, label in zip(loaded.texts, loaded.labels, strict=True)
-        ]
-        self.targets = torch.tensor([labels.index(label) for label in loaded.labels])
+        found = rows(data / task / "train.tsv.gz")
+        chosen = np.random.default_rng(1).choice(len(found), size, replace=False)
+        labels = sorted({found[at]["label"] for at in chosen})
+        self.examples = [Example(found[at]["text"], found[at]["label"]) for at in chosen]
+        self.targets = torch.tensor([labels.index(each.label) for each in self.examples])
         self.labels = len(labels)
         self.features = self._states(backbone.load(), Row())
         self.scale = float(self.features.norm(dim=1).mean())
@@ -194,24 +193,29 @@ def main() -> None:
     """Attacks every learner, and prints the table."""
     quick = "heads alone, of 64 models: 3 minutes on an idle core"
     parser = console.parser("membership", __doc__, quick=quick, data="the tasks")
-    parser.add_argument("--task", choices=list(tasks.TASKS), default="sst2")
+    parser.add_argument("--task", choices=TASKS, default="sst2")
     parser.add_argument("--members", type=int, default=200, help="examples that each learns from")
     parser.add_argument("--models", type=int, help="shadows and one more: 256, with --quick 64")
     parser.add_argument("--methods", type=console.comma_separated, default=(), metavar="NAMES")
     parser.add_argument("--epsilons", type=float, nargs="*", default=[8.0, 1.0])
     arguments = parser.parse_args()
-    require(parser, arguments.data, *tasks.files([arguments.task]))
+    require(parser, arguments.data, f"{arguments.task}/train.tsv.gz")
     models = arguments.models or (64 if arguments.quick else 256)
     torch.manual_seed(0)
     known = Pool(arguments.data, arguments.task, 2 * arguments.members)
     members = halves(models, len(known.examples), np.random.default_rng(0))
-    rows: Figures = {}
+    found: Figures = {}
     learners = known.learners(tuple(arguments.epsilons), tuple(arguments.methods))
     for name, learn in learners.items():
         turns = console.track(list(members), name)
         seen = np.stack([confidences(learn(inside), known.targets) for inside in turns])
-        rows[name] = success(likelihood_ratios(seen, members), members)
-    figures = {"task": arguments.task, "members": arguments.members, "models": models, "rows": rows}
+        found[name] = success(likelihood_ratios(seen, members), members)
+    figures = {
+        "task": arguments.task,
+        "members": arguments.members,
+        "models": models,
+        "rows": found,
+    }
     console.publish(arguments, figures, show(figures))
 
 

@@ -300,6 +300,7 @@ def test_the_end_waits_for_what_is_still_being_opened(
             ended.set()
             return lexicon_tagger.tag(words)
 
-    with running(configured(tmp_path, bundle=small_bundle_folder), Slow()):
+    config = configured(tmp_path, bundle=small_bundle_folder, SOTTO_PRIVACY_MECHANISM="pct2t.v1")
+    with running(config, Slow()):
         assert began.wait(10)
     assert ended.is_set()

@@ -17,7 +17,6 @@ from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import NotReady, SottovoceError
 from sottovoce.core.privacy.decisions import WINDOW
 from sottovoce.core.privacy.floors import Floors
-from sottovoce.core.privacy.mechanisms import registry
 from sottovoce.core.privacy.privatizer import Privatizer
 from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.system import memory
@@ -64,7 +63,7 @@ class Engine:
 
     Args:
         bundle: where bundles are and which backbone to insist on.
-        privacy: supplies ``unsure_below`` and the floors.
+        privacy: supplies ``unsure_below``, the floors, and which mechanism to get ready for.
         tagger: makes the tagger for a bundle, when it is first asked for.
         tagger_name: tells taggers apart where the ledger notes what it charged.
     """
@@ -78,6 +77,7 @@ class Engine:
     ) -> None:
         self._config = bundle
         self._unsure_below = privacy.unsure_below
+        self._mechanism = privacy.mechanism
         self.floors = Floors(privacy.largest_eta, privacy.least_policy)
         """What the owner allows at most."""
         self._tagger = tagger
@@ -127,8 +127,9 @@ class Engine:
         """
         try:
             opened = self.current()
-            level = next(iter(opened.bundle.manifest.calibration[registry.DEFAULT]))
-            opened.privatizer.release(" ".join(opened.bundle.words[-WINDOW:]), Setting(level))
+            levels = opened.bundle.manifest.calibration.get(self._mechanism, {})
+            setting = Setting(next(iter(levels), ""), self._mechanism)
+            opened.privatizer.release(" ".join(opened.bundle.words[-WINDOW:]), setting)
             memory.give_back()
             opened.bundle.warm()
         except SottovoceError as error:

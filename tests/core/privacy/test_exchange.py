@@ -94,7 +94,7 @@ def decided(
     return decision
 
 
-def fates(decision: Decision, but: int) -> list[tuple[object, ...]]:
+def fates(decision: Decision, but: int, mechanism: Mechanism) -> list[tuple[object, ...]]:
     """All that the releases of the other words follow from."""
     return [
         (
@@ -102,7 +102,10 @@ def fates(decision: Decision, but: int) -> list[tuple[object, ...]]:
             int(decision.treatments[place]),
             int(decision.tags[place]),
             int(decision.ids[place]),
-            decision.classes.get(place, ""),
+            name := decision.classes.get(place, ""),
+            mechanism.eta_of(name) if name else 0.0,
+            bool(decision.like_names[place]),
+            bool(decision.like_names[place + 2]),
         )
         for place, word in enumerate(decision.words)
         if place != but
@@ -117,7 +120,7 @@ def others_changed(
     for text, exchanged, place in islice(Exchanges(bundle), trials):
         before = decided(decider, bundle, text, mechanism, policy)
         after = decided(decider, bundle, exchanged, mechanism, policy)
-        if fates(before, place) != fates(after, place):
+        if fates(before, place, mechanism) != fates(after, place, mechanism):
             changed.append((text, exchanged))
     return changed
 

@@ -14,6 +14,7 @@ from sottovoce.core.bundle.manifest import ANY, CLITIC
 from sottovoce.core.errors import InvalidInput, NotFound
 from sottovoce.core.privacy import decisions, plain_tokens
 from sottovoce.core.privacy import privatizer as privatizing
+from sottovoce.core.privacy.keyed import Key
 from sottovoce.core.privacy.mechanisms.pct2t2 import PCT2T2
 from sottovoce.core.privacy.mechanisms.t2t import T2T
 from sottovoce.core.privacy.policies import IDENTIFIER, POLICIES, PUNCTUATION, Treatment
@@ -210,6 +211,26 @@ def test_a_long_document_is_the_same_in_windows(
 
 
 # Noise, budgets, settings
+
+
+def test_a_name_is_one_name_throughout_a_document_or_a_conversation(
+    small_privatizer: Privatizer,
+) -> None:
+    key = Key(b"k" * 32)
+
+    def names(document: str, session: str = "") -> list[str]:
+        release = small_privatizer.release(document, STRONG, key=key, session=session)
+        return [said for said in outputs(release) if said[0].isupper()]
+
+    documents = [f"Anna {word} to Paris and Anna reads" for word in ("walk", "send", "write")]
+    for document in documents:
+        first, _, again = names(document)
+        assert first == again
+    # One of hundreds of names: that three are the same has a chance of one in 100,000.
+    assert len({names(document)[0] for document in documents}) > 1
+    in_one = {tuple(names(document, "s")) for document in documents}
+    assert len(in_one) == 1
+    assert {tuple(names(document, "t")) for document in documents} != in_one
 
 
 def test_each_release_has_noise_of_its_own(small_privatizer: Privatizer) -> None:

@@ -17,7 +17,7 @@ from sottovoce.core.privacy.policies import Treatment
 from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.text.tagger import Tagger
 from sottovoce.edge.state.ledger import Spending
-from sottovoce.edge.tasks.privatize import resolve
+from sottovoce.edge.tasks.privatize import LONGEST_SESSION, resolve
 from sottovoce.v1 import edge_agent_pb2 as agent
 from tests.support.agent import configured, opened
 from tests.support.paths import ROOT
@@ -249,3 +249,15 @@ def test_options_fill_up_from_the_defaults() -> None:
     assert resolve(agent.PrivacyOptions(level="strong"), default) == Setting(
         "strong", "t2t.v1", "all"
     )
+
+
+def test_the_name_of_a_session_has_its_length(
+    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
+) -> None:
+    config = configured(tmp_path, bundle=small_bundle_folder)
+    with opened(config, lexicon_tagger) as device:
+        device.releases.release(DOCUMENT, STRONG, "s" * LONGEST_SESSION)
+        with pytest.raises(InvalidInput) as caught:
+            device.releases.release(DOCUMENT, STRONG, "é" * (LONGEST_SESSION // 2 + 1))
+        assert caught.value.subject == "session"
+        assert device.ledger.spending().releases == 1

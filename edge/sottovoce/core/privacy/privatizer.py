@@ -37,7 +37,7 @@ from sottovoce.core.text import casing
 from sottovoce.core.text.checks import check_text
 from sottovoce.core.text.context import Context
 from sottovoce.core.text.names import NameFinder
-from sottovoce.core.text.readings import READINGS
+from sottovoce.core.text.readings import READINGS, UNLISTED
 from sottovoce.core.text.tagger import OnnxTagger, Tagger
 from sottovoce.core.text.words import iter_words
 
@@ -282,6 +282,8 @@ def _drawn(decision: Decision, surrogates: Surrogates, first: int) -> dict[int, 
     for place in decision.drawn():
         word, kind = decision.words[place], KINDS[decision.tags[place]]
         form = word.text if kind == IDENTIFIER else decision.forms[place]
+        if kind == "NAME" and word.text.islower():
+            kind = UNLISTED  # "washer" reads as a name, and a noun reads better in its place
         sides = bool(like[place]), bool(like[place + 2])
         words.append(Drawn(first + place, kind, word.text, form, *sides))
     found = surrogates.replace(words)

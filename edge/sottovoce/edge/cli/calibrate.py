@@ -121,6 +121,7 @@ def command(
     elif name:
         example = _example(config, name, mechanism)
     rows = levels | ({name: found} if name and found else {})
+    rows = dict(sorted(rows.items(), key=lambda item: item[1].eta))  # strongest first
     typed = _as_typed(bundle, mechanism, rows)
     if as_json:
         print_json(
@@ -139,7 +140,7 @@ def command(
         return
     click.echo(f"{mechanism}, bundle {bundle.id} ({bundle.manifest.backbone.name})\n")
     click.echo("level            eta  replaced   rare   attack   rare   word   best")
-    for shown, level in sorted(rows.items(), key=lambda item: item[1].eta):
+    for shown, level in rows.items():
         click.echo(_row(shown, level))
     if typed:
         click.echo("\nOf all words of everyday text, these leave as they were typed:\n")
@@ -298,7 +299,7 @@ def _as_typed(
 
 def _by_class(rows: dict[str, Level]) -> str:
     """The eta of each class, and how often its words are guessed, at each level."""
-    shown = sorted(rows.items(), key=lambda item: item[1].eta)
+    shown = list(rows.items())
     lines = [
         "\nEach class of words has the eta at which its words are guessed as often as others, or a",
         "point above blind guessing (eta, attack):\n",

@@ -134,9 +134,9 @@ def test_agent_killed_during_an_upload_sends_each_example_once(
 def test_device_without_a_cloud_still_privatises(agent: Agent, cloud: Cloud) -> None:
     cloud.kill()
     agent.kill()  # nor is there a daemon
-    text = b"Call Dr Elena Marsh on 555-0142, order AX-99231, mail e.marsh@example.org\n"
+    text = b"Call Dr Elena Marsh on 555-0142, order AX-99231, mail e.marsh@marsh-clinic.net\n"
     out = json.loads(agent.run("privatize", "--level", "strong", "--json", stdin=text))
-    for secret in ("555-0142", "AX-99231", "e.marsh", "example.org"):
+    for secret in ("555-0142", "AX-99231", "e.marsh", "marsh-clinic"):
         assert secret not in out["text"]
 
 
@@ -153,7 +153,7 @@ def test_a_cloud_that_is_down_loses_nothing(agent: Agent, cloud: Cloud, tmp_path
     table = _table(tmp_path, 60)
     cloud.kill()
     answer = subprocess.run(
-        [command("sotto"), "predict", "desk", "Hello there", "--json"],
+        [command("sotto"), "predict", f"id:{26 * 'a'}", "Hello there", "--json"],
         env={**os.environ, **agent.env},
         capture_output=True,
         check=False,

@@ -18,11 +18,11 @@ ENOUGH = Budget(450, 500_000, 0, (0, 0), (0, 0, 0), (0, 0), 0)
 def test_a_target_is_met_by_the_strongest_attack_on_what_is_sent(bundle_folder: Path) -> None:
     data = shared_data(*DATA_SETS)
     harness = Place(bundle_folder, MODELS, data, ENOUGH).harness()
-    assert harness.judged.all.sum() >= 5_000
-    for mechanism in MECHANISMS:
+    assert harness.judged.all.sum() >= 3_500
+    for mechanism in ("pct2t.v2", *MECHANISMS):
         found = harness.on_words(Words(harness.public, Setting("attack:0.3", mechanism)))
         best = max(found.rows, key=lambda row: float(row["success"]))
         assert best["attack"] == "MAP in context"
-        # The standard error is .008 (sentences): of a setting that truly loses .36, one sample in
+        # The standard error is .009 (sentences): of a setting that truly loses .36, one sample in
         # 10,000 would pass. Seeded.
-        assert 0.15 < best["success"] <= 0.33
+        assert 0.08 < best["success"] <= 0.33

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections.abc import Iterator
 from concurrent.futures import thread as pools
@@ -25,9 +26,12 @@ def none_left(*, in_pools: bool) -> Iterator[None]:
         pooled = set() if in_pools else set(pools._threads_queues)
         # The monitor of progress bars begins with a library's first bar and stays by design.
         found = {t for t in threading.enumerate() if not type(t).__module__.startswith("tqdm")}
-        return found - before - pooled
+        stayed = found - before - pooled
+        if stayed:
+            gc.collect()  # a pool that nobody holds ends its threads once it is collected
+        return stayed
 
     try:
-        until(lambda: not left(), 30.0)
+        until(lambda: not left(), 120.0)
     except AssertionError:
         raise AssertionError(f"left behind: {sorted(map(repr, left()))}") from None

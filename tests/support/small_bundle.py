@@ -70,7 +70,9 @@ class LexiconFinder:
     reach = 1
     NAMES: ClassVar = {"PERSON": "Anna Marsh Mark Rich", "PLACE": "York Paris Little Rock"}
 
-    def find(self, words: Sequence[str], looks: NDArray[np.uint8]) -> Found:
+    def find(
+        self, words: Sequence[str], looks: NDArray[np.uint8], ids: NDArray[np.int32] | None = None
+    ) -> Found:
         kinds = {word: kind for kind, names in self.NAMES.items() for word in names.split()}
         return found(NAMES.index(kinds.get(word, "")) for word in words)
 

@@ -14,7 +14,7 @@ from sottovoce.core.bundle.signature import Signature
 from sottovoce.core.errors import InvalidInput, NotFound, NotReady
 from sottovoce.core.privacy.privatizer import Privatizer
 from sottovoce.core.privacy.setting import Setting
-from sottovoce.core.text.names import NameFinder
+from sottovoce.core.text.names import LISTED, NameFinder
 from sottovoce.core.text.tagger import UPOS, OnnxTagger
 
 
@@ -47,6 +47,9 @@ def test_the_manifest_describes_the_files(small_build: Bundle) -> None:
 
 def test_it_brings_what_finds_names(small_build: Bundle, shipped_models: Path) -> None:
     assert NameFinder.load(small_build.names_folder).reach > 0
+    listed = np.load(small_build.names_folder / LISTED)
+    assert listed.shape == (len(small_build.words), 64)
+    assert NameFinder.load(small_build.names_folder, words=len(listed))
     for name in ("names.onnx", "names.json"):
         shipped = (shipped_models / "names" / name).read_bytes()
         assert (small_build.names_folder / name).read_bytes() == shipped

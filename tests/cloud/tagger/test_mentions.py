@@ -36,10 +36,10 @@ def test_every_template_can_be_filled_and_every_kind_is_named() -> None:
 
 def test_names_come_from_the_lists() -> None:
     made = mentions()
-    people = {made.person() for _ in range(300)}
+    people = {made.draw("person") for _ in range(300)}
     assert {"Anna", "Rose", "Marsh", "Young", "Anna Young"} <= people
-    assert {made.place() for _ in range(300)} >= {"Freedonia", "Rue Longue"}
-    assert "Acme" in {made.organisation() for _ in range(300)}
+    assert {made.draw("place") for _ in range(300)} >= {"Freedonia", "Rue Longue"}
+    assert "Acme" in {made.draw("org") for _ in range(300)}
 
 
 def test_half_of_the_names_are_ordinary_words() -> None:

@@ -6,11 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 from sottovoce.cloud.corpus.treebanks import TAG_ID, Sentence, read_conllu
 from sottovoce.cloud.tagger.network import Size
-from sottovoce.cloud.tagger.training import Recipe, fit, measure, partial_loss, train_tagger, write
+from sottovoce.cloud.tagger.training import Recipe, fit, measure, train_tagger, write
 from sottovoce.core.errors import InvalidInput
 from sottovoce.core.text.tagger import UPOS, OnnxTagger
 
@@ -95,13 +94,6 @@ def test_measures_what_the_tags_are(tmp_path: Path) -> None:
     wrong = [Sentence(s.words, (1 << TAG_ID["X"],) * len(s.words), s.document) for s in found]
     assert measure(tagger, wrong).accuracy == 0
     assert measure(tagger, wrong).calibration_error > 0.5
-
-
-def test_loss_asks_for_any_of_the_allowed_tags() -> None:
-    scores = torch.log(torch.tensor([[[0.5, 0.3, 0.2], [0.1, 0.1, 0.8], [0.2, 0.2, 0.6]]]))
-    allowed = torch.tensor([[0b011, 0b100, 0]])  # the last place holds no word
-    expected = -(np.log(0.8) + np.log(0.8)) / 2
-    assert float(partial_loss(scores, allowed)) == pytest.approx(expected, abs=1e-6)
 
 
 def test_a_missing_treebank_is_named(tmp_path: Path) -> None:

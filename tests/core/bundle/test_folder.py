@@ -126,7 +126,9 @@ def test_another_format_is_refused(folder: Path) -> None:
         assert "pull" in caught.value.fix
 
 
-@pytest.mark.parametrize("data", [b"", b"{", b"[]", b"null", b"\xff", b'{"words": 1}'])
+@pytest.mark.parametrize(
+    "data", [b"", b"{", b"[]", b"null", b"\xff", b'{"words": 1}', b"[" * 10**5]
+)
 def test_an_unreadable_manifest_is_data_loss(folder: Path, data: bytes) -> None:
     (folder / "manifest.json").write_bytes(data)
     with pytest.raises(DataLoss, match="unreadable"):

@@ -29,6 +29,11 @@ def test_it_is_the_list_that_was_written(path: Path, words: list[str], other: st
     assert len(found) == len(ids) == len(words)
     assert [found[-1], found[0], found[1:3]] == [words[-1], words[0], words[1:3]]
     assert [ids[word] for word in words] == list(range(len(words)))
+    assert ids.of([*words, other, *words]).tolist() == [
+        *range(len(words)),
+        words.index(other) if other in words else -1,
+        *range(len(words)),
+    ]
     assert ids.get(other) == (words.index(other) if other in words else None)
     assert (other in ids) == (other in words)
 
@@ -44,4 +49,5 @@ def test_places_beyond_the_ends_and_unknown_words(path: Path) -> None:
     with pytest.raises(KeyError):
         ids["drei"]
     assert ids["eins"] == 0  # the first
+    assert ids.of(["eins", "drei", "zwei"]).tolist() == [0, -1, 1]
     assert np.isin(words, ["zwei"]).tolist() == [False, True, False]

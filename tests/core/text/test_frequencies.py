@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from collections import Counter
 from importlib import resources
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 
 from sottovoce.core.errors import DataLoss
 from sottovoce.core.text import frequencies
-from sottovoce.core.text.frequencies import PublicCounts, normal_form
+from sottovoce.core.text.frequencies import PublicCounts, commonest, normal_form
 from sottovoce.core.text.readings import READINGS
 from sottovoce.core.text.tagger import UPOS
 
@@ -63,6 +64,7 @@ def test_no_other_language_ships(language: str) -> None:
         gzip.compress(b'{"format": "device-counts.v1"}'),
         gzip.compress(b'{"format": "device-counts.v1"}\nword\t0\tNOUN'),
     ],
+    ids=["empty", "no gzip", "nothing in it", "another format", "no words", "no count"],
 )
 def test_a_damaged_table_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data: bytes
@@ -77,3 +79,18 @@ def test_normal_forms_drop_what_the_language_drops() -> None:
     assert normal_form("Naïve’s", accents=False) == "naive's"
     assert normal_form("Na\u0131\u0308ve", accents=True) != "naive"
     assert normal_form("STRASSE", accents=True) == "strasse"
+
+
+def test_the_commonest_words_are_read_without_the_table() -> None:
+    found = commonest("en", 200)
+    assert len(found) == 200
+    assert {"the", "people", "said", "one"} <= found
+    assert not {"patient", "anna"} & found
+    table = PublicCounts.shipped("en")
+    assert table is not None
+    counts: Counter[str] = Counter()
+    for word, count in zip(table.words, table.counts, strict=True):
+        counts[word] += int(count)
+    least = min(counts[word] for word in found)
+    assert max(count for word, count in counts.items() if word not in found) <= least
+    assert commonest("xx", 200) == commonest("../en", 200) == frozenset()

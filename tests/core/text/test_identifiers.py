@@ -51,6 +51,12 @@ def test_signs_at_its_ends_are_no_part_of_it(document: str, identifier: str) -> 
     assert found(document) == [identifier]
 
 
+def test_of_two_words_glued_by_a_full_stop_the_second_decides_nothing_by_its_length() -> None:
+    assert found("at the end.a lamp") == ["end.a"]
+    assert found("at the end.the lamp") == ["end.the"]
+    assert found("at the end.A lamp") == found("at the end.The lamp") == []
+
+
 def test_phone_number_with_brackets_keeps_no_digit_outside() -> None:
     assert found("(555) 010-2233") == ["555", "010-2233"]
 

@@ -17,7 +17,7 @@ from sottovoce.core.errors import BundleMismatch, DataLoss, NotReady
 from sottovoce.core.privacy.vectors import Vectors
 from sottovoce.core.text import names as module
 from sottovoce.core.text.looks import FIRST_WORD, LOOKS, looks
-from sottovoce.core.text.names import KINDS, Found, NameFinder
+from sottovoce.core.text.names import KINDS, LISTED, Found, NameFinder
 from sottovoce.core.text.readings import READINGS, look_up
 from sottovoce.core.text.words import Kind, Word, split
 from tests.support.paths import MODELS
@@ -119,6 +119,62 @@ def test_ordinary_words_may_be_exchanged_for_their_like_and_nothing_else_changes
         np.testing.assert_array_equal(before.probability[rest], after.probability[rest])
         exchanged += 1
     assert exchanged > 30
+
+
+@pytest.fixture(scope="module")
+def listing(bundle: Bundle, tmp_path_factory: pytest.TempPathFactory) -> NameFinder:
+    """The finder as a bundle brings it, which knows the words that the bundle lists."""
+    folder = copy(tmp_path_factory.mktemp("listing"))
+    np.save(folder / LISTED, NameFinder.load(folder).of_listed(bundle.words))
+    return NameFinder.load(folder, words=len(bundle.words))
+
+
+def ids_but_case(bundle: Bundle, words: list[str]) -> NDArray[np.int32]:
+    return np.array([bundle.word_ids.get(word.lower(), -1) for word in words], np.int32)
+
+
+def test_what_is_known_of_listed_words_changes_nothing(
+    finder: NameFinder, listing: NameFinder, read: Reader, bundle: Bundle
+) -> None:
+    text = "Ms. Zorblax O'Hara said “nothing” to IBM, the McDonald's in Rome, and 12 CAFÉS. " + TEXT
+    words, seen = read(text * 20)  # two windows
+    ids = ids_but_case(bundle, words)
+    assert len(words) > module.WINDOW
+    assert 0.05 < np.mean(ids < 0) < 0.5
+    found, expected = listing.find(words, seen, ids), finder.find(words, seen)
+    np.testing.assert_array_equal(found.kinds, expected.kinds)
+    np.testing.assert_allclose(found.probability, expected.probability, atol=1e-5)
+
+
+def test_listed_words_may_be_exchanged_as_well(
+    listing: NameFinder, read: Reader, bundle: Bundle
+) -> None:
+    """Not by a single bit, as with features that are hashed anew; "rich" and "qzx" look different
+    and are not exchanged."""
+    words, seen = read(TEXT * 12)
+    before = listing.find(words, seen, ids_but_case(bundle, words)).probability
+    for place, other in ((words.index("Rich"), "Kind"), (words.index("neighbour"), "lamp")):
+        changed = [*words]
+        changed[place] = other
+        after = listing.find(changed, seen, ids_but_case(bundle, changed)).probability
+        rest = np.arange(len(words)) != place
+        np.testing.assert_array_equal(before[rest], after[rest])
+
+
+@pytest.mark.parametrize(
+    "array", [np.zeros((5, 64)), np.zeros((4, 64), np.float32), np.zeros(5, np.float32), None]
+)
+def test_what_is_no_list_of_such_words_is_refused(
+    tmp_path: Path, array: NDArray[np.float32] | None
+) -> None:
+    folder = copy(tmp_path)
+    if array is None:
+        (folder / LISTED).write_bytes(b"no array")
+    else:
+        np.save(folder / LISTED, array)
+    assert NameFinder.load(folder).reach > 0  # who is told of no words reads none
+    with pytest.raises(DataLoss, match="listed"):
+        NameFinder.load(folder, words=5)
 
 
 def test_the_looks_around_a_word_do_matter_as_far_as_the_reach(

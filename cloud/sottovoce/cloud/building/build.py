@@ -51,6 +51,7 @@ from sottovoce.core.privacy.mechanisms.pct2t2 import OWN, PCT2T2
 from sottovoce.core.privacy.mechanisms.registry import MECHANISMS
 from sottovoce.core.privacy.noise import Floats2d
 from sottovoce.core.privacy.running_text import common, weights_by_class, weights_by_reading
+from sottovoce.core.text.names import LISTED, NameFinder
 from sottovoce.core.text.readings import READINGS
 from sottovoce.core.text.spacy_tagger import SpacyTagger
 from sottovoce.core.text.tagger import UPOS, OnnxTagger, Tagger
@@ -169,6 +170,9 @@ def build(
         _write_tokenizer(model.tokenizer, folder)
         for part in (*(() if spacy else ("tagger",)), "names"):
             _copy(models / part, folder / part)
+        if (folder / "names").is_dir():
+            finder = NameFinder.load(folder / "names")
+            np.save(folder / "names" / LISTED, finder.of_listed(vocabulary.words))
         calibrated = _calibrate(words, run, tell)
         at = {
             f"{mechanism}/{name}": level

@@ -1,7 +1,8 @@
 """Makes up sentences that name people, places and organisations, and says where they do.
 
 Why it is here: treebanks name few people, and hardly any whose name is a word of the language. The
-sentences are our own (`mentions.json`), the names those of Faker's lists for some sixty countries,
+sentences are our own (`mentions.json`, where each slot in braces stands for one of the patterns or
+words listed under its name), the names those of Faker's lists for some sixty countries,
 half of the time one that the device's list takes for an ordinary word.
 """
 
@@ -24,6 +25,21 @@ Mention = tuple[str, str]
 """A text and what it names: one of `names.KINDS`, or "?" where either answer will do."""
 
 _SLOT: Final = re.compile(r"\{(\w+)\}")
+_KINDS: Final = {
+    slot: kind
+    for kind, slots in {
+        "PERSON": "first last full person initial",
+        "PLACE": "city country place street address",
+        "ORGANISATION": (
+            "org firm university school hospital team agency newspaper hotel restaurant"
+        ),
+        "OTHER": "thing product",
+        "?": "title",
+        "": "number date mail",
+    }.items()
+    for slot in slots.split()
+}
+"""What the slots of a sentence name."""
 _LATIN: Final = re.compile(r"[A-Za-z\u00c0-\u024f][A-Za-z\u00c0-\u024f'’. -]*")
 _ORDINARY: Final = 0.5
 """Share of the names drawn among those that are ordinary words too."""
@@ -109,7 +125,6 @@ class Mentions:
         told = resources.files("sottovoce.cloud.tagger").joinpath("mentions.json")
         self._own: dict[str, list[str]] = json.loads(told.read_text("utf-8"))
         self._random = random
-        self._words = words
         self._names = {
             "first": lists.first,
             "last": lists.last,
@@ -122,93 +137,56 @@ class Mentions:
             name: [each for each in names if any(map(ordinary, each.lower().split()))] or names
             for name, names in self._names.items()
         }
-        self._slots: dict[str, tuple[str, Callable[[], str]]] = {
-            "first": ("PERSON", self._first),
-            "last": ("PERSON", self._last),
-            "full": ("PERSON", self._full),
-            "person": ("PERSON", self.person),
-            "initial": ("PERSON", self._initial),
-            "title": ("?", lambda: self._of("titles")),
-            "city": ("PLACE", lambda: self._name("cities")),
-            "country": ("PLACE", lambda: self._name("countries")),
-            "place": ("PLACE", self.place),
-            "street": ("PLACE", self._street),
-            "address": ("PLACE", self._address),
-            "org": ("ORGANISATION", self.organisation),
-            "firm": ("ORGANISATION", self._partners),
-            "university": ("ORGANISATION", self._university),
-            "school": ("ORGANISATION", self._school),
-            "hospital": ("ORGANISATION", self._hospital),
-            "team": ("ORGANISATION", self._team),
-            "agency": ("ORGANISATION", lambda: self._of("agencies")),
-            "newspaper": ("ORGANISATION", self._newspaper),
-            "hotel": ("ORGANISATION", self._hotel),
-            "restaurant": ("ORGANISATION", self._restaurant),
-            "thing": ("OTHER", lambda: self._of("things")),
-            "product": ("OTHER", lambda: self._of("products")),
-            "number": ("", self._number),
-            "date": ("", self._number),
-            "mail": ("", lambda: "someone@example.com"),
+        self._ways: dict[str, Callable[[], str]] = {
+            "first": self._first,
+            "last": self._last,
+            "full": self._full,
+            "address": self._address,
+            "company": self._company,
+            "society": self._society,
+            "given": lambda: self._name("first"),
+            "surname": lambda: self._name("last"),
+            "city": lambda: self._name("cities"),
+            "country": lambda: self._name("countries"),
+            "known_street": lambda: self._name("streets"),
+            "known_firm": lambda: self._name("firms"),
+            "word": lambda: self._one(words).capitalize(),
+            "initial": lambda: self._one("ABCDEFGHIJKLMNOPRSTVWZ"),
+            "number": self._number,
+            "date": self._number,
         }
 
     def sentence(self) -> list[Mention]:
         """A sentence in pieces, which put together are its text."""
-        template = self._of("templates")
+        template = self._one(self._own["templates"])
         pieces: list[Mention] = []
         done = 0
         for slot in _SLOT.finditer(template):
-            kind, draw = self._slots[slot[1]]
-            pieces += [(template[done : slot.start()], ""), (draw(), kind)]
+            pieces += [(template[done : slot.start()], ""), (self.draw(slot[1]), _KINDS[slot[1]])]
             done = slot.end()
         return [*pieces, (template[done:], "")]
 
-    def person(self) -> str:
-        """A first name, a last name, or both."""
-        return self._any(self._first, self._last, self._full, self._full)
+    def draw(self, slot: str) -> str:
+        """What may stand in a slot of a sentence, "person" for instance."""
+        way = self._ways.get(slot)
+        return way() if way else self._any(*self._own[slot])
 
-    def place(self) -> str:
-        """A town, country, landscape or street."""
-        return self._any(
-            lambda: self._name("cities"),
-            lambda: self._name("countries"),
-            lambda: self._of("places"),
-            self._landscape,
-            self._street,
+    def _any(self, *patterns: str, **drawn: str) -> str:
+        """One of the patterns, its slots filled from left to right with what is drawn or given."""
+        return _SLOT.sub(
+            lambda slot: drawn[slot[1]] if slot[1] in drawn else self.draw(slot[1]),
+            self._one(patterns),
         )
 
-    def organisation(self) -> str:
-        """A company, public body, team, school, or the like."""
-        return self._any(
-            lambda: self._name("firms"),
-            lambda: self._name("firms"),
-            self._company,
-            self._company,
-            self._company,
-            self._partners,
-            self._university,
-            self._school,
-            self._hospital,
-            self._team,
-            self._newspaper,
-            self._society,
-            lambda: self._of("agencies"),
-        )
-
-    def _of(self, name: str) -> str:
-        return self._one(self._own[name])
+    def _one(self, names: Sequence[str]) -> str:
+        return names[int(self._random.integers(len(names)))]
 
     def _name(self, name: str) -> str:
         ordinary = self._random.random() < _ORDINARY
         return self._one(self._ordinary[name] if ordinary else self._names[name])
 
-    def _one(self, names: Sequence[str]) -> str:
-        return names[int(self._random.integers(len(names)))]
-
-    def _any(self, *ways: Callable[[], str]) -> str:
-        return ways[int(self._random.integers(len(ways)))]()
-
-    def _word(self) -> str:
-        return self._one(self._words).capitalize()
+    def _number(self) -> str:
+        return str(int(self._random.integers(1, 2000)))
 
     def _first(self) -> str:
         first = self._name("first")
@@ -219,149 +197,47 @@ class Mentions:
         chance = self._random.random()
         if chance < 0.04:
             return f"{last}-{self._name('last')}"
-        if chance < 0.08:
-            particle = self._one(("van", "van der", "de", "de la", "von", "di", "al", "bin", "den"))
-            return f"{particle} {last}"
-        return last
+        return f"{self._one(self._own['particles'])} {last}" if chance < 0.08 else last
 
     def _full(self) -> str:
-        middle = self._any(
-            *[lambda: " "] * 6,
-            lambda: f" {self._initial()}. ",
-            lambda: f" {self._name('first')} ",
-            lambda: f" {self._name('last')} ",
-        )
-        return f"{self._first()}{middle}{self._last()}"
-
-    def _initial(self) -> str:
-        return self._one("ABCDEFGHIJKLMNOPRSTVWZ")
-
-    def _number(self) -> str:
-        return str(int(self._random.integers(1, 2000)))
-
-    def _landscape(self) -> str:
-        return self._any(
-            lambda: f"{self._of('land')} {self._any(self._word, self._last)}",
-            lambda: f"{self._any(self._word, self._last)} {self._of('ground')}",
-            lambda: f"the {self._any(self._word, self._last)} {self._of('ground')}",
-            lambda: (
-                f"{self._one(('North', 'South', 'East', 'West', 'New', 'Old', 'Little', 'Upper'))} "
-                f"{self._any(self._word, self._last, lambda: self._name('cities'))}"
-            ),
-        )
-
-    def _street(self) -> str:
-        return self._any(
-            lambda: f"{self._of('walks')} {self._of('streets')}",
-            lambda: f"{self._any(self._word, self._last)} {self._of('streets')}",
-            lambda: self._name("streets"),
-            lambda: f"{self._of('foreign_streets')} {self._of('links')} {self._last()}",
-            lambda: f"{self._of('foreign_streets')} {self._last()}",
-        )
+        middle = self._any(*[" "] * 6, " {initial}. ", " {given} ", " {surname} ")
+        return self._any("{first}{middle}{last}", middle=middle)
 
     def _address(self) -> str:
-        room = self._any(lambda: "", lambda: f", {self._of('rooms')} {self._number()}")
-        state = self._any(lambda: "", lambda: f", {self._of('states')} {self._number()}")
+        room = self._any("", ", {rooms} {number}")
+        state = self._any("", ", {states} {number}")
         return self._any(
-            lambda: f"{self._number()} {self._street()}{room}, {self._name('cities')}{state}",
-            lambda: (
-                f"{self._number()} {self._street()}{room.replace(',', '')} "
-                f"{self._name('cities')}{state.replace(',', '')}"
-            ),
-            lambda: f"{self._street()} {self._number()}, {self._number()} {self._name('cities')}",
-            lambda: f"{self._of('rooms')} {self._number()}, {self._name('cities')}{state}",
-            lambda: f"{self._number()} {self._street()}",
+            "{number} {street}{room}, {city}{state}",
+            "{number} {street}{bare_room} {city}{bare_state}",
+            "{street} {number}, {number} {city}",
+            "{rooms} {number}, {city}{state}",
+            "{number} {street}",
+            room=room,
+            state=state,
+            bare_room=room.replace(",", ""),
+            bare_state=state.replace(",", ""),
         )
 
     def _company(self) -> str:
-        core = self._any(
-            self._word,
-            lambda: f"{self._word()} {self._word()}",
-            self._last,
-            lambda: self._name("cities"),
-            lambda: f"{self._name('first')}'s",
-        )
+        core = self._any("{word}", "{word} {word}", "{last}", "{city}", "{given}'s")
         return self._any(
-            lambda: f"{core} {self._of('trades')}",
-            lambda: f"{core} {self._of('trades')}",
-            lambda: f"{core} {self._of('suffixes')}",
-            lambda: f"{core} {self._of('trades')} {self._of('suffixes')}",
-            lambda: f"the {core} {self._of('trades')}",
-            lambda: core,
-        )
-
-    def _partners(self) -> str:
-        return self._any(
-            lambda: f"{self._last()}, {self._last()} and {self._last()}",
-            lambda: f"{self._last()}, {self._last()} & {self._last()}",
-            lambda: f"{self._last()} & {self._last()}",
-            lambda: f"{self._last()} and {self._last()}",
-            lambda: f"{self._last()}-{self._last()}",
-        )
-
-    def _university(self) -> str:
-        return self._any(
-            lambda: f"the University of {self._name('cities')}",
-            lambda: f"{self._any(self._last, lambda: self._name('cities'))} University",
-            lambda: f"{self._any(self._last, lambda: self._name('cities'))} State",
-            lambda: f"{self._any(self._last, lambda: self._name('cities'))} College",
-            lambda: f"{self._of('walks')} State University",
-        )
-
-    def _school(self) -> str:
-        name = self._any(self._last, lambda: self._of("walks"), lambda: self._name("cities"))
-        return f"{name} {self._one(('High School', 'Elementary', 'School', 'High', 'Academy'))}"
-
-    def _hospital(self) -> str:
-        return self._any(
-            lambda: f"{self._name('cities')} General Hospital",
-            lambda: f"{self._last()} Memorial Hospital",
-            lambda: f"St. {self._name('first')}'s",
-            lambda: f"St. {self._name('first')} Hospital",
-            lambda: f"{self._word()} Medical Center",
-        )
-
-    def _team(self) -> str:
-        return self._any(
-            lambda: f"the {self._of('animals')}",
-            lambda: f"{self._name('cities')} {self._of('animals')}",
-            lambda: f"the {self._name('cities')} {self._of('animals')}",
-            lambda: self._of("animals"),
-            lambda: f"Real {self._name('cities')}",
-        )
-
-    def _newspaper(self) -> str:
-        return self._any(
-            lambda: f"the {self._name('cities')} {self._of('papers')}",
-            lambda: f"{self._name('cities')} {self._of('papers')}",
-            lambda: f"the {self._of('papers')}",
-            lambda: f"The {self._word()} {self._of('papers')}",
-        )
-
-    def _hotel(self) -> str:
-        return self._any(
-            lambda: f"the {self._word()} {self._one(('Hotel', 'Inn', 'Lodge', 'Suites'))}",
-            lambda: f"Hotel {self._last()}",
-            lambda: f"the {self._last()}",
-            lambda: f"{self._word()} {self._one(('Inn', 'Resort', 'House', 'Motel'))}",
-        )
-
-    def _restaurant(self) -> str:
-        return self._any(
-            lambda: f"{self._name('first')}'s",
-            lambda: f"{self._last()}'s",
-            lambda: f"The {self._word()} {self._word()}",
-            lambda: f"{self._word()} {self._one(('Cafe', 'Grill', 'Kitchen', 'Pizza', 'Bar'))}",
-            lambda: f"{self._word()} & {self._word()}",
+            "{core} {trades}",
+            "{core} {trades}",
+            "{core} {suffixes}",
+            "{core} {trades} {suffixes}",
+            "the {core} {trades}",
+            "{core}",
+            core=core,
         )
 
     def _society(self) -> str:
-        trade = self._one(("Society", "Association", "Institute", "Council", "Foundation", "Union"))
+        body = self._one(self._own["bodies"])
         return self._any(
-            lambda: f"the {self._name('cities')} {self._word()} {trade}",
-            lambda: f"the {trade} of {self._word()}",
-            lambda: f"the {self._word()} {trade}",
-            lambda: f"the National {self._word()} {trade}",
-            lambda: f"the {self._last()} {trade}",
-            lambda: f"the Bank of {self._name('countries')}",
+            "the {city} {word} {body}",
+            "the {body} of {word}",
+            "the {word} {body}",
+            "the National {word} {body}",
+            "the {last} {body}",
+            "the Bank of {country}",
+            body=body,
         )

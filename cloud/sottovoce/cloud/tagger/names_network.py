@@ -7,17 +7,16 @@ sees the neighbours in full; nothing ships with it, it says what the restriction
 """
 
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
+from sottovoce.cloud.tagger.network import Forms
 from sottovoce.cloud.tagger.onnx_graph import Graph
 from sottovoce.core.text.looks import LOOKS
 from sottovoce.core.text.names import KINDS
-from sottovoce.core.text.tagger import FEATURES, HASHES
-
-_NORM: Final = FEATURES.index("norm")
+from sottovoce.core.text.tagger import HASHES
 
 
 @dataclass(frozen=True)
@@ -47,10 +46,7 @@ class Network(nn.Module):
     def __init__(self, size: Size, *, dropout: float = 0.2, unknown: float = 0.1) -> None:
         super().__init__()
         self.size = size
-        self.table = nn.Embedding(sum(size.rows), size.feature_width)
-        nn.init.normal_(self.table.weight, std=0.3)
-        self.mix = nn.Linear(len(size.rows) * size.feature_width, size.width)
-        self.mix_norm = nn.LayerNorm(size.width)
+        self.forms = Forms(size.rows, size.feature_width, size.width, dropout, unknown)
         self.look = nn.Embedding(LOOKS, size.width)
         self.layers = nn.ModuleList(nn.Linear(3 * size.width, size.width) for _ in size.distances)
         self.norms = nn.ModuleList(nn.LayerNorm(size.width) for _ in size.distances)
@@ -58,7 +54,6 @@ class Network(nn.Module):
         self.join_norm = nn.LayerNorm(size.joint)
         self.out = nn.Linear(size.joint, len(KINDS))
         self.dropout = nn.Dropout(dropout)
-        self.unknown = unknown
 
     def forward(self, rows: Tensor, looks: Tensor, present: Tensor) -> Tensor:
         """Scores (B, T, kinds) of words that are there.
@@ -71,15 +66,8 @@ class Network(nn.Module):
             looks: (B, T).
             present: (B, T), 1 where there is a word.
         """
-        batch, length, _ = rows.shape
         present = present.unsqueeze(-1)
-        looked_up = self.table(rows).view(batch, length, -1, HASHES, self.size.feature_width)
-        features = looked_up.sum(3)  # (B, T, F, feature_width)
-        if self.training:  # rare words must be told from their endings and surroundings
-            known = torch.ones_like(features[:, :, :, :1])
-            known[:, :, _NORM] -= (torch.rand_like(known[:, :, _NORM]) < self.unknown).float()
-            features = features * known
-        own = self.dropout(torch.relu(self.mix_norm(self.mix(self.dropout(features.flatten(2))))))
+        own = self.forms(rows)  # (B, T, width)
         around = self.look(looks) * present  # (B, T, width)
         if self.size.neighbours == "words":
             around = (around + own) * present
@@ -104,8 +92,7 @@ def to_onnx(network: Network) -> bytes:
     if network.size.neighbours != "looks":
         raise ValueError("a network that sees its neighbours' words must not ship")
     graph = Graph()
-    features = graph.features(network.table, len(network.size.rows))
-    own = graph.norm("mix_norm", network.mix_norm, graph.linear("mix", network.mix, features))
+    own = graph.forms(network.forms)
     state = graph.lookup("look", network.look.weight, "looks")
     for i, (distance, layer, norm) in enumerate(
         zip(network.size.distances, network.layers, network.norms, strict=True)

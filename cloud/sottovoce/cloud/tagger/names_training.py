@@ -11,14 +11,15 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Final, cast
+from typing import Final
 
 import numpy as np
 import torch
 from numpy.random import Generator
 from numpy.typing import NDArray
-from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
+from torch import Tensor
 
+from sottovoce.cloud.tagger.learning import NO_WORD, Progress, averaged, partial_loss
 from sottovoce.cloud.tagger.mentions import Lists, Mentions
 from sottovoce.cloud.tagger.names_data import (
     NONE,
@@ -30,7 +31,6 @@ from sottovoce.cloud.tagger.names_data import (
     read_wnut,
 )
 from sottovoce.cloud.tagger.names_network import Network, Size, to_onnx
-from sottovoce.cloud.tagger.training import pace, partial_loss
 from sottovoce.core.text.looks import LOOKS, looks
 from sottovoce.core.text.names import FORMAT, KINDS, Found, NameFinder
 from sottovoce.core.text.readings import READINGS, UNLISTED
@@ -39,18 +39,15 @@ from sottovoce.core.text.words import Kind, Word
 
 __all__ = ["ALWAYS_DRAWN", "Listed", "Measured", "Recipe", "fit", "measure", "train_names", "write"]
 
-Progress = Callable[[str, int, int], None]
-"""Called with what is being done, how much of it is done, and how much there is."""
-
 ALWAYS_DRAWN: Final = frozenset({"NAME", "NUMBER", "ORIGIN", "UNLISTED"})
 """Readings of words that are replaced by another whatever the finder says."""
 
 _DRAWN: Final = np.array([reading in ALWAYS_DRAWN for reading in (*READINGS, UNLISTED)])
 _OPEN: Final = frozenset({"NOUN", "VERB", "ADJ", "ADV", "FACT"})
 _BLOCK: Final = 128
-_NO_WORD: Final = Word(" ", 0, 0, Kind.PUNCTUATION)
-_EMPTY: Final = 0
-"""Allowed kinds of a place that holds no word."""
+_GAP: Final = Word(" ", 0, 0, Kind.PUNCTUATION)
+_SLOTS: Final = {"PERSON": "person", "PLACE": "place", "ORGANISATION": "org"}
+"""What another name of a kind is drawn for, of the slots of `Mentions`."""
 
 
 @dataclass(frozen=True)
@@ -171,51 +168,47 @@ def fit(
     progress: Progress | None = None,
 ) -> Network:
     """A trained network: the average of its last weights."""
-    random = np.random.default_rng(recipe.seed)
-    spec = FeatureSpec(recipe.size.rows, recipe.seed)
-    renamed = {
-        "PERSON": mentions.person,
-        "PLACE": mentions.place,
-        "ORGANISATION": mentions.organisation,
-    }
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(recipe.seed)
-        network = Network(recipe.size).train()
-        average = AveragedModel(network, multi_avg_fn=get_ema_multi_avg_fn(recipe.memory))  # type: ignore[no-untyped-call]
-        optimizer = torch.optim.AdamW(network.parameters(), weight_decay=0.01)
-        for epoch in range(recipe.epochs):
-            sentences = [
-                *(changed(sentence, random) for sentence in treebanks),
-                *(
-                    changed(sentence, random, lambda kind: renamed[kind]())
-                    for sentence in [*marked] * recipe.marked
-                ),
-                *(
-                    changed(made_up(mentions, f"made up {number // 3}"), random)
-                    for number in range(recipe.made_up)
-                ),
-            ]
-            rows, seen, allowed, drawn = _blocks(sentences, listed, spec, recipe.size, random)
-            steps = math.ceil(len(rows) / recipe.batch)
-            for step in range(steps):
-                done = (epoch + step / steps) / recipe.epochs
-                optimizer.param_groups[0]["lr"] = recipe.learning_rate * pace(done)
-                chosen = slice(step * recipe.batch, (step + 1) * recipe.batch)
-                # (B, T, features * HASHES), three times (B, T)
-                inputs, around, targets, anyway = (
-                    torch.from_numpy(part[chosen]) for part in (rows, seen, allowed, drawn)
-                )
-                scores = network(inputs, around, (targets != _EMPTY).float())
-                weights = torch.where(anyway, recipe.drawn_anyway, 1.0)
-                loss = partial_loss(scores, targets, weights)
-                optimizer.zero_grad()
-                loss.backward()  # type: ignore[no-untyped-call]
-                torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
-                optimizer.step()
-                average.update_parameters(network)
-                if progress and step % 20 == 0:
-                    progress(f"loss {loss.item():.3f}", int(done * 1_000), 1_000)
-    return cast(Network, average.module).eval()
+        network = Network(recipe.size)
+        losses = _losses(network, treebanks, marked, mentions, listed, recipe)
+        return averaged(network, losses, recipe.learning_rate, recipe.memory, progress)
+
+
+def _losses(
+    network: Network,
+    treebanks: Sequence[Marked],
+    marked: Sequence[Marked],
+    mentions: Mentions,
+    listed: Listed,
+    recipe: Recipe,
+) -> Iterator[tuple[float, Tensor]]:
+    """The share of the training that has gone by, and the loss on the next blocks."""
+    random = np.random.default_rng(recipe.seed)
+    spec = FeatureSpec(recipe.size.rows, recipe.seed)
+    for epoch in range(recipe.epochs):
+        sentences = [
+            *(changed(sentence, random) for sentence in treebanks),
+            *(
+                changed(sentence, random, lambda kind: mentions.draw(_SLOTS[kind]))
+                for sentence in [*marked] * recipe.marked
+            ),
+            *(
+                changed(made_up(mentions, f"made up {number // 3}"), random)
+                for number in range(recipe.made_up)
+            ),
+        ]
+        rows, seen, allowed, drawn = _blocks(sentences, listed, spec, recipe.size, random)
+        steps = math.ceil(len(rows) / recipe.batch)
+        for step in range(steps):
+            chosen = slice(step * recipe.batch, (step + 1) * recipe.batch)
+            # (B, T, features * HASHES), three times (B, T)
+            inputs, around, targets, anyway = (
+                torch.from_numpy(part[chosen]) for part in (rows, seen, allowed, drawn)
+            )
+            scores = network(inputs, around, (targets != NO_WORD).float())
+            weights = torch.where(anyway, recipe.drawn_anyway, 1.0)
+            yield (epoch + step / steps) / recipe.epochs, partial_loss(scores, targets, weights)
 
 
 def _blocks(
@@ -227,8 +220,8 @@ def _blocks(
     allowed: list[int] = []
 
     def leave_empty(places: int) -> None:
-        words.extend([_NO_WORD] * places)
-        allowed.extend([_EMPTY] * places)
+        words.extend([_GAP] * places)
+        allowed.extend([NO_WORD] * places)
 
     for index in random.permutation(len(texts)):
         for sentence in texts[index]:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 from torch import Tensor, nn
 
-from sottovoce.cloud.tagger.network import Network
+from sottovoce.cloud.tagger.network import Forms, Network
 from sottovoce.core.text.tagger import HASHES, UPOS
 
 _OPSET = 18
@@ -55,16 +55,19 @@ class Graph:
         as_float = self.add("Cast", found, out=f"{name}.float", to=TensorProto.FLOAT)
         return self.add("Mul", as_float, by, out=f"{name}.scaled")
 
-    def features(self, table: nn.Embedding, n_features: int) -> str:
-        """What the input `rows` finds in `table`, hashes summed: (n, n_features * width)."""
-        width = table.embedding_dim
-        looked_up = self.lookup("table", table.weight, "rows")  # (n, F * HASHES, width)
+    def forms(self, forms: Forms) -> str:
+        """What the input `rows` tells of the words, looked up, summed and mixed: (n, width)."""
+        width = forms.table.embedding_dim
+        n_features = forms.mix.in_features // width
+        looked_up = self.lookup("table", forms.table.weight, "rows")  # (n, F * HASHES, width)
         by_hash = self.constant("by_hash", np.array([-1, n_features, HASHES * width]))
         flat = self.constant("flat", np.array([-1, n_features * width]))
         apart = self.add("Reshape", looked_up, by_hash, out="apart")
         hashes = [f"hash{i}" for i in range(HASHES)]
         self.nodes.append(helper.make_node("Split", [apart], hashes, axis=2, num_outputs=HASHES))
-        return self.add("Reshape", self.add("Sum", *hashes, out="summed"), flat, out="features")
+        summed = self.add("Sum", *hashes, out="summed")
+        features = self.add("Reshape", summed, flat, out="features")
+        return self.norm("mix_norm", forms.norm, self.linear("mix", forms.mix, features))
 
     def around(self, number: int, state: str, distance: int = 1) -> str:
         """Each row between those `distance` before and after it, zeros beyond the ends."""
@@ -123,8 +126,7 @@ class Graph:
 def to_onnx(network: Network) -> bytes:
     """The graph: `rows` int32 (n_words, features * HASHES) -> `logits` float32 (n_words, tags)."""
     graph = Graph()
-    state = graph.features(network.table, len(network.size.rows))
-    state = graph.norm("mix_norm", network.mix_norm, graph.linear("mix", network.mix, state))
+    state = graph.forms(network.forms)
     for i, (layer, norm) in enumerate(zip(network.layers, network.norms, strict=True)):
         change = graph.norm(
             f"norm{i}", norm, graph.linear(f"layer{i}", layer, graph.around(i, state))

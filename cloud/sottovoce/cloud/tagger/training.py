@@ -8,20 +8,20 @@ import hashlib
 import itertools
 import json
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Final, cast
+from typing import Final
 
 import numpy as np
 import torch
 from numpy.random import Generator
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from sottovoce.cloud.corpus.augment import passages
 from sottovoce.cloud.corpus.treebanks import Sentence, read_conllu, read_masc
+from sottovoce.cloud.tagger.learning import NO_WORD, Progress, averaged, partial_loss
 from sottovoce.cloud.tagger.network import Network, Size
 from sottovoce.cloud.tagger.onnx_graph import to_onnx
 from sottovoce.core.text.tagger import (
@@ -34,14 +34,9 @@ from sottovoce.core.text.tagger import (
     Tagger,
 )
 
-Progress = Callable[[str, int, int], None]
-"""Called with what is being done, how much of it is done, and how much there is."""
-
 SURE: Final = 0.7
 """Confidence from which the device trusts a tag, as a rule."""
 _BLOCK: Final = 128
-_IGNORED: Final = 0
-"""Allowed tags of a place that holds no word."""
 
 
 @dataclass(frozen=True)
@@ -101,58 +96,32 @@ def fit(
     epochs: Sequence[Sequence[Sentence]], recipe: Recipe, progress: Progress | None = None
 ) -> Network:
     """A network trained on the sentences of each epoch in turn: the average of its last weights."""
-    random = np.random.default_rng(recipe.seed)
-    spec = FeatureSpec(recipe.size.rows, recipe.seed)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(recipe.seed)
-        network = Network(recipe.size).train()
-        average = AveragedModel(network, multi_avg_fn=get_ema_multi_avg_fn(recipe.memory))  # type: ignore[no-untyped-call]
-        optimizer = torch.optim.AdamW(network.parameters(), weight_decay=0.01)
-        total = sum(len(sentence.words) for sentences in epochs for sentence in sentences)
-        seen = 0
-        for sentences in epochs:
-            rows, allowed = _blocks(list(passages(sentences, random)), spec, random)
-            words = sum(len(sentence.words) for sentence in sentences)
-            steps = math.ceil(len(rows) / recipe.batch)
-            for step in range(steps):
-                done = (seen + words * step / steps) / total
-                optimizer.param_groups[0]["lr"] = recipe.learning_rate * pace(done)
-                chosen = slice(step * recipe.batch, (step + 1) * recipe.batch)
-                # (B, T, features * HASHES), (B, T)
-                inputs, targets = torch.from_numpy(rows[chosen]), torch.from_numpy(allowed[chosen])
-                loss = partial_loss(network(inputs, (targets != _IGNORED).float()), targets)
-                optimizer.zero_grad()
-                loss.backward()  # type: ignore[no-untyped-call]
-                torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
-                optimizer.step()
-                average.update_parameters(network)
-                if progress and step % 20 == 0:
-                    progress(f"loss {loss.item():.3f}", int(done * total), total)
-            seen += words
-    return cast(Network, average.module).eval()
+        network = Network(recipe.size)
+        losses = _losses(network, epochs, recipe)
+        return averaged(network, losses, recipe.learning_rate, recipe.memory, progress)
 
 
-def pace(done: float) -> float:
-    """Share of the learning rate when a share `done` of the words has gone by."""
-    return min(done / 0.05, 1.0) * (1 + math.cos(math.pi * done)) / 2 + 0.001
-
-
-def partial_loss(scores: Tensor, allowed: Tensor, weights: Tensor | None = None) -> Tensor:
-    """Mean of -log P(a tag of the allowed set).
-
-    Args:
-        scores: (B, T, tags).
-        allowed: (B, T) sets as bits; the empty set where there is no word.
-        weights: (B, T) of the words in the mean; equal ones if none are given.
-    """
-    bits = torch.arange(scores.shape[-1], device=scores.device)
-    possible = (allowed.unsqueeze(-1) >> bits) & 1 == 1  # (B, T, tags)
-    present = allowed != _IGNORED
-    within = scores.masked_fill(~possible, float("-inf"))[present].logsumexp(-1)
-    losses = scores[present].logsumexp(-1) - within
-    if weights is None:
-        return losses.mean()
-    return (losses * weights[present]).sum() / weights[present].sum()
+def _losses(
+    network: Network, epochs: Sequence[Sequence[Sentence]], recipe: Recipe
+) -> Iterator[tuple[float, Tensor]]:
+    """The share of all words that has gone by, and the loss on the next blocks."""
+    random = np.random.default_rng(recipe.seed)
+    spec = FeatureSpec(recipe.size.rows, recipe.seed)
+    total = sum(len(sentence.words) for sentences in epochs for sentence in sentences)
+    seen = 0
+    for sentences in epochs:
+        rows, allowed = _blocks(list(passages(sentences, random)), spec, random)
+        words = sum(len(sentence.words) for sentence in sentences)
+        steps = math.ceil(len(rows) / recipe.batch)
+        for step in range(steps):
+            chosen = slice(step * recipe.batch, (step + 1) * recipe.batch)
+            # (B, T, features * HASHES), (B, T)
+            inputs, targets = torch.from_numpy(rows[chosen]), torch.from_numpy(allowed[chosen])
+            scores = network(inputs, (targets != NO_WORD).float())
+            yield (seen + words * step / steps) / total, partial_loss(scores, targets)
+        seen += words
 
 
 def _blocks(
@@ -164,10 +133,10 @@ def _blocks(
     allowed: list[int] = []
     for index in order:
         words += [*texts[index].words, ""]
-        allowed += [*texts[index].allowed, _IGNORED]
+        allowed += [*texts[index].allowed, NO_WORD]
     missing = -len(words) % _BLOCK
     words += [""] * missing
-    allowed += [_IGNORED] * missing
+    allowed += [NO_WORD] * missing
     rows = spec.rows_of(words)
     return rows.reshape(-1, _BLOCK, rows.shape[1]), np.array(allowed).reshape(-1, _BLOCK)
 

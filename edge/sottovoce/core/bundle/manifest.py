@@ -117,7 +117,7 @@ class Manifest:
         try:
             raw = json.loads(data)
             found = raw["format"]
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise DataLoss(
                 "the bundle's manifest is unreadable", fix="fetch it again with `sotto pull`"
             ) from error

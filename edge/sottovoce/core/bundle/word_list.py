@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import mmap
 from array import array
-from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import overload
 
 import numpy as np
+from numpy.typing import NDArray
 
 __all__ = ["WordIds", "WordList"]
 
@@ -44,11 +44,13 @@ class WordList(Sequence[str]):
     def __getitem__(self, place: int | slice) -> str | list[str]:
         if isinstance(place, slice):
             return [self[each] for each in range(*place.indices(len(self)))]
-        if not -len(self) <= place < len(self):
+        ends = self._ends
+        if place < 0:
+            place += len(ends)
+        if not 0 <= place < len(ends):
             raise IndexError(place)
-        place %= len(self)
-        start = self._ends[place - 1] + 1 if place else 0
-        return self._text[start : self._ends[place]].decode()
+        start = ends[place - 1] + 1 if place else 0
+        return self._text[start : ends[place]].decode()
 
     def __iter__(self) -> Iterator[str]:
         return (self[place] for place in range(len(self)))
@@ -61,8 +63,8 @@ class WordIds(Mapping[str, int]):
         hashes = np.fromiter(map(hash, words), np.int64, len(words))
         order = np.argsort(hashes, kind="stable")
         self._words = words
-        self._hashes = array("q", hashes[order].tobytes())
-        self._ids = array("i", order.astype(np.int32).tobytes())
+        self._hashes = hashes[order]
+        self._ids = order.astype(np.int32)
 
     def __getitem__(self, word: str) -> int:
         found = self.get(word)
@@ -73,12 +75,29 @@ class WordIds(Mapping[str, int]):
     def get(self, word: str, default: int | None = None) -> int | None:  # type: ignore[override]
         """As `dict.get`; Mapping's own would raise and catch for every unknown word."""
         wanted = hash(word)
-        place = bisect_left(self._hashes, wanted)
+        found = self._among(word, wanted, int(np.searchsorted(self._hashes, wanted)))
+        return default if found < 0 else found
+
+    def of(self, words: Sequence[str]) -> NDArray[np.int32]:
+        """The ids of many words at once, -1 for what is not there."""
+        wanted = np.fromiter(map(hash, words), np.int64, len(words))
+        places = np.searchsorted(self._hashes, wanted)
+        near = np.minimum(places, len(self._hashes) - 1)
+        alike = self._hashes[near] == wanted
+        found = np.where(alike, self._ids[near], -1).astype(np.int32)
+        likely = np.flatnonzero(alike)
+        for place, listed in zip(likely.tolist(), found[likely].tolist(), strict=True):
+            if self._words[listed] != words[place]:  # two words, one hash
+                found[place] = self._among(words[place], int(wanted[place]), int(places[place]))
+        return found
+
+    def _among(self, word: str, wanted: int, place: int) -> int:
+        """Which of the words from ``place`` on with that hash it is, -1 if none."""
         while place < len(self._hashes) and self._hashes[place] == wanted:
             if self._words[self._ids[place]] == word:
-                return self._ids[place]
+                return int(self._ids[place])
             place += 1
-        return default
+        return -1
 
     def __len__(self) -> int:
         return len(self._words)

@@ -8,9 +8,11 @@ are built with (`sotto-cloud device-counts`): the commonest words, and how often
 from __future__ import annotations
 
 import gzip
+import heapq
 import json
 import unicodedata
 from dataclasses import dataclass
+from functools import cache
 from importlib import resources
 from typing import Final, Protocol, Self
 
@@ -20,7 +22,7 @@ from numpy.typing import NDArray
 from sottovoce.core.errors import DataLoss
 from sottovoce.core.text.tagger import UPOS
 
-__all__ = ["Counted", "PublicCounts", "normal_form"]
+__all__ = ["Counted", "PublicCounts", "commonest", "normal_form"]
 
 _FOLDER: Final = "sottovoce.core.text"
 _FORMAT: Final = "device-counts.v1"
@@ -148,6 +150,36 @@ class PublicCounts:
             listed=listed,
             **about,
         )
+
+
+@cache
+def commonest(language: str, n: int) -> frozenset[str]:
+    """The ``n`` words of a language that are met most often; none where no counts ship for it.
+
+    Read line by line: nobody who asks for this needs the table in memory.
+
+    Raises:
+        DataLoss: this installation's counts are damaged.
+    """
+    file = resources.files(_FOLDER) / f"counts.{language}.tsv.gz"
+    if not language.isalpha() or not file.is_file():
+        return frozenset()
+    counts: dict[str, int] = {}
+    try:
+        with file.open("rb") as raw, gzip.open(raw, "rt", encoding="utf-8") as lines:
+            next(lines)
+            for line in lines:
+                word, *rest = line.split("\t")
+                if len(rest) == 2:
+                    counted = sum(map(int, rest[1].split()[1::2]))
+                    counts[word] = counts.get(word, 0) + counted
+    except (OSError, EOFError, ValueError, StopIteration) as error:
+        raise DataLoss(
+            "the word counts that ship with the agent cannot be read",
+            fix="install sottovoce-edge again",
+            subject="counts",
+        ) from error
+    return frozenset(heapq.nlargest(n, counts, key=lambda word: counts[word]))
 
 
 def normal_form(word: str, *, accents: bool) -> str:

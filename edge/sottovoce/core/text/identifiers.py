@@ -29,7 +29,9 @@ _PIECE = re.compile(
 _MAY_BE = re.compile(r"[\d@_\\]|[./+=]\w|//\w|[^\x00-\x7f]|-[A-Z]{4}")
 _LEAD: Final = ".,:;-_%&=?^|#"
 _TAIL: Final = ".,:;-_@&=?^|#/\\"
-_DOTTED = re.compile(r"(?<=[^\W_])\.([^\W\d_]{2,}+)(?=[/:?#]|$)")
+_DOTTED = re.compile(
+    r"(?:(?<=[^\W_][^\W_])\.|(?<=[^\W_])\.(?=[^\W\d_]{2}))([^\W\d_]++)(?=[/:?#]|$)"
+)
 _PATH = re.compile(r"~?/[\w.\-]+/|~/\w|\w*://\w")
 _ALPHANUMERIC = re.compile(r"[^\W_]")
 _ASSIGNED = re.compile(r"\w=+\w")
@@ -76,7 +78,8 @@ def _is_identifier(core: str) -> bool:
         return False
     if "@" in core or "_" in core or "\\" in core or _PATH.match(core) or _is_key(core):
         return True
-    # "end.Next" is two sentences that lack a space; "example.org" and "report.pdf" are names.
+    # "end.Next" is two sentences that lack a space; "example.org" and "report.pdf" are names, and
+    # "end.a" is taken as "end.the" is: what follows the stop must not decide about what precedes.
     return any(label[1].islower() or core.isupper() for label in _DOTTED.finditer(core))
 
 

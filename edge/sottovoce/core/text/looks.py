@@ -46,6 +46,7 @@ FIRST_WORD: Final = IDENTIFIER + 1
 """Looks from here on are those of words; below are marks and identifiers."""
 
 _CASES: Final = {case: number for number, case in enumerate(Case)}
+_WORD, _IDENTIFIER = Kind.WORD, Kind.IDENTIFIER
 
 LOOKS: Final = FIRST_WORD + (len(READINGS) + 1) * len(_CASES)  # and UNLISTED
 """How many looks there are."""
@@ -62,12 +63,14 @@ def looks(words: Sequence[Word], readings: NDArray[np.uint8]) -> NDArray[np.uint
     Returns:
         (n_words,) numbers from 1 up to `LOOKS`.
     """
+    firsts = (FIRST_WORD + readings.astype(int) * len(_CASES)).tolist()
+    cases = {text: _CASES[shape(text)] for text in {word.text for word in words}}
     found = [
-        FIRST_WORD + reading * len(_CASES) + _CASES[shape(word.text)]
-        if word.kind is Kind.WORD
+        first + cases[text]
+        if kind is _WORD
         else IDENTIFIER
-        if word.kind is Kind.IDENTIFIER
-        else _MARK.get(word.text[0], _OTHER_MARK)
-        for word, reading in zip(words, readings.tolist(), strict=True)
+        if kind is _IDENTIFIER
+        else _MARK.get(text[0], _OTHER_MARK)
+        for (text, _, _, kind, _), first in zip(words, firsts, strict=True)
     ]
     return np.array(found, np.uint8)

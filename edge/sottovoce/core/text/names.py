@@ -9,27 +9,37 @@ word one of them is exchanged for, as long as it looks the same, what is found h
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Self
 
 import numpy as np
-import onnxruntime
 from numpy.typing import NDArray
 
 from sottovoce.core.errors import BundleMismatch, DataLoss, NotReady
 from sottovoce.core.text.looks import FIRST_WORD, LOOKS
-from sottovoce.core.text.tagger import FEATURES, HASHES, FeatureSpec
+from sottovoce.core.text.name_network import NameNetwork
+from sottovoce.core.text.onnx_weights import weights
+from sottovoce.core.text.tagger import FEATURES, HASHES, FeatureSpec, shape
 
-__all__ = ["FORMAT", "KINDS", "WINDOW", "Found", "NameFinder"]
+__all__ = ["FORMAT", "KINDS", "LISTED", "WINDOW", "Found", "NameFinder"]
 
 KINDS: Final = ("", "PERSON", "PLACE", "ORGANISATION", "OTHER")
 """What a word may name; the empty kind is no name."""
 
 FORMAT: Final = "names.v1"
-WINDOW: Final = 256
+LISTED: Final = "listed.npy"
+"""What the network's first layer makes of a bundle's words, in the folder of its finder."""
+
+WINDOW: Final = 512
 """Words a run of the network sees at once: bounds the memory, whatever the document's length."""
+
+_Scores = Callable[[slice], NDArray[np.float32]]
+"""Gives the network's scores of some consecutive words of a text."""
+
+_SHAPE: Final = FEATURES.index("shape")
+_BUT_SHAPE: Final = [place for place in range(len(FEATURES)) if place != _SHAPE]
 
 
 @dataclass(frozen=True)
@@ -49,22 +59,32 @@ class NameFinder:
     """
 
     def __init__(
-        self, session: Any, spec: FeatureSpec, reach: int, thresholds: Sequence[float]
+        self,
+        session: Any,
+        spec: FeatureSpec,
+        reach: int,
+        thresholds: Sequence[float],
+        listed: NDArray[np.float32] | None = None,
     ) -> None:
         self.reach = reach
         """How many words either side a word's kind may depend on, by their looks."""
         self._session = session
         self._spec = spec
         self._thresholds = np.array([0.0, *thresholds], np.float32)
+        self._listed = listed
 
     @classmethod
-    def load(cls, folder: Path, *, threads: int = 1) -> Self:
-        """Opens the finder in `folder`, on `threads` processor cores.
+    def load(cls, folder: Path, *, words: int = 0) -> Self:
+        """Opens the finder in `folder`.
+
+        Args:
+            folder: with ``names.onnx``, ``names.json`` and, in a bundle, `LISTED`.
+            words: how many the bundle lists; 0 if `find` will be told of none.
 
         Raises:
             NotReady: the folder holds no name finder.
             BundleMismatch: it is of a format this version does not read.
-            DataLoss: the two files do not belong together, or one is damaged.
+            DataLoss: the files do not belong together, or one is damaged.
         """
         description, network = folder / "names.json", folder / "names.onnx"
         if not description.is_file() or not network.is_file():
@@ -98,20 +118,24 @@ class NameFinder:
             reach = int(told["reach"])
             if not 0 <= reach <= WINDOW:
                 raise ValueError("reach")
+            session = NameNetwork(weights(model))
         except (ValueError, KeyError, TypeError) as error:
-            raise DataLoss(
-                f"the name finder in {folder} is damaged: {error} in names.json does not fit",
-                fix="run `sotto pull` again",
-                subject="names",
-            ) from None
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = threads
-        options.inter_op_num_threads = 1
-        options.enable_cpu_mem_arena = False  # an arena keeps 3 MB, and saves a twentieth of time
-        session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-        return cls(session, spec, reach, thresholds)
+            raise _damaged(folder, f"{error} in names.json does not fit") from None
+        return cls(session, spec, reach, thresholds, _listed(folder / LISTED, words))
 
-    def find(self, words: Sequence[str], looks: NDArray[np.uint8]) -> Found:
+    def of_listed(self, words: Sequence[str]) -> NDArray[np.float32]:
+        """What a bundle keeps as `LISTED`: all that the first layer makes of each of its words but
+        what depends on how it is written, Floats2d (n, width)."""
+        rows = self._spec.rows_of(words).reshape(len(words), len(FEATURES), HASHES)
+        kept = rows[:, _BUT_SHAPE].reshape(len(words), -1)
+        return np.asarray(self._session.first(kept, _BUT_SHAPE))
+
+    def find(
+        self,
+        words: Sequence[str],
+        looks: NDArray[np.uint8],
+        ids: NDArray[np.int32] | None = None,
+    ) -> Found:
         """What consecutive words of one document name.
 
         Long documents go through in windows that overlap by the reach of the network. How many
@@ -122,21 +146,43 @@ class NameFinder:
         Args:
             words: their texts.
             looks: (n_words,) as `looks.looks` gives them.
+            ids: (n_words,) of those that are in the bundle's list but for their case, else -1. What
+                is found does not depend on it; it takes less time.
         """
         kinds = np.zeros(len(words), np.uint8)
         probability = np.zeros(len(words), np.float32)
-        rows, seen = self._spec.rows_of(words), looks.astype(np.int32)
+        none, seen = looks < FIRST_WORD, looks.astype(np.int32)
+        if self._listed is None or ids is None:
+            scores = self._by_features(words, seen)
+        else:
+            scores = self._by_list(words, seen, np.where(none, 0, ids))
         for start in range(0, len(words), WINDOW):
             end = min(start + WINDOW, len(words))
             first = max(0, start - self.reach)
-            window = slice(first, min(len(words), end + self.reach))
-            logits = self._session.run(None, {"rows": rows[window], "looks": seen[window]})[0]
+            logits = scores(slice(first, min(len(words), end + self.reach)))
             kinds[start:end], probability[start:end] = self._decide(
                 logits[start - first : end - first]
             )
-        none = looks < FIRST_WORD
         kinds[none], probability[none] = 0, 0
         return Found(kinds, probability)
+
+    def _by_features(self, words: Sequence[str], looks: NDArray[np.int32]) -> _Scores:
+        rows = self._spec.rows_of(words)
+        return lambda part: self._session.run(None, {"rows": rows[part], "looks": looks[part]})[0]
+
+    def _by_list(
+        self, words: Sequence[str], looks: NDArray[np.int32], ids: NDArray[np.int32]
+    ) -> _Scores:
+        """The same but for the last bits, with what is known of listed words."""
+        first = np.asarray(self._listed)[ids]  # of -1 any
+        others = np.flatnonzero(ids < 0).tolist()
+        if others:
+            strange, which = _distinct([words[place] for place in others])
+            first[others] = self.of_listed(strange)[which]
+        known = {word: shape(word) for word in set(words)}
+        shapes, which = _distinct([known[word] for word in words])
+        first += self._session.first(self._spec.rows_of_feature("shape", shapes), [_SHAPE])[which]
+        return lambda part: self._session.scores(first[part].copy(), looks[part])
 
     def _decide(self, logits: NDArray[np.float32]) -> tuple[NDArray[np.intp], NDArray[np.float32]]:
         """The likeliest kind of name, where any name is likelier than its threshold."""
@@ -145,3 +191,35 @@ class NameFinder:
         named: NDArray[np.float32] = shares[:, 1:].sum(axis=1)
         best = 1 + shares[:, 1:].argmax(axis=1)
         return np.where(named >= self._thresholds[best], best, 0), named
+
+
+def _distinct(texts: Sequence[str]) -> tuple[list[str], list[int]]:
+    """The different ones, and which of them each is."""
+    number: dict[str, int] = {}
+    which = [number.setdefault(text, len(number)) for text in texts]
+    return [*number], which
+
+
+def _listed(file: Path, words: int) -> NDArray[np.float32] | None:
+    """The rows of listed words; None where they are not asked for, or an older bundle has none.
+
+    Raises:
+        DataLoss: they are not such.
+    """
+    if not words or not file.is_file():
+        return None
+    try:
+        found: NDArray[np.float32] = np.load(file, mmap_mode="r", allow_pickle=False)
+    except (ValueError, OSError) as error:
+        raise _damaged(file.parent, f"{file.name} is no array") from error
+    if found.dtype != np.float32 or found.ndim != 2 or len(found) != words:
+        raise _damaged(file.parent, f"{file.name} has the wrong shape")
+    return found
+
+
+def _damaged(folder: Path, problem: str) -> DataLoss:
+    return DataLoss(
+        f"the name finder in {folder} is damaged: {problem}",
+        fix="run `sotto pull` again",
+        subject="names",
+    )

@@ -13,11 +13,11 @@ import re
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, Protocol, Self
 
 import numpy as np
-import onnxruntime
 from numpy.typing import NDArray
 
 from sottovoce.core.errors import BundleMismatch, DataLoss, NotReady
@@ -33,6 +33,7 @@ __all__ = [
     "Tagger",
     "Tags",
     "form_features",
+    "shape",
 ]
 
 UPOS: Final = (
@@ -77,22 +78,32 @@ class Tagger(Protocol):
 
 
 def form_features(word: str) -> tuple[str, ...]:
-    """What the network sees of a word, in the order of `FEATURES`."""
+    """What the network sees of a word, in the order of `FEATURES`.
+
+    All but its shape follow from the word in small letters.
+    """
     if word.isascii() and word.isalpha() and len(word) <= _LONGEST:
         norm = word.lower()  # most words; the same as below, four times faster
-        if norm == word:
-            shape = "xxx"[: len(word)]
-        elif word[1:] == norm[1:]:
-            shape = "X" + "xxx"[: len(word) - 1]
-        else:
-            shape = _RUN.sub(r"\1\1\1", "".join(map(_outline, word)))
-        return norm, shape, norm[:1], norm[:3], norm[-1:], norm[-2:], norm[-3:], norm[-4:]
-    half = _LONGEST // 2
-    if len(word) > _LONGEST:  # both ends carry what is looked at
-        word = word[:half] + word[-half:]
-    norm = _DIGIT.sub("0", word.lower()).replace("’", "'")
-    shape = _RUN.sub(r"\1\1\1", "".join(map(_outline, word)))
-    return norm, shape, norm[:1], norm[:3], norm[-1:], norm[-2:], norm[-3:], norm[-4:]
+    else:
+        half = _LONGEST // 2
+        if len(word) > _LONGEST:  # both ends carry what is looked at
+            word = word[:half] + word[-half:]
+        norm = _DIGIT.sub("0", word.lower()).replace("’", "'")
+    return norm, shape(word), norm[:1], norm[:3], norm[-1:], norm[-2:], norm[-3:], norm[-4:]
+
+
+def shape(word: str) -> str:
+    """Where capitals, small letters, digits and signs stand, long runs cut short.
+
+    >>> shape("Washington"), shape("McDonald"), shape("o'clock")
+    ('Xxxx', 'XxXxxx', "x'xxx")
+    """
+    if word.isascii() and word.isalpha():
+        if word.islower():
+            return "xxx"[: len(word)]
+        if len(word) == 1 or word[1:].islower():
+            return "X" + "xxx"[: len(word) - 1]
+    return _RUN.sub(r"\1\1\1", "".join(map(_outline, word)))
 
 
 def _outline(character: str) -> str:
@@ -123,7 +134,7 @@ class FeatureSpec:
 
     def rows_of(self, words: Sequence[str]) -> NDArray[np.int32]:
         """Rows of the embedding table for each word, shape (n_words, features * HASHES)."""
-        hashers = self._hashers()
+        hashers = self._hashers
         # Remembered for this call only: nothing may keep a user's words. Most words of a text have
         # occurred before, and most endings of the others.
         known: dict[str, int] = {}
@@ -141,6 +152,13 @@ class FeatureSpec:
         distinct = np.array(table, np.int32).reshape(len(known), len(self.rows) * HASHES)
         return distinct[[known[word] for word in words]]
 
+    def rows_of_feature(self, name: str, values: Sequence[str]) -> NDArray[np.int32]:
+        """The same for one of `FEATURES` alone, of which ``values`` are given: (n, HASHES)."""
+        hasher = self._hashers[FEATURES.index(name)]
+        known = {value: hasher(value) for value in set(values)}
+        return np.array([known[value] for value in values], np.int32).reshape(-1, HASHES)
+
+    @cached_property
     def _hashers(self) -> list[Callable[[str], tuple[int, ...]]]:
         """For each feature what gives its rows."""
         offsets = [sum(self.rows[:index]) for index in range(len(self.rows))]
@@ -206,6 +224,8 @@ class OnnxTagger:
                 fix="run `sotto pull` again",
                 subject="tagger",
             )
+        import onnxruntime  # 19 MB, for mechanisms that read context alone
+
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
         options.inter_op_num_threads = 1

@@ -29,6 +29,9 @@ class Kind(enum.Enum):
     """One character of a Unicode category P*, alone or repeated. The only kind with no content."""
 
 
+_WORD, _IDENTIFIER, _PUNCTUATION = Kind  # read four times faster than of an enum
+
+
 class Word(NamedTuple):
     """A word and where it stands: `document[start:end] == text`, in code points."""
 
@@ -97,7 +100,7 @@ def iter_words(document: str, clitics: Sequence[str] = ()) -> Iterator[Word]:
     done = 0
     for start, end in identifiers.find(document):
         yield from _scan(document, done, start, clitics)
-        yield Word(document[start:end], start, end, Kind.IDENTIFIER)
+        yield Word(document[start:end], start, end, _IDENTIFIER)
         done = end
     yield from _scan(document, done, len(document), clitics)
 
@@ -108,24 +111,22 @@ def _scan(document: str, start: int, end: int, clitics: Sequence[str]) -> Iterat
     while token := _TOKEN.search(classes, position - start):  # what it skips is white space
         first, position = start + token.start(), start + token.end()
         text = document[first:position]
-        match token.lastgroup:
-            case "word":
-                yield from _without_clitics(text, first, clitics)
-            case "ending" if _plain(text) in clitics:
-                yield Word(text, first, position, Kind.WORD, clitic=True)
-            case "ending" | "punctuation":
-                position = first + 1
-                while position < end and document[position] == document[first]:
-                    position += 1
-                yield Word(document[first:position], first, position, Kind.PUNCTUATION)
-            case _:
-                yield Word(text, first, position, Kind.WORD)
+        kind = token.lastgroup
+        if kind == "word" and not text.isalnum():  # hardly any: most have no apostrophe
+            yield from _without_clitics(text, first, clitics)
+        elif kind == "ending" and _plain(text) in clitics:
+            yield Word(text, first, position, _WORD, clitic=True)
+        elif kind in ("ending", "punctuation"):
+            position = first + 1
+            while position < end and document[position] == document[first]:
+                position += 1
+            yield Word(document[first:position], first, position, _PUNCTUATION)
+        else:
+            yield Word(text, first, position, _WORD)
 
 
 def _without_clitics(text: str, start: int, clitics: Sequence[str]) -> list[Word]:
     end = len(text)
-    if text.isalnum():  # most words: no apostrophe
-        return [Word(text, start, start + end, Kind.WORD)]
     plain = _plain(text)
     pieces: list[Word] = []
     while end:
@@ -133,10 +134,10 @@ def _without_clitics(text: str, start: int, clitics: Sequence[str]) -> list[Word
         if not ending:
             break
         cut = end - len(ending)
-        pieces.append(Word(text[cut:end], start + cut, start + end, Kind.WORD, clitic=True))
+        pieces.append(Word(text[cut:end], start + cut, start + end, _WORD, clitic=True))
         end = cut
     if end:
-        pieces.append(Word(text[:end], start, start + end, Kind.WORD))
+        pieces.append(Word(text[:end], start, start + end, _WORD))
     return pieces[::-1]
 
 

@@ -9,11 +9,19 @@ from pathlib import Path
 import pytest
 from google.protobuf.descriptor import Descriptor
 
-from sottovoce.v1 import bundles_pb2, edge_agent_pb2, inference_pb2, training_pb2
+from sottovoce.v1 import (
+    bundles_pb2,
+    edge_agent_pb2,
+    edge_chat_pb2,
+    generation_pb2,
+    inference_pb2,
+    training_pb2,
+)
 from tests.support.paths import ROOT
 
 PROTOS = ROOT / "protos"
-CLOUD_FILES = (training_pb2, inference_pb2, bundles_pb2)
+LOCAL_FILES = (edge_agent_pb2, edge_chat_pb2)
+CLOUD_FILES = (training_pb2, inference_pb2, generation_pb2, bundles_pb2)
 
 
 def test_committed_stubs_match_the_proto_files(tmp_path: Path) -> None:
@@ -54,7 +62,8 @@ def _rpcs(module: object) -> list[tuple[str, Descriptor, Descriptor]]:
 def test_device_local_types_never_reach_the_cloud() -> None:
     local = {
         name
-        for _, request, response in _rpcs(edge_agent_pb2)
+        for module in LOCAL_FILES
+        for _, request, response in _rpcs(module)
         for name in _messages(request) | _messages(response)
         if name.startswith("sottovoce.")
     }
@@ -67,7 +76,7 @@ def test_device_local_types_never_reach_the_cloud() -> None:
 def test_every_rpc_has_its_own_request_and_response() -> None:
     types = [
         descriptor.full_name
-        for module in (edge_agent_pb2, *CLOUD_FILES)
+        for module in (*LOCAL_FILES, *CLOUD_FILES)
         for _, request, response in _rpcs(module)
         for descriptor in (request, response)
     ]
@@ -77,7 +86,7 @@ def test_every_rpc_has_its_own_request_and_response() -> None:
 def test_every_enum_starts_unspecified() -> None:
     enums = [
         enum
-        for module in (edge_agent_pb2, *CLOUD_FILES)
+        for module in (*LOCAL_FILES, *CLOUD_FILES)
         for enum in module.DESCRIPTOR.enum_types_by_name.values()
     ]
     assert enums
@@ -89,18 +98,29 @@ def test_cloud_requests_carry_only_released_text() -> None:
     """Every string a device fills with content says in its name that it was released."""
     fields = {
         field.name
-        for message in ("PrivatizedExample", "InferencePredictRequest", "EncodeRequest")
+        for message in (
+            "PrivatizedExample",
+            "InferencePredictRequest",
+            "EncodeRequest",
+            "GenerateRequest",
+            "ReleasedConversation",
+            "ReleasedTurn",
+            "GenerateSampling",
+        )
         for field in {
             **training_pb2.DESCRIPTOR.message_types_by_name,
             **inference_pb2.DESCRIPTOR.message_types_by_name,
+            **generation_pb2.DESCRIPTOR.message_types_by_name,
         }[message].fields
         if field.type == field.TYPE_STRING
     }
     assert fields == {
         "example_id",
+        "released_output",
         "released_text",
         "label",
         "released_plain_tokens",
+        "released_stops",
         "adapter",
         "bundle_id",
         "request_id",

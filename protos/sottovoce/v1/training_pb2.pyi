@@ -29,6 +29,12 @@ class Method(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     METHOD_PREFIX_TUNING: _ClassVar[Method]
     METHOD_FULL_FINE_TUNING: _ClassVar[Method]
     METHOD_HEAD: _ClassVar[Method]
+
+class Task(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    TASK_UNSPECIFIED: _ClassVar[Task]
+    TASK_CLASSIFICATION: _ClassVar[Task]
+    TASK_GENERATION: _ClassVar[Task]
 JOB_STATE_UNSPECIFIED: JobState
 JOB_STATE_UPLOADING: JobState
 JOB_STATE_QUEUED: JobState
@@ -43,9 +49,12 @@ METHOD_PROMPT_TUNING: Method
 METHOD_PREFIX_TUNING: Method
 METHOD_FULL_FINE_TUNING: Method
 METHOD_HEAD: Method
+TASK_UNSPECIFIED: Task
+TASK_CLASSIFICATION: Task
+TASK_GENERATION: Task
 
 class TrainingSettings(_message.Message):
-    __slots__ = ("method", "reconstruction", "plain_tokens", "epochs", "batch_size", "learning_rate", "seed", "virtual_tokens", "rank", "label_words", "noise_aware", "reconstruction_width", "reconstruction_weight", "dp_epsilon", "dp_delta")
+    __slots__ = ("method", "reconstruction", "plain_tokens", "epochs", "batch_size", "learning_rate", "seed", "virtual_tokens", "rank", "label_words", "noise_aware", "reconstruction_width", "reconstruction_weight", "dp_epsilon", "dp_delta", "task", "pate")
     METHOD_FIELD_NUMBER: _ClassVar[int]
     RECONSTRUCTION_FIELD_NUMBER: _ClassVar[int]
     PLAIN_TOKENS_FIELD_NUMBER: _ClassVar[int]
@@ -61,6 +70,8 @@ class TrainingSettings(_message.Message):
     RECONSTRUCTION_WEIGHT_FIELD_NUMBER: _ClassVar[int]
     DP_EPSILON_FIELD_NUMBER: _ClassVar[int]
     DP_DELTA_FIELD_NUMBER: _ClassVar[int]
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    PATE_FIELD_NUMBER: _ClassVar[int]
     method: Method
     reconstruction: bool
     plain_tokens: int
@@ -76,7 +87,9 @@ class TrainingSettings(_message.Message):
     reconstruction_weight: float
     dp_epsilon: float
     dp_delta: float
-    def __init__(self, method: _Optional[_Union[Method, str]] = ..., reconstruction: _Optional[bool] = ..., plain_tokens: _Optional[int] = ..., epochs: _Optional[int] = ..., batch_size: _Optional[int] = ..., learning_rate: _Optional[float] = ..., seed: _Optional[int] = ..., virtual_tokens: _Optional[int] = ..., rank: _Optional[int] = ..., label_words: _Optional[bool] = ..., noise_aware: _Optional[bool] = ..., reconstruction_width: _Optional[int] = ..., reconstruction_weight: _Optional[float] = ..., dp_epsilon: _Optional[float] = ..., dp_delta: _Optional[float] = ...) -> None: ...
+    task: Task
+    pate: bool
+    def __init__(self, method: _Optional[_Union[Method, str]] = ..., reconstruction: _Optional[bool] = ..., plain_tokens: _Optional[int] = ..., epochs: _Optional[int] = ..., batch_size: _Optional[int] = ..., learning_rate: _Optional[float] = ..., seed: _Optional[int] = ..., virtual_tokens: _Optional[int] = ..., rank: _Optional[int] = ..., label_words: _Optional[bool] = ..., noise_aware: _Optional[bool] = ..., reconstruction_width: _Optional[int] = ..., reconstruction_weight: _Optional[float] = ..., dp_epsilon: _Optional[float] = ..., dp_delta: _Optional[float] = ..., task: _Optional[_Union[Task, str]] = ..., pate: _Optional[bool] = ...) -> None: ...
 
 class ReleaseSettings(_message.Message):
     __slots__ = ("mechanism", "eta", "level", "bundle_id", "policy")
@@ -159,18 +172,20 @@ class CreateJobResponse(_message.Message):
     def __init__(self, job: _Optional[_Union[Job, _Mapping]] = ...) -> None: ...
 
 class PrivatizedExample(_message.Message):
-    __slots__ = ("example_id", "released_text", "label", "released_plain_tokens", "plain_token_ids")
+    __slots__ = ("example_id", "released_text", "label", "released_plain_tokens", "plain_token_ids", "released_output")
     EXAMPLE_ID_FIELD_NUMBER: _ClassVar[int]
     RELEASED_TEXT_FIELD_NUMBER: _ClassVar[int]
     LABEL_FIELD_NUMBER: _ClassVar[int]
     RELEASED_PLAIN_TOKENS_FIELD_NUMBER: _ClassVar[int]
     PLAIN_TOKEN_IDS_FIELD_NUMBER: _ClassVar[int]
+    RELEASED_OUTPUT_FIELD_NUMBER: _ClassVar[int]
     example_id: str
     released_text: str
     label: str
     released_plain_tokens: _containers.RepeatedScalarFieldContainer[str]
     plain_token_ids: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, example_id: _Optional[str] = ..., released_text: _Optional[str] = ..., label: _Optional[str] = ..., released_plain_tokens: _Optional[_Iterable[str]] = ..., plain_token_ids: _Optional[_Iterable[int]] = ...) -> None: ...
+    released_output: str
+    def __init__(self, example_id: _Optional[str] = ..., released_text: _Optional[str] = ..., label: _Optional[str] = ..., released_plain_tokens: _Optional[_Iterable[str]] = ..., plain_token_ids: _Optional[_Iterable[int]] = ..., released_output: _Optional[str] = ...) -> None: ...
 
 class UploadExamplesRequest(_message.Message):
     __slots__ = ("job_id", "first_sequence", "examples", "padding")

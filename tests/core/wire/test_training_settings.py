@@ -35,12 +35,30 @@ def test_what_the_app_asks_for_is_what_the_cloud_is_asked_for() -> None:
         reconstruction_weight=0.5,
         dp_epsilon=3.0,
         dp_delta=1e-6,
+        task=training.TASK_GENERATION,
+        pate=True,
     )
     wanted = training_settings.of(asked, 9)
     assert wanted.plain_tokens == 9
     for name in shared:
         assert getattr(asked, name), f"{name} is not tried here"
         assert getattr(wanted, name) == getattr(asked, name)
+
+
+def test_every_task_of_the_wire_has_a_name() -> None:
+    numbers = set(training.Task.values()) - {training.TASK_UNSPECIFIED}
+    assert set(training_settings.TASKS.values()) == numbers
+
+
+@pytest.mark.parametrize("method", ["lora", "qlora", "prompt", "prefix", "full"])
+def test_all_but_a_head_can_learn_to_write(method: str) -> None:
+    settings = training.TrainingSettings(
+        method=training_settings.METHODS[method],
+        task=training.TASK_GENERATION,
+        reconstruction=True,
+        plain_tokens=40,
+    )
+    training_settings.check(settings)
 
 
 def test_no_method_means_lora() -> None:
@@ -99,11 +117,17 @@ def test_sizes_go_with_their_methods(
         ({"dp_epsilon": 51.0}, "dp_epsilon"),
         ({"dp_epsilon": 3.0, "dp_delta": 0.02}, "dp_delta"),
         ({"dp_delta": 1e-5}, "dp_delta"),
+        ({"pate": True}, "pate"),
         ({"dp_epsilon": 3.0, "label_words": True}, "label_words"),
         ({"dp_epsilon": 3.0, "noise_aware": True}, "noise_aware"),
         ({"dp_epsilon": 3.0, "reconstruction": True, "plain_tokens": 1}, "reconstruction"),
         ({"dp_epsilon": 3.0, "method": training.METHOD_FULL_FINE_TUNING}, "method"),
         ({"dp_epsilon": 3.0, "method": training.METHOD_QLORA}, "method"),
+        ({"task": 9}, "task"),
+        ({"task": training.TASK_GENERATION, "method": training.METHOD_HEAD}, "method"),
+        ({"task": training.TASK_GENERATION, "label_words": True}, "label_words"),
+        ({"task": training.TASK_GENERATION, "noise_aware": True}, "noise_aware"),
+        ({"task": training.TASK_GENERATION, "dp_epsilon": 3.0}, "dp_epsilon"),
         ({"batch_size": 257}, "batch_size"),
         ({"rank": 257}, "rank"),
         ({"method": training.METHOD_PREFIX_TUNING, "virtual_tokens": 513}, "virtual_tokens"),

@@ -18,7 +18,8 @@ from google.rpc import code_pb2, error_details_pb2, status_pb2
 from grpc_status import rpc_status
 
 from sottovoce.core import errors
-from sottovoce.core.wire.unreadable import asked, tolerant
+from sottovoce.core.wire.interception import Handler, Interceptor, wrapped
+from sottovoce.core.wire.unreadable import asked
 
 __all__ = [
     "RETRY_SECONDS",
@@ -26,7 +27,6 @@ __all__ = [
     "from_rpc_error",
     "kind_and_place",
     "to_status",
-    "wrapped",
 ]
 
 DOMAIN = "sottovoce"
@@ -149,46 +149,17 @@ def _ended(context: grpc.ServicerContext, error: Exception) -> bool:
     return gone or cast(Any, context).code() is not None  # in grpcio, not yet in its type stubs
 
 
-def wrapped(
-    handler: grpc.RpcMethodHandler[Any, Any],
-    unary: Callable[[Callable[..., Any]], Callable[..., Any]],
-    stream: Callable[[Callable[..., Iterator[Any]]], Callable[..., Iterator[Any]]],
-) -> grpc.RpcMethodHandler[Any, Any]:
-    """The handler with its method wrapped by ``unary`` if it answers once, else by ``stream``. What
-    it wraps may be asked with `UNREADABLE`, which `ErrorInterceptor` answers."""
-    kinds: dict[tuple[bool, bool], tuple[Any, Any]] = {
-        (False, False): (grpc.unary_unary_rpc_method_handler, handler.unary_unary),
-        (False, True): (grpc.unary_stream_rpc_method_handler, handler.unary_stream),
-        (True, False): (grpc.stream_unary_rpc_method_handler, handler.stream_unary),
-        (True, True): (grpc.stream_stream_rpc_method_handler, handler.stream_stream),
-    }
-    make, method = kinds[handler.request_streaming, handler.response_streaming]
-    wrap: Callable[[Any], Any] = stream if handler.response_streaming else unary
-    return make(  # type: ignore[no-any-return]
-        wrap(method),
-        request_deserializer=tolerant(handler.request_deserializer),
-        response_serializer=handler.response_serializer,
-    )
-
-
-class ErrorInterceptor(grpc.ServerInterceptor):
+class ErrorInterceptor(Interceptor):
     """Turns exceptions of any servicer method into status with details, and answers what is no
     message of the method's in its place."""
 
-    def intercept_service(
-        self,
-        continuation: Callable[[grpc.HandlerCallDetails], grpc.RpcMethodHandler[Any, Any] | None],
-        handler_call_details: grpc.HandlerCallDetails,
-    ) -> grpc.RpcMethodHandler[Any, Any] | None:
-        handler = continuation(handler_call_details)
-        if handler is None:
-            return None
+    def around(self, handler: Handler, service: str, method: str) -> Handler:
         read = partial(map, asked) if handler.request_streaming else asked
 
-        def unary(method: Callable[[Any, grpc.ServicerContext], Any]) -> Callable[..., Any]:
+        def unary(answer: Callable[[Any, grpc.ServicerContext], Any]) -> Callable[..., Any]:
             def call(request: Any, context: grpc.ServicerContext) -> Any:
                 try:
-                    return method(read(request), context)
+                    return answer(read(request), context)
                 except Exception as error:
                     if _ended(context, error):
                         raise
@@ -197,11 +168,11 @@ class ErrorInterceptor(grpc.ServerInterceptor):
             return call
 
         def stream(
-            method: Callable[[Any, grpc.ServicerContext], Iterator[Any]],
+            answer: Callable[[Any, grpc.ServicerContext], Iterator[Any]],
         ) -> Callable[..., Any]:
             def call(request: Any, context: grpc.ServicerContext) -> Iterator[Any]:
                 try:
-                    yield from method(read(request), context)
+                    yield from answer(read(request), context)
                 except Exception as error:
                     if _ended(context, error):
                         raise

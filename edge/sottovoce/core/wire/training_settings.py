@@ -16,7 +16,7 @@ from sottovoce.core.wire.limits import MOST, MOST_SEQUENCES
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import training_pb2 as training
 
-__all__ = ["METHODS", "check", "check_plain", "of", "usual_delta"]
+__all__ = ["METHODS", "TASKS", "check", "check_plain", "of", "usual_delta"]
 
 METHODS: Final[Mapping[str, training.Method]] = MappingProxyType(
     {
@@ -29,6 +29,11 @@ METHODS: Final[Mapping[str, training.Method]] = MappingProxyType(
     }
 )
 """What people and files call a method."""
+
+TASKS: Final[Mapping[str, training.Task]] = MappingProxyType(
+    {"classification": training.TASK_CLASSIFICATION, "generation": training.TASK_GENERATION}
+)
+"""What people and files call a task."""
 
 _WITH_RANK = (training.METHOD_LORA, training.METHOD_QLORA)
 _PRIVATE = (
@@ -58,6 +63,8 @@ def of(settings: agent.CustomizationSettings, plain_tokens: int) -> training.Tra
         reconstruction_weight=settings.reconstruction_weight,
         dp_epsilon=settings.dp_epsilon,
         dp_delta=settings.dp_delta,
+        task=settings.task,
+        pate=settings.pate,
     )
 
 
@@ -102,7 +109,22 @@ def check(settings: training.TrainingSettings) -> None:
         if not (math.isfinite(value) and 0 <= value <= largest):
             fix = f"give 0 for the default, or up to {largest:g}"
             raise _refused(name, f"{name} is out of range", fix)
+    _check_task(settings, method)
     _check_private(settings, method)
+
+
+def _check_task(settings: training.TrainingSettings, method: training.Method) -> None:
+    """Refuses for generation what belongs to labels, and what has not been made for it."""
+    if settings.task not in training.Task.values():
+        raise _refused("task", "unknown task", f"use one of: {', '.join(TASKS)}")
+    if settings.task != training.TASK_GENERATION:
+        return
+    if method == training.METHOD_HEAD:
+        raise _refused("method", "a head alone writes nothing", "train with the method lora")
+    for name in ("label_words", "noise_aware", "dp_epsilon"):
+        if getattr(settings, name):
+            problem = f"{name.replace('_', ' ')} together with generation"
+            raise _refused(name, problem, f"leave {name} out")
 
 
 def _check_private(settings: training.TrainingSettings, method: training.Method) -> None:
@@ -111,6 +133,10 @@ def _check_private(settings: training.TrainingSettings, method: training.Method)
         if settings.dp_delta:
             raise _refused(
                 "dp_delta", "a delta without an epsilon", "give dp_epsilon too, or leave delta out"
+            )
+        if settings.pate:
+            raise _refused(
+                "pate", "PATE without an epsilon", "give dp_epsilon too: 1 is strong, 8 weak"
             )
         return
     if method not in _PRIVATE:

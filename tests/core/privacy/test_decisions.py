@@ -34,7 +34,12 @@ def test_a_name_is_what_is_found_to_be_one(small_bundle: Bundle) -> None:
 
         reach = 2
 
-        def find(self, words: Sequence[str], looks: NDArray[np.uint8]) -> Found:
+        def find(
+            self,
+            words: Sequence[str],
+            looks: NDArray[np.uint8],
+            ids: NDArray[np.int32] | None = None,
+        ) -> Found:
             self.looks = looks.tolist()
             return found([NAMES.index("PLACE"), *(0 for _ in words[1:])])
 
@@ -94,7 +99,12 @@ def test_the_finder_sees_a_window_and_as_far_as_it_looks(
             self.reach = reach
             self.seen: list[int] = []
 
-        def find(self, words: Sequence[str], looks: NDArray[np.uint8]) -> Found:
+        def find(
+            self,
+            words: Sequence[str],
+            looks: NDArray[np.uint8],
+            ids: NDArray[np.int32] | None = None,
+        ) -> Found:
             self.seen.append(len(words))
             return found(0 for _ in words)
 

@@ -293,12 +293,18 @@ def test_an_unknown_word_passed_through_would_be_caught(
 
         counts, _ = outputs_of(release, listed_words)
         assert sure_breach(counts, eta, distances) < 0
-        counts, listed = outputs_of(release, others)
+
+        def alone(word: str, mechanism: str = mechanism) -> Sequence[str]:
+            """Once a document: within one a word that is drawn has one surrogate."""
+            setting = Setting("one", mechanism)
+            return [engine.release(word, setting, random).text for _ in range(500)]
+
+        counts, listed = outputs_of(alone, others)
         assert not set(others) & set(listed)
         assert sure_breach(counts, 0.0, np.zeros((2, 2))) < 0
 
-        def pass_through(word: str) -> Sequence[str]:
-            return release(word) if word != others[0] else [word] * draws
+        def pass_through(word: str, alone: Callable[[str], Sequence[str]] = alone) -> Sequence[str]:
+            return alone(word) if word != others[0] else [word] * 500
 
         counts, _ = outputs_of(pass_through, others)
         assert sure_breach(counts, 0.0, np.zeros((2, 2))) > 0

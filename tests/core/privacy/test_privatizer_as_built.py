@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -26,6 +29,20 @@ STRONG = Setting(level="strong")
 CountedWords = list[tuple[str, bool, str, int]]
 
 NOTE = "Anna didn't see the  cold lake; she'll write to Dr. Marsh (a@b.org), 555-0142!\n"
+
+
+def test_the_default_mechanism_needs_no_runtime_for_networks(bundle_folder: Path) -> None:
+    """It would take 19 MB."""
+    code = f"""
+import pathlib, sys
+from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.privacy.privatizer import Privatizer
+from sottovoce.core.privacy.setting import Setting
+bundle = Bundle.open(pathlib.Path({str(bundle_folder)!r}))
+Privatizer.of(bundle).release({NOTE!r}, Setting("strong"))
+sys.exit("onnxruntime" in sys.modules)
+"""
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_the_built_bundle_privatises_a_note(privatizer: Privatizer) -> None:
@@ -76,7 +93,9 @@ class FindsNone:
 
     reach = 0
 
-    def find(self, words: Sequence[str], looks: NDArray[np.uint8]) -> Found:
+    def find(
+        self, words: Sequence[str], looks: NDArray[np.uint8], ids: NDArray[np.int32] | None = None
+    ) -> Found:
         return found(0 for _ in words)
 
 

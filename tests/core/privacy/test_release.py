@@ -89,3 +89,11 @@ def test_a_word_is_protected_unless_it_passes() -> None:
     told = written("x y z", outputs).words
     assert [word.treatment for word in told] == [PASS, NOISE, DRAW]
     assert [word.protected for word in told] == [False, True, True]
+
+
+@pytest.mark.parametrize(("first", "second"), [("lake is", "is lake."), ("\nlake\n", " a\n\nb ")])
+@pytest.mark.parametrize("word", ["mountains", "a", ""])
+def test_a_document_of_two_parts_is_cut_where_they_meet(first: str, second: str, word: str) -> None:
+    whole = written(f"{first}\n{second}", [(word, 0, NOISE)] * len(split(f"{first}\n{second}")))
+    for part, found in zip((first, second), whole.cut(len(first)), strict=True):
+        assert found == written(part, [(word, 0, NOISE)] * len(split(part))).text

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import unicodedata
 
 import click
 import pytest
 from click.testing import CliRunner
 
 from sottovoce.core import errors
-from sottovoce.core.system.console import Command, json_option
+from sottovoce.core.system.console import Command, json_option, plain, print_json
 from sottovoce.edge.cli.common import numbered
 
 KINDS = [getattr(errors, name) for name in errors.__all__]
@@ -54,3 +55,42 @@ def test_bugs_are_not_dressed_up_as_errors() -> None:
         raise ZeroDivisionError
 
     assert isinstance(CliRunner().invoke(broken).exception, ZeroDivisionError)
+
+
+HOSTILE = "\x1b]0;owned\x07\x7f\x9b2J\u202eevil\u2066\n  fix: forged"
+BIDI = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
+
+
+def _obeyed(shown: str) -> bool:
+    return any(
+        unicodedata.category(c) == "Cc" or unicodedata.bidirectional(c) in BIDI for c in shown
+    )
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_an_error_of_a_stranger_is_obeyed_by_no_terminal(as_json: bool) -> None:
+    @click.command(cls=Command)
+    @json_option
+    def fails(as_json: bool) -> None:
+        raise errors.Unavailable(HOSTILE, fix=HOSTILE)
+
+    told = CliRunner().invoke(fails, ["--json"] if as_json else []).stderr
+    lines = told.splitlines()
+    assert len(lines) == (1 if as_json else 2)
+    assert not any(map(_obeyed, lines))
+    if as_json:
+        assert json.loads(told)["error"]["problem"] == HOSTILE
+
+
+def test_json_is_the_same_value_and_moves_no_cursor(capsys: pytest.CaptureFixture[str]) -> None:
+    value = {HOSTILE: ["ünïcode 🌲", *map(chr, range(0xFF))]}
+    print_json(value)
+    told = capsys.readouterr().out
+    assert json.loads(told) == value
+    assert "ünïcode 🌲" in told
+    assert not _obeyed(told.removesuffix("\n"))
+
+
+def test_plain_text_keeps_its_lines_unless_it_is_to_be_one() -> None:
+    assert plain("a\tb\nc\x1b[2J\u2069") == "a\tb\nc\ufffd[2J\ufffd"
+    assert plain("a\tb\nc", line=True) == "a\tb\ufffdc"

@@ -23,7 +23,7 @@ from typing import Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.core.privacy.noise import Random, SecureRandom
+from sottovoce.core.privacy.noise import Random
 
 __all__ = ["Draws", "Fresh", "Key", "Keyed", "KeyedRows", "KeyedStream"]
 
@@ -58,11 +58,6 @@ class Fresh:
 
     random: Random
 
-    @classmethod
-    def secure(cls) -> Fresh:
-        """From the operating system's generator."""
-        return cls(SecureRandom())
-
     def noise(self, etas: Sequence[float], words: Sequence[str], before: Sequence[str]) -> Random:
         """See `Draws.noise`."""
         return self.random
@@ -91,10 +86,7 @@ class Key:
 
     def derived(self, *purpose: str) -> Key:
         """The key for one purpose; tells nothing of this one nor of any other."""
-        mac = hmac.new(self._secret, digestmod=hashlib.sha256)
-        for part in purpose:
-            mac.update(_framed(part))
-        return Key(mac.digest())
+        return Key(hmac.digest(self._secret, b"".join(map(_framed, purpose)), "sha256"))
 
     def name(self, *what: str) -> bytes:
         """16 bytes that stand for ``what``, and tell nothing of it without the key."""
@@ -162,7 +154,7 @@ class KeyedRows:
     def __init__(self, secret: bytes, messages: Iterable[bytes]) -> None:
         self._messages = [*messages]
         self._start = hashlib.shake_128(secret)
-        self._drawn = np.empty((len(self._messages), 0))
+        self._drawn: NDArray[np.float64] | None = None
         self._used = self._blocks = 0
 
     def random(self, size: tuple[int, ...]) -> NDArray[np.float64]:
@@ -175,8 +167,11 @@ class KeyedRows:
         if n != len(self._messages):
             raise ValueError(f"{n} rows were asked of a stream of {len(self._messages)}")
         end = self._used + math.prod(rest)
+        if self._drawn is None:
+            self._drawn = self._block()
         missing = math.ceil((end - self._drawn.shape[1]) / _BLOCK)
-        self._drawn = np.hstack([self._drawn, *(self._block() for _ in range(missing))])
+        if missing > 0:
+            self._drawn = np.hstack([self._drawn, *(self._block() for _ in range(missing))])
         found = self._drawn[:, self._used : end].reshape(size)
         self._used = end
         return found

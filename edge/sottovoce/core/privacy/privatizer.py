@@ -28,11 +28,11 @@ from sottovoce.core.privacy.keyed import Draws, Fresh, Key
 from sottovoce.core.privacy.mechanisms import registry
 from sottovoce.core.privacy.mechanisms.interface import Mechanism
 from sottovoce.core.privacy.noise import Floats2d, Random, SecureRandom
-from sottovoce.core.privacy.policies import IDENTIFIER, KINDS, Treatment
+from sottovoce.core.privacy.policies import IDENTIFIER, KINDS
 from sottovoce.core.privacy.release import Draft, Output, Release
 from sottovoce.core.privacy.search import Search
 from sottovoce.core.privacy.setting import Setting
-from sottovoce.core.privacy.surrogates.document import Drawn, Surrogates
+from sottovoce.core.privacy.surrogates.document import Drawn, Owners, Surrogates
 from sottovoce.core.text import casing
 from sottovoce.core.text.checks import check_text
 from sottovoce.core.text.context import Context
@@ -104,7 +104,8 @@ class Privatizer:
     ) -> Self:
         """Over ``bundle``, with the parts that it brings and, if given, another tagger."""
         names = bundle.names_folder
-        finder = NameFinder.load(names) if names.is_dir() else None
+        listed = bundle.manifest.words
+        finder = NameFinder.load(names, words=listed) if names.is_dir() else None
         opened = tagger or partial(OnnxTagger.load, bundle.tagger_folder)
         return cls(
             bundle,
@@ -138,6 +139,7 @@ class Privatizer:
         *,
         key: Key | None = None,
         session: str = "",
+        owners: Owners | None = None,
     ) -> Release:
         """Privatises one document: under a key always alike, without one never.
 
@@ -152,6 +154,7 @@ class Privatizer:
                 space and the key, and on nothing else.
             session: under a key, the conversation in which equal names get equal surrogates;
                 without one, the document.
+            owners: of the session's surrogates, see `Surrogates`.
 
         Raises:
             InvalidInput: no text, too much of it, binary data, or a word over 4,096 characters.
@@ -166,7 +169,7 @@ class Privatizer:
             draws = key.draws(self._bundle.space_id, *scope)
         clitics = self._bundle.manifest.clitics
         words = iter_words(document, clitics)
-        draft, before, surrogates = Draft(document), Context(), Surrogates(draws.surrogate)
+        draft, before, surrogates = Draft(document), Context(), Surrogates(draws.surrogate, owners)
         charge, place = 0.0, 0
         for decision in self._decider.decide(words, mechanism, policy, context):
             replaced = self._with_noise(decision, before, mechanism, draws)
@@ -292,10 +295,7 @@ def _drawn(decision: Decision, surrogates: Surrogates, first: int) -> dict[int, 
 
 def _outputs(decision: Decision, replaced: Mapping[int, str]) -> list[Output]:
     """For each word what takes its place, as `Draft.write` wants it."""
-    numbered = zip(
-        decision.words, decision.tags.tolist(), decision.treatments.tolist(), strict=True
-    )
-    return [
-        (replaced.get(place, word.text), tag, Treatment(treatment))
-        for place, (word, tag, treatment) in enumerate(numbered)
-    ]
+    texts = [word.text for word in decision.words]
+    for place, text in replaced.items():
+        texts[place] = text
+    return [*zip(texts, decision.tags.tolist(), decision.treatments.tolist(), strict=True)]

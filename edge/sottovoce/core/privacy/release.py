@@ -17,8 +17,8 @@ from sottovoce.core.text.words import Word, iter_words
 
 __all__ = ["Draft", "Output", "Release", "WordRelease"]
 
-Output = tuple[str, int, Treatment]
-"""What takes a word's place, the number of its tag, and what became of it."""
+Output = tuple[str, int, int]
+"""What takes a word's place, the number of its tag, and of the `Treatment` it got."""
 
 _LENGTHS, _MARKS = "I", "H"
 _TREATMENT, _REPLACED, _TAG = 3, 4, 3  # two bits, one bit, and the rest
@@ -100,6 +100,16 @@ class Release:
                 replaced=bool(mark & _REPLACED),
             )
 
+    def cut(self, place: int) -> tuple[str, str]:
+        """The released text before and after the white space that begins at ``place`` of the
+        document and is one character long."""
+        shift = 0
+        for word in self.each_word():
+            if word.start > place:
+                break
+            shift = word.released_end - word.end
+        return self.text[: place + shift], self.text[place + shift + 1 :]
+
 
 class Draft:
     """A release being written, word by word.
@@ -118,16 +128,18 @@ class Draft:
     def write(self, words: Iterable[Word], outputs: Iterable[Output]) -> None:
         """Puts the outputs in place of the next words of the document."""
         pieces: list[str] = []
-        for word, (text, tag, treatment) in zip(words, outputs, strict=True):
-            if self._done != word.start:
-                pieces.append(self._document[self._done : word.start])
+        document, done, lengths, marks = self._document, self._done, self.lengths, self.marks
+        for (typed, start, end, *_), (text, tag, treatment) in zip(words, outputs, strict=True):
+            if done != start:
+                pieces.append(document[done:start])
             pieces.append(text)
-            self._done = word.end
-            self.lengths.append(len(text))
+            done = end
+            lengths.append(len(text))
             # The one comparison of output and input. Nothing depends on it: it is reported to the
             # owner of the text, on the device.
-            replaced = text != word.text
-            self.marks.append(tag << _TAG | replaced * _REPLACED | treatment)
+            replaced = _REPLACED if text != typed else 0
+            marks.append(tag << _TAG | replaced | treatment)
+        self._done = done
         self._pieces.append("".join(pieces))
 
     def text(self) -> str:

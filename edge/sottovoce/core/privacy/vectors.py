@@ -66,8 +66,7 @@ class Vectors:
 
     def ids(self, forms: Sequence[str]) -> NDArray[np.int32]:
         """Ids of words by their normal forms: Ints1d (n,), -1 for what is not in the list."""
-        known = {form: self._ids.get(form, OUT_OF_VOCABULARY) for form in set(forms)}
-        return np.array([known[form] for form in forms], np.int32)
+        return self._ids.of(forms)
 
     def _from_tokens(self, forms: list[str]) -> Floats2d:
         tokens = self._bundle.token_rows

@@ -1,13 +1,15 @@
 """What all commands of both programs share: errors, JSON, progress.
 
 Why it is here: every command fails alike (``error:`` and ``fix:`` on standard error, an exit code
-by kind of error) and keeps standard output for data alone.
+by kind of error) and keeps standard output for data alone. What it tells may be a stranger's words,
+and a terminal obeys what it is sent.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,9 +22,10 @@ from sottovoce.core.errors import SottovoceError
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-__all__ = ["Command", "json_option", "print_json", "progress_bar"]
+__all__ = ["Command", "json_option", "plain", "print_json", "progress_bar", "tell"]
 
 _INTERRUPTED = 130
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print JSON, one object a line; errors too."
@@ -53,16 +56,32 @@ def _report(error: SottovoceError, *, as_json: bool) -> None:
             "fix": error.fix,
             "subject": error.subject,
         }
-        click.echo(json.dumps({"error": told}, ensure_ascii=False), err=True)
-        return
-    click.echo(f"error: {error.problem}", err=True)
+        click.echo(_json({"error": told}), err=True)
+    else:
+        tell(error)
+
+
+def tell(error: SottovoceError) -> None:
+    """What went wrong and what to do, for a person, on standard error."""
+    click.echo(f"error: {plain(error.problem, line=True)}", err=True)
     if error.fix:
-        click.echo(f"  fix: {error.fix}", err=True)
+        click.echo(f"  fix: {plain(error.fix, line=True)}", err=True)
+
+
+def plain(text: str, *, line: bool = False) -> str:
+    """``text`` without what a terminal would obey, or, as a line, what would begin another."""
+    shown = _CONTROLS.sub("\ufffd", text)
+    return shown.replace("\n", "\ufffd") if line else shown
 
 
 def print_json(value: Any) -> None:
     """One object on one line of standard output."""
-    click.echo(json.dumps(value, ensure_ascii=False))
+    click.echo(_json(value))
+
+
+def _json(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)  # which leaves some controls as they are
+    return _CONTROLS.sub(lambda control: f"\\u{ord(control[0]):04x}", text)
 
 
 @contextmanager

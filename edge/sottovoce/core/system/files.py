@@ -14,7 +14,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Final
 
 from sottovoce.core.errors import ConfigError, QuotaExceeded
 
@@ -28,6 +28,15 @@ __all__ = [
     "sync_tree",
 ]
 
+_REFUSED: Final = (
+    errno.EACCES,
+    errno.EPERM,
+    errno.EROFS,
+    errno.ENOTDIR,
+    errno.EISDIR,
+    errno.EEXIST,
+)
+
 
 @contextmanager
 def disk(path: Path) -> Iterator[None]:
@@ -35,7 +44,8 @@ def disk(path: Path) -> Iterator[None]:
 
     Raises:
         QuotaExceeded: the disk or the user's quota is full (subject "disk").
-        ConfigError: no permission, a read-only file system, or a file where a folder belongs.
+        ConfigError: no permission, a read-only file system, or a file where a folder belongs, or
+            the other way round.
     """
     try:
         yield
@@ -44,7 +54,7 @@ def disk(path: Path) -> Iterator[None]:
             raise QuotaExceeded(
                 f"the disk is full at {path}", fix="free some space, then try again", subject="disk"
             ) from error
-        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST):
+        if error.errno in _REFUSED:
             raise ConfigError(
                 f"cannot write {path}: {os.strerror(error.errno)}",
                 fix="choose another place in the configuration, or mend its owner and mode",

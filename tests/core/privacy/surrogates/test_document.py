@@ -40,6 +40,12 @@ def test_a_name_is_one_name_throughout_whatever_its_case() -> None:
     assert first.lower() in listed("given")
 
 
+def test_it_is_so_whatever_chance_answers() -> None:
+    random = np.random.default_rng(5)
+    found = Surrogates(lambda *_: random).replace(words(*["PERSON:Anna", "-"] * 9))
+    assert len(set(found.values())) == 1
+
+
 def test_it_is_across_windows_too() -> None:
     surrogates = Surrogates(keyed)
     one = surrogates.replace(words("PERSON:Anna", "PERSON:Smith"))

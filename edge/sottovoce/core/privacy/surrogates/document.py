@@ -16,10 +16,13 @@ from sottovoce.core.privacy.noise import Random
 from sottovoce.core.privacy.surrogates import formats, names, surrogate
 from sottovoce.core.privacy.surrogates.shape import Shape
 
-__all__ = ["Drawn", "Stream", "Surrogates"]
+__all__ = ["Drawn", "Owners", "Stream", "Surrogates"]
 
 Stream = Callable[..., Random]
 """Opens the stream of uniform numbers that some strings name: equal names, equal numbers."""
+
+Owners = dict[str, tuple[str, str]]
+"""Of each surrogate, in small letters, the sort and the form that it stands for."""
 
 _ATTEMPTS: Final = 8
 """Draws before two names may share a surrogate after all."""
@@ -65,11 +68,14 @@ class Surrogates:
         stream: where chance comes from; it is asked by kind, sort, what is stood for, and the
             attempt. Number words are named by their place among the document's, so that "five five"
             does not show that both are the same.
+        owners: of the surrogates drawn before, where several texts are to have no two names alike;
+            those drawn here are added.
     """
 
-    def __init__(self, stream: Stream) -> None:
+    def __init__(self, stream: Stream, owners: Owners | None = None) -> None:
         self._stream = stream
-        self._owners: dict[str, tuple[str, str]] = {}
+        self._owners: Owners = {} if owners is None else owners
+        self._known: dict[tuple[Shape, str], str] = {}
         self._numbers = 0
 
     def replace(self, words: Sequence[Drawn]) -> dict[int, str]:
@@ -89,6 +95,8 @@ class Surrogates:
         shape, form = part.shape, part.form
         if shape.kind == surrogate.NUMBER:
             form, self._numbers = str(self._numbers), self._numbers + 1
+        elif known := self._known.get((shape, form)):
+            return known
         owner = (shape.sort, form)
         drawn = ""
         for attempt in range(_ATTEMPTS):
@@ -98,6 +106,8 @@ class Surrogates:
                 break  # there are too few for one each
             if self._owners.setdefault(drawn.lower(), owner) == owner:
                 break
+        if shape.kind != surrogate.NUMBER:
+            self._known[shape, form] = drawn
         return drawn
 
 

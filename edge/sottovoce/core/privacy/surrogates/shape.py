@@ -12,8 +12,6 @@ from functools import cache
 from importlib.resources import files
 from typing import NamedTuple, TypeVar
 
-import numpy as np
-
 from sottovoce.core.privacy.noise import Random
 from sottovoce.core.text import casing
 
@@ -42,8 +40,7 @@ def listed(name: str) -> tuple[str, ...]:
 
 def below(end: int, n: int, random: Random) -> list[int]:
     """``n`` whole numbers, uniform on 0 .. end - 1 but for a part in 2**53 / end."""
-    drawn: list[int] = (random.random((n,)) * end).astype(np.int64).tolist()
-    return drawn
+    return [int(number * end) for number in random.random((n,)).tolist()]
 
 
 def one_of(choices: Sequence[_Item], random: Random) -> _Item:

@@ -43,6 +43,8 @@ def oddity(text: str) -> Shape | None:
     >>> oddity("O'Hara") is None
     True
     """
+    if text.isascii() and text.isalpha() and len(text) > 1:
+        return None  # most words
     if _IDEOGRAPH.match(text):
         return Shape(_KIND, _IDEOGRAPHS, str(len(_IDEOGRAPH.findall(text))))
     categories = {unicodedata.category(character) for character in text}

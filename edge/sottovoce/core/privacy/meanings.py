@@ -1,0 +1,266 @@
+"""What surrogates stand for in one conversation: the table by which an answer is turned back.
+
+Why it is here: an answer speaks of those who left in place of the true ones, as they left or in
+another case, in the plural, a number without its commas or half of it. All that follows from a
+release is worked out here, once, so that reading an answer is looking up words.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+from sottovoce.core.privacy.policies import IDENTIFIER, NAMES
+from sottovoce.core.privacy.release import Release, WordRelease
+from sottovoce.core.text import casing
+from sottovoce.core.text.readings import UNLISTED
+
+__all__ = ["NEIGHBOUR", "TOKEN", "Entry", "Meaning", "Place", "forms", "observe", "table"]
+
+TOKEN: Final = re.compile(
+    "[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
+    "|[^\\W_\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]+"
+)
+"""What is compared: runs of letters and digits, and ideographs one by one."""
+
+NEIGHBOUR: Final = 64
+"""Characters of a neighbour that are compared."""
+
+_TURNED_BACK: Final = frozenset({*NAMES[1:], UNLISTED, IDENTIFIER, "NUMBER", "ORIGIN", "NOUN"})
+_NAMES: Final = frozenset({*NAMES[1:], UNLISTED})
+_JOINTS: Final = frozenset({"", " ", "-", ". ", "'", "’"})
+"""What may stand between two words of one name."""
+
+_SURE_DIGITS: Final = 3
+"""A number with fewer digits comes too often by itself."""
+
+_FEW_LETTERS: Final = 4
+_SHORTEST_PLURAL: Final = 3
+_MOST_PLACES: Final = 64
+"""Places of one meaning that are compared with."""
+
+
+class Place(NamedTuple):
+    """A word of a release, what it stands for, and what stood around it.
+
+    Attributes:
+        released, true: the word as it left and as it was typed.
+        kind: of `policies.KINDS`, or a part of speech.
+        earlier, before, after: of the release, the two words before it and the one after, in small
+            letters; empty at the ends.
+        within: whether ``before`` (1), ``after`` (2) or both (3) are of the same name.
+        quoted: whether an apostrophe follows.
+    """
+
+    released: str
+    true: str
+    kind: str
+    earlier: str = ""
+    before: str = ""
+    after: str = ""
+    within: int = 0
+    quoted: bool = False
+
+
+@dataclass(slots=True)
+class Meaning:
+    """One of the things that a surrogate stands for: how it is written, and where it stood."""
+
+    written: dict[str, str] = field(default_factory=dict)
+    places: dict[Place, None] = field(default_factory=dict)
+
+    def spelled(self, came: str) -> str:
+        """What takes the place of ``came``, in its case.
+
+        >>> Meaning({"Marcus": "Ramona"}).spelled("MARCUS")
+        'RAMONA'
+        """
+        if came in self.written:
+            return self.written[came]
+        released, true = next(iter(self.written.items()))
+        shape = casing.shape(came)
+        if not true.isalpha() or shape is casing.shape(released):
+            return true
+        if shape is casing.Case.CAPITALISED:
+            return true[:1].upper() + true[1:]
+        return casing.apply(shape, true)
+
+
+@dataclass(slots=True)
+class Entry:
+    """All that one surrogate stands for.
+
+    Attributes:
+        meanings: by their true text in small letters; itself as well, where it was also typed.
+        weak: it comes too often by itself to be turned back without a neighbour of its own.
+        common: it is one of the commonest words, see `restoration.COMMON`.
+        ordinary: in small letters it is an ordinary word.
+        capital: it left with a capital.
+    """
+
+    meanings: dict[str, Meaning] = field(default_factory=dict)
+    weak: bool = False
+    common: bool = False
+    ordinary: bool = False
+    capital: bool = False
+
+
+def observe(releases: Iterable[Release], known: Iterable[Place] = ()) -> list[Place]:
+    """The places of all words that can be turned back, and of words like those that need not be.
+
+    Args:
+        releases: of one conversation, in order.
+        known: what was observed of it before.
+    """
+    cut = [(release, [*release.each_word()]) for release in releases]
+    changed = {
+        Place(text, document, word.tag)
+        for release, words in cut
+        for word in words
+        if word.replaced and word.tag in _TURNED_BACK
+        for text in [release.text[word.released_start : word.released_end]]
+        for document in [release.document[word.start : word.end]]
+    }
+    keys = {form.released.lower() for place in (*known, *changed) for form in forms(place)}
+    return [place for release, words in cut for place in _places(release, words, keys)]
+
+
+def _places(release: Release, words: Sequence[WordRelease], keys: Set[str]) -> Iterator[Place]:
+    text = release.text
+    tokens = [*TOKEN.finditer(text)] if keys else []
+    starts = [token.start() for token in tokens]
+    joined = [
+        one.tag in _NAMES
+        and other.tag in _NAMES
+        and text[one.released_end : other.released_start] in _JOINTS
+        for one, other in pairwise(words)
+    ]
+    joined = [False, *joined, False]
+    for number, word in enumerate(words):
+        begin, end = word.released_start, word.released_end
+        released = text[begin:end]
+        if released.lower() not in keys:
+            bare = None if released.isalnum() else _bare(released, released)
+            if bare is None or bare[0].lower() not in keys:
+                continue
+        turned = word.tag in _TURNED_BACK
+        around = bisect_left(starts, begin), bisect_left(starts, end)
+        earlier, before, after = (
+            tokens[at][0][:NEIGHBOUR].lower() if 0 <= at < len(tokens) else ""
+            for at in (around[0] - 2, around[0] - 1, around[1])
+        )
+        yield Place(
+            released,
+            release.document[word.start : word.end] if turned else released,
+            word.tag,
+            earlier,
+            before,
+            after,
+            joined[number] + 2 * joined[number + 1],
+            text[end : end + 1] in ("'", "’"),
+        )
+
+
+def forms(place: Place) -> list[Place]:
+    """The place itself, without the signs around it, and what else may be said in its stead.
+
+    First itself; then the plural of a word, a number without commas, and the long numbers in it.
+
+    >>> [form.released for form in forms(Place("4,512.80", "9,001.10", "IDENTIFIER"))]
+    ['4,512.80', '4512.80', '512']
+    """
+    bare = _bare(place.released, place.true)
+    if bare is None:
+        return []
+    released, true = bare
+    found = [(released, true)]
+    if place.kind == IDENTIFIER:
+        if "," in released:
+            found.append((released.replace(",", ""), true.replace(",", "")))
+        parts = TOKEN.findall(released), TOKEN.findall(true)
+        if len(parts[0]) > 1 and len(parts[0]) == len(parts[1]):
+            found += (
+                (one, other)
+                for one, other in zip(*parts, strict=True)
+                if one.isdigit() and other.isdigit() and len(one) >= _SURE_DIGITS
+            )
+    elif released.isalpha() and len(released) >= _SHORTEST_PLURAL and place.kind != "NUMBER":
+        found += ((form, _plurals(true)[0]) for form in _plurals(released) if form != released)
+    return [place._replace(released=one, true=other) for one, other in dict(found).items()]
+
+
+def _bare(released: str, true: str) -> tuple[str, str] | None:
+    """Both without the signs before the first and after the last letter or digit of the first;
+    None where it has none, or the second has other signs there."""
+    tokens = [*TOKEN.finditer(released)]
+    if not tokens:
+        return None
+    lead, trail = released[: tokens[0].start()], released[tokens[-1].end() :]
+    if not (true.startswith(lead) and true.endswith(trail)):
+        return None
+    if len(true) <= len(lead) + len(trail):
+        return None
+    return released[len(lead) : tokens[-1].end()], true[len(lead) : len(true) - len(trail)]
+
+
+def _plurals(word: str) -> list[str]:
+    """How the plural of a word in English may be written; of one that ends in a single s, itself.
+
+    >>> _plurals("boss"), _plurals("city"), _plurals("Miami")
+    (['bosses'], ['cities', 'citys'], ['Miamis'])
+    """
+    small = word.lower()
+    if small.endswith(("ss", "x", "z", "ch", "sh")):
+        return [word + "es"]
+    if small.endswith("s"):
+        return [word] if word.islower() else [word + "es"]
+    if small.endswith("y") and small[-2:-1] not in "aeiou":
+        return [word[:-1] + "ies", word + "s"] if word.islower() else [word + "s"]
+    return [word + "s"]
+
+
+def table(
+    places: Iterable[Place], common: Set[str], ordinary: Callable[[str], bool]
+) -> dict[str, Entry]:
+    """Every form of every surrogate, in small letters, and what it stands for.
+
+    What left as it is goes before what it may have become: the plural of one surrogate gives way
+    to another surrogate.
+
+    Args:
+        places: as `observe` gives them, of one conversation and no other.
+        common: see `restoration.COMMON`.
+        ordinary: whether a word in small letters is an ordinary one.
+    """
+    exact: dict[str, Entry] = {}
+    derived: dict[str, Entry] = {}
+    for place in places:
+        for number, form in enumerate(forms(place)):
+            key = form.released.lower()
+            if number and (key in common or form.released == form.true):
+                continue
+            entry = (derived if number else exact).setdefault(key, Entry())
+            meaning = entry.meanings.setdefault(form.true.lower(), Meaning())
+            meaning.written.setdefault(form.released, form.true)
+            if len(meaning.places) < _MOST_PLACES:
+                meaning.places[form] = None
+            entry.weak |= _is_weak(form)
+            entry.common |= key in common
+            entry.ordinary |= ordinary(key)
+            entry.capital |= form.released[:1].isupper()
+    return {
+        key: entry
+        for key, entry in (derived | exact).items()
+        if any(meaning != key for meaning in entry.meanings)
+    }
+
+
+def _is_weak(form: Place) -> bool:
+    characters = "".join(TOKEN.findall(form.released))
+    digits = sum(map(str.isdigit, characters))
+    few = 0 < digits < _SURE_DIGITS and len(characters) <= _FEW_LETTERS
+    return form.kind == "NUMBER" or len(characters) == 1 or few

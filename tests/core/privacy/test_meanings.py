@@ -1,0 +1,86 @@
+"""The table of an answer: what a release shows of each word, and how else it may be said."""
+
+from __future__ import annotations
+
+import pytest
+
+from sottovoce.core.privacy.keyed import Key
+from sottovoce.core.privacy.meanings import Meaning, Place, forms, observe, table
+from sottovoce.core.privacy.privatizer import Privatizer
+from sottovoce.core.privacy.release import Release
+from sottovoce.core.privacy.setting import Setting
+
+KEY = Key(bytes(range(32)))
+
+
+def released(privatizer: Privatizer, document: str) -> Release:
+    return privatizer.release(document, Setting("strong", policy="names"), key=KEY, session="s")
+
+
+def test_a_place_has_its_neighbours_as_they_left(small_privatizer: Privatizer) -> None:
+    release = released(small_privatizer, "See Anna Marsh, in the quiet garden of Mark's.")
+    places = observe([release])
+    assert [place.true for place in places] == ["Anna", "Marsh", "Mark"]
+    anna, marsh, mark = places
+    assert (anna.earlier, anna.before, anna.after) == ("", "see", marsh.released.lower())
+    assert (marsh.earlier, marsh.before, marsh.after) == ("see", anna.released.lower(), "in")
+    assert (anna.within, marsh.within, mark.within) == (2, 1, 0)
+    assert (mark.after, mark.quoted) == ("s", True)
+    assert [place.kind for place in places] == ["PERSON"] * 3
+
+
+def test_what_need_not_be_turned_back_is_observed_where_it_looks_like_it(
+    small_privatizer: Privatizer,
+) -> None:
+    first = released(small_privatizer, "A lamp for Zyxglorp")
+    (place,) = observe([first])
+    again = released(small_privatizer, f"a lamp and {place.released}")
+    found = observe([again], known=[place._replace(released="lamp")])
+    assert Place("lamp", "lamp", "NOUN", "", "a", "and") in found
+    assert observe([released(small_privatizer, "a lamp")]) == []
+
+
+@pytest.mark.parametrize(
+    ("place", "others"),
+    [
+        (Place("cask", "washer", "UNLISTED"), {"casks": "washers"}),
+        (Place("City", "box", "NOUN"), {"Citys": "boxes"}),
+        (Place("city", "dogs", "NOUN"), {"cities": "dogs", "citys": "dogs"}),
+        (Place("Lowell", "Marsh", "PERSON"), {"Lowells": "Marshes"}),
+        (Place("two", "nine", "NUMBER"), {}),
+        (Place("12,482", "90,001", "IDENTIFIER"), {"12482": "90001", "482": "001"}),
+        (Place("1971-10-02", "2015-06-12", "IDENTIFIER"), {"1971": "2015"}),
+        (Place("QK18", "AX68", "IDENTIFIER"), {}),
+    ],
+)
+def test_other_forms(place: Place, others: dict[str, str]) -> None:
+    exact, *derived = forms(place)
+    assert exact == place
+    assert {form.released: form.true for form in derived} == others
+
+
+def test_signs_around_are_no_part_of_it() -> None:
+    assert [form[:2] for form in forms(Place("£3.50", "£4.10", "IDENTIFIER"))] == [("3.50", "4.10")]
+    assert forms(Place("🎉", "😀", "UNLISTED")) == []
+    assert forms(Place("+44", "0044", "IDENTIFIER")) == []
+
+
+def test_a_surrogate_goes_before_the_plural_of_another() -> None:
+    places = [Place("cask", "washer", "UNLISTED"), Place("casks", "Zyxglorp", "UNLISTED")]
+    found = table(places, frozenset(), lambda word: False)
+    assert list(found["casks"].meanings) == ["zyxglorp"]
+    assert table([Place("lamp", "lamp", "NOUN")], frozenset(), lambda word: False) == {}
+
+
+@pytest.mark.parametrize(
+    ("came", "shown"),
+    [("Marcus", "McDonald"), ("MARCUS", "MCDONALD"), ("marcus", "mcdonald")],
+)
+def test_case(came: str, shown: str) -> None:
+    assert Meaning({"Marcus": "McDonald"}).spelled(came) == shown
+
+
+def test_case_where_it_is_kept() -> None:
+    assert Meaning({"ACME": "IBM"}).spelled("Acme") == "IBM"
+    assert Meaning({"cask": "iPhone"}).spelled("Cask") == "IPhone"
+    assert Meaning({"QK-1": "ax-2"}).spelled("Qk-1") == "ax-2"

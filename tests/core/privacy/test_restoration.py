@@ -1,0 +1,257 @@
+"""What a faithful cloud echoes comes back as it was typed, however it is cut, and nothing else."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sottovoce.core.privacy.keyed import Key
+from sottovoce.core.privacy.meanings import TOKEN, Place, forms, observe
+from sottovoce.core.privacy.privatizer import Privatizer
+from sottovoce.core.privacy.release import Release
+from sottovoce.core.privacy.restoration import Restoration, Restored
+from sottovoce.core.privacy.setting import Setting
+
+KEY = Key(bytes(range(32)))
+NAMES = Setting("strong", policy="names")
+TYPED = (
+    *("Anna", "Marsh", "ANNA", "Mark", "Little Rock", "York", "Paris", "Zyxglorp", "washers"),
+    *("five", "Two", "hundred", "French", "english", "U.S.", "O'Hara", "北京", "J", "iPhone"),
+    *("+44 7700 900123", "AX-68042", "12:45pm", "£1,200.50", "5.2%", "7", "12", "1971", "21st"),
+    *("anna.marsh@acme.org", "https://acme.org/x?y=1", "@anna", "10.0.0.1", "1234-5678"),
+    *("the", "garden", "is", "very", "quiet", "and", "I", "see", "lamp", "with"),
+)
+GAPS = (" ", " ", " ", " ", ", ", ". ", "\n", "'s ", "' ", " (", ") ", ": ", "\n\n- ", "? ", "-")
+
+documents = st.lists(st.tuples(st.sampled_from(TYPED), st.sampled_from(GAPS)), min_size=1).map(
+    lambda pairs: "".join(word + gap for word, gap in pairs)
+)
+
+
+def released(privatizer: Privatizer, document: str, session: str = "s") -> Release:
+    return privatizer.release(document, NAMES, key=KEY, session=session)
+
+
+def stand_for_two(places: Sequence[Place]) -> bool:
+    """Whether any surrogate, in any of its forms, stands for two things."""
+    meant: dict[str, set[str]] = defaultdict(set)
+    for place in places:
+        for form in forms(place):
+            meant[form.released.lower()].add(form.true)
+    return any(len({true.lower() for true in found}) > 1 for found in meant.values())
+
+
+def in_pieces(restoration: Restoration, text: str, cuts: Sequence[int]) -> Restored:
+    stream, out, start = restoration.stream(), [], 0
+    for cut in (*cuts, len(text)):
+        out.append(stream.feed(text[start:cut]))
+        start = cut
+    return Restored("".join(out) + stream.finish(), stream.restored, stream.doubtful)
+
+
+@settings(max_examples=60)
+@given(st.lists(documents, min_size=1, max_size=3))
+def test_what_a_faithful_cloud_echoes_comes_back(
+    small_privatizer: Privatizer, turns: list[str]
+) -> None:
+    releases = [released(small_privatizer, turn) for turn in turns]
+    places = observe(releases)
+    restoration = Restoration(places, frozenset({"the", "two", "is", "and"}), str.isalpha)
+    for turn, release in zip(turns, releases, strict=True):
+        back = restoration.restore(release.text)
+        if not stand_for_two(places):
+            assert not back.doubtful
+        if not back.doubtful:
+            assert back.text == turn
+
+
+SAID = (
+    "Ida ida IDA Idas Ida's Lowell cask CASKS casks' 482 4 4.5 48217 9,482.5 9482.5 two Upper Rome"
+    " the QK-482 qk-482 QK a'b pat@example.org pat@example pat . , ' -"
+)
+pieces = st.one_of(
+    st.sampled_from(SAID.split()),
+    st.sampled_from([" ", " ", " ", "\n", "  ", " " * 20, "", "x" * 70, "ß", "é", "北京"]),
+    st.text(max_size=3),
+)
+MAP = (
+    Place("Ida", "Ramona", "PERSON", "", "call", "lowell", within=2),
+    Place("Ida", "Elena", "PERSON", "", "ask", "now"),
+    Place("Lowell", "Sitwell", "PERSON", "call", "ida", "", within=1),
+    Place("cask", "washer", "UNLISTED", "", "the", "leaks"),
+    Place("482", "911", "IDENTIFIER", "", "call", ""),
+    Place("4", "7", "IDENTIFIER", "", "the", "casks"),
+    Place("9,482.5", "1,234.5", "IDENTIFIER", "", "pay", ""),
+    Place("QK-482", "AX-007", "IDENTIFIER", "", "order", ""),
+    Place("pat@example.org", "ramona@acme.org", "IDENTIFIER", "", "to", ""),
+    Place("two", "nine", "NUMBER", "", "the", "cask"),
+    Place("Upper", "New", "PLACE", "", "in", "rome", within=2),
+    Place("Rome", "York", "PLACE", "in", "upper", "", within=1),
+)
+
+
+@settings(max_examples=200)
+@given(st.lists(pieces, max_size=30).map("".join), st.data())
+def test_chunking_never_changes_the_result(text: str, data: st.DataObject) -> None:
+    restoration = Restoration(MAP, frozenset({"the", "upper"}), str.islower)
+    cuts = data.draw(st.lists(st.integers(0, len(text)), max_size=8).map(sorted))
+    whole = restoration.restore(text)
+    assert in_pieces(restoration, text, cuts) == whole
+    assert in_pieces(restoration, text, range(len(text))) == whole
+
+
+HARD = (
+    "dial 482.5, 482-1 or 482. dial 482: 1 James' car, James's, 'James' said",
+    "QK-482X QK-4825 QK-48 QK-482- pat@example.organ pat@example.org",
+    "call Ida" + " " * 15 + "Lowell, call Ida" + " " * 17 + "Lowell, ask Ida nowhere",
+    "x" * 66 + "Lowell " + "x" * 75 + "北 Ida y",
+    "x" * 63 + "Ida" + "x" * 64 + " dial 482" + "é" * 80 + " Ida 北Ida",
+    "ask Ida "
+    + "now" * 30
+    + " ask Ida n"
+    + "o" * 62
+    + " a" * 30
+    + " "
+    + "x" * 90
+    + "北 Ida Lowell",
+)
+
+
+@pytest.mark.parametrize("text", HARD)
+def test_it_may_be_cut_anywhere(text: str) -> None:
+    more = Place("James", "Anna", "PERSON"), Place("Ida", "Li", "PERSON", "", "北")
+    restoration = Restoration([*MAP, *more])
+    whole = restoration.restore(text)
+    assert in_pieces(restoration, text, range(len(text))) == whole
+    for cut in range(len(text)):
+        assert in_pieces(restoration, text, [cut]) == whole
+
+
+@settings(max_examples=100)
+@given(st.lists(pieces, max_size=30).map("".join))
+def test_nothing_comes_from_another_conversation(text: str) -> None:
+    other = Restoration([Place("Ida", "Theodora", "PERSON"), Place("cask", "kiln", "UNLISTED")])
+    other.restore(text)
+    known = {
+        word.lower() for place in MAP for form in forms(place) for word in TOKEN.findall(form.true)
+    }
+    came = {word.lower() for word in TOKEN.findall(text)}
+    shown = {word.lower() for word in TOKEN.findall(Restoration(MAP).restore(text).text)}
+    assert shown <= came | known
+    assert Restoration([]).restore(text).text == text
+
+
+def held_back(restoration: Restoration, text: str) -> list[str]:
+    """What is held back after each character."""
+    stream, given_out, held = restoration.stream(), "", []
+    for place in range(len(text)):
+        given_out += stream.feed(text[place])
+        came = restoration.restore(text[: place + 1]).text
+        held.append(came[len(given_out) :] if came.startswith(given_out) else text)
+    return held
+
+
+def test_two_words_at_most_are_held_back() -> None:
+    restoration = Restoration(MAP)
+    text = "please call Ida Lowell of Upper Rome about the 4 casks and two others " * 3
+    held = held_back(restoration, text)
+    assert max(len(part.split()) for part in held) <= 2
+    assert sum(len(part.split()) > 1 for part in held) < len(text) / 4
+    plain = "nothing in this sentence stands for anything"
+    assert max(map(len, held_back(restoration, plain))) <= len("sentence")
+
+
+@pytest.mark.parametrize(
+    "start", ["x" * 100_000, "9" * 100_000, "Ida" + " " * 100_000, "Ida " + "n" * 90]
+)
+def test_a_word_without_end_is_not_held_back(start: str) -> None:
+    stream = Restoration(MAP).stream()
+    given_out = stream.feed(start)
+    assert len(start) - len(given_out) < 90
+    assert given_out + stream.feed("Ida") + stream.finish() == start + "Ida"
+
+
+@pytest.mark.parametrize(
+    ("came", "turned"),
+    [
+        ("Lowell's", "Sitwell's"),
+        ("LOWELL", "SITWELL"),
+        ("lowell", "sitwell"),
+        ("The Lowells left.", "The Sitwells left."),
+        ("Cask and casks, CASKS!", "Washer and washers, WASHERS!"),
+        ("the casks' lids", "the washers' lids"),
+        ("Lowell-based", "Sitwell-based"),
+        ("pay 9482.5, or 9,482.5", "pay 1234.5, or 1,234.5"),
+        ('**Lowell**: "Lowell"\n| Lowell |', '**Sitwell**: "Sitwell"\n| Sitwell |'),
+        ("qk-482 or QK-482", "AX-007 or AX-007"),
+        ("call Pat@example.org.", "call ramona@acme.org."),
+        ("dial 482", "dial 911"),
+        ("casket lowellite 4824", "casket lowellite 4824"),
+    ],
+)
+def test_forms_of_a_surrogate(came: str, turned: str) -> None:
+    assert Restoration(MAP).restore(came).text == turned
+
+
+def test_a_surrogate_of_two_things_is_told_by_its_neighbours() -> None:
+    restoration = Restoration(MAP)
+    assert restoration.restore("Ida Lowell came").text == "Ramona Sitwell came"
+    assert restoration.restore("you may ask Ida").text == "you may ask Elena"
+    alone = restoration.restore("so Ida said")
+    assert (alone.text, alone.doubtful) == ("so Ida said", {"Ida": 1})
+    both = restoration.restore("so call Ida now")  # between the neighbours of either
+    assert (both.text, both.doubtful) == ("so call Ida now", {"Ida": 1})
+    further = Restoration(
+        [
+            Place("Ida", "Ramona", "PERSON", "please", "call", "now"),
+            Place("Ida", "Elena", "PERSON", "never", "call", "now"),
+        ]
+    )
+    assert further.restore("never call Ida now").text == "never call Elena now"
+
+
+def test_what_comes_often_by_itself_needs_its_neighbour() -> None:
+    restoration = Restoration(MAP, frozenset({"the", "upper"}), str.islower)
+    assert restoration.restore("buy 4 casks").text == "buy 7 washers"
+    assert restoration.restore("4. Open the lid").text == "4. Open the lid"
+    assert restoration.restore("the 4 lids").text == "the 4 lids"  # "the" is before anything
+    assert restoration.restore("two cask").text == "nine washer"
+    assert restoration.restore("in two minutes").text == "in two minutes"
+    assert restoration.restore("4.5 casks, 4-5 casks, 1/4 casks").text == (
+        "4.5 washers, 4-5 washers, 1/4 washers"
+    )
+    assert restoration.restore("It is in Upper Rome").text == "It is in New York"
+    assert restoration.restore("Upper floors").text == "Upper floors"
+    assert restoration.restore("Then Rome. Rome wasn't built").text == (
+        "Then York. Rome wasn't built"
+    )
+
+
+def test_what_was_typed_as_well_is_told_from_its_surrogate(small_privatizer: Privatizer) -> None:
+    release = released(small_privatizer, "Zyxglorp")
+    surrogate = release.text
+    places = [
+        Place(surrogate, "Zyxglorp", "UNLISTED", "", "a", "leaks"),
+        Place(surrogate, surrogate, "NOUN", "", "the", "sings"),
+    ]
+    back = Restoration(places).restore(f"a {surrogate} leaks, the {surrogate} sings")
+    assert back.text == f"a Zyxglorp leaks, the {surrogate} sings"
+    assert back.restored == {(surrogate, "Zyxglorp"): 1}
+
+
+def test_an_apostrophe_alone_becomes_one_and_an_s() -> None:
+    restoration = Restoration([Place("James", "Anna", "PERSON"), Place("cask", "bus", "UNLISTED")])
+    assert restoration.restore("James' car").text == "Anna's car"
+    assert restoration.restore("'James' said he").text == "'Anna' said he"
+    quoted = Restoration([Place("James", "Anna", "PERSON", quoted=True)])
+    assert quoted.restore("James' car").text == "Anna' car"
+    assert restoration.restore("cask, casks").text == "bus, bus"
+
+
+def test_facts_and_verbs_stay_as_they_came(small_privatizer: Privatizer) -> None:
+    release = small_privatizer.release("I cough, see and love", Setting("strong"), key=KEY)
+    assert Restoration(observe([release])).restore(release.text).text == release.text

@@ -7,6 +7,7 @@ first shown to work where nothing is hidden. See docs/attacks.md.
 
     python -m bench.attacks --quick
     python -m bench.attacks --quick --levels attack:0.3 --mechanisms pct2t.v1,t2t.v1
+    python -m bench.attacks --only membership --quick
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from dataclasses import replace
 from itertools import product
 
 from bench import console
-from bench.attacks import report
+from bench.attacks import membership, report
 from bench.attacks.harness import FULL, MECHANISMS, QUICK, Budget
 from bench.attacks.parts import ALL, BASELINES, Scope
 from bench.attacks.run import DATA_SETS, measure
@@ -29,6 +30,12 @@ from sottovoce.core.errors import SottovoceError
 
 def main() -> None:
     """Prints the tables, and keeps the figures."""
+    alone = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    alone.add_argument("--only")
+    only, rest = alone.parse_known_args()
+    if only.only == "membership":
+        membership.main(rest)
+        return
     quick = "less of everything: about 15 minutes on 2 idle cores"
     parser = console.parser("attacks", __doc__, quick=quick, models=True, data="the data sets")
     parser.add_argument(
@@ -43,6 +50,12 @@ def main() -> None:
         type=console.comma_separated,
         metavar="NAMES",
         help="only these, attack:0.3 among them; leaves out the same, baselines too unless named",
+    )
+    parser.add_argument(
+        "--only",
+        choices=["membership"],
+        help="who was among the examples of an adapter, which is asked of models and not of "
+        "releases; has options of its own: --only membership --help",
     )
     parser.add_argument("--sentences", type=int, help="of the attacked text; 1,500 at most")
     parser.add_argument(

@@ -6,17 +6,19 @@ more like that of models that had it or of those that had not. Each model is in 
 hand and the others its shadows, so every figure is over models times examples.
 
 The attacker here knows the pool with its labels, the trainer and its settings, and may ask the
-adapter for probabilities: the strongest position that the paper of PromptDPSGD considers.
+adapter for probabilities: the strongest position that the paper of PromptDPSGD considers. Beside
+him stands that paper's own attacker, to whom a sure answer means a member. What was trained on
+releases is asked by two: one holds the very releases, as the cloud does, one knows only the texts.
 
     python -m bench.attacks.membership --quick
+    python -m bench.attacks.membership --methods lora --epsilons 8 --releases clear,balanced
 """
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
+from itertools import product
 from typing import Any, Final
 
 import numpy as np
@@ -26,25 +28,12 @@ from scipy.stats import norm, rankdata
 
 from bench import console
 from bench.attacks.interface import Floats
+from bench.attacks.shadows import CLEAR, HEAD, METHODS, Bools, Pool, Target, seen_by
 from bench.console import Figures, table
-from bench.data import require, rows
+from bench.data import require
 from bench.resampling import drawn, interval
-from sottovoce.cloud.job import Example, TrainingOptions
-from sottovoce.cloud.models import adapters, backbone
-from sottovoce.cloud.models.batches import collate, encode
-from sottovoce.cloud.models.classifier import encoder_of, pool
-from sottovoce.cloud.models.rows import Row, run
-from sottovoce.cloud.private.head import HEAD, fit_head
-from sottovoce.cloud.private.plan import Budget, PrivatePlan
-from sottovoce.cloud.training.linear_probe import probe
-from sottovoce.cloud.training.private_trainer import train_private
-from sottovoce.cloud.training.trainer import Recipe, train
 
-__all__ = ["confidences", "halves", "likelihood_ratios", "success"]
-
-Bools = NDArray[np.bool_]
-Learner = Callable[[Bools], torch.Tensor]
-"""From who is in training, Bools1d (N,), to log-probabilities of all labels, Float (N, C)."""
+__all__ = ["halves", "likelihood_ratios", "main", "success"]
 
 ALARMS: Final = (0.01, 0.001)
 """False alarms at which the members found are counted."""
@@ -52,22 +41,17 @@ ALARMS: Final = (0.01, 0.001)
 TASKS: Final = ("sst2", "trec", "agnews", "dbpedia")
 
 _FEW: Final = 64
-"""With fewer shadows, spreads are estimated over all examples together."""
-_ROWS: Final = 64
+"""With fewer models, spreads are estimated over all examples together."""
+
+_SHADOWS: Final = {True: 255, False: 32}
+"""Of heads, which are trained in a second, and of what takes longer."""
+_QUICK: Final = 63
 
 
 def halves(models: int, examples: int, random: np.random.Generator) -> Bools:
     """Who is in which model's training: Bools2d (models, examples), each in half of the models."""
     order = random.permuted(np.tile(np.arange(models)[:, None], examples), axis=0)
     return order < models // 2
-
-
-def confidences(log_probabilities: torch.Tensor, targets: torch.Tensor) -> Floats:
-    """log p / (1 - p) of the right label: Floats1d (N,). Nearly normal over models."""
-    right = log_probabilities.double().gather(1, targets[:, None])[:, 0]
-    wrong = torch.log(-torch.expm1(right.clamp(max=-1e-12)))
-    found: Floats = (right - wrong).numpy()
-    return found
 
 
 def likelihood_ratios(seen: Floats, members: Bools) -> NDArray[np.float64]:
@@ -118,121 +102,85 @@ def _auc(scores: NDArray[np.float64], members: Bools) -> float:
     return float(above / (inside * (~members).sum()))
 
 
-class Pool:
-    """The examples that members are drawn from, and ways to learn from some of them."""
+def main(given: Sequence[str] | None = None) -> None:
+    """Attacks every target, and prints the table.
 
-    def __init__(self, data: Path, task: str, size: int) -> None:
-        found = rows(data / task / "train.tsv.gz")
-        chosen = np.random.default_rng(1).choice(len(found), size, replace=False)
-        labels = sorted({found[at]["label"] for at in chosen})
-        self.examples = [Example(found[at]["text"], found[at]["label"]) for at in chosen]
-        self.targets = torch.tensor([labels.index(each.label) for each in self.examples])
-        self.labels = len(labels)
-        self.features = self._states(backbone.load(), Row())
-        self.scale = float(self.features.norm(dim=1).mean())
-
-    def learners(self, epsilons: tuple[float, ...], methods: tuple[str, ...]) -> dict[str, Learner]:
-        """By name; heads on frozen states first."""
-        found: dict[str, Learner] = {"head": self._head}
-        for epsilon in epsilons:
-            found[f"head, epsilon {epsilon:g}"] = self._private_head(epsilon)
-        for method in methods:
-            found[method] = self._adapter(TrainingOptions(method=method))
-            for epsilon in epsilons:
-                asked = TrainingOptions(method=method, dp_epsilon=epsilon)
-                found[f"{method}, epsilon {epsilon:g}"] = self._adapter(asked)
-        return found
-
-    def _head(self, inside: Bools) -> torch.Tensor:
-        rows = torch.from_numpy(np.flatnonzero(inside))
-        weight, bias = probe(self.features[rows], self.targets[rows], Recipe().probe_penalty)
-        return torch.log_softmax(self.features @ weight.T + bias, 1)
-
-    def _private_head(self, epsilon: float) -> Learner:
-        size = len(self.examples) // 2
-        stage = PrivatePlan.within(Budget.of(epsilon, 0.0, size), size, head=HEAD).head
-        features = self.features / self.scale
-
-        def learn(inside: Bools) -> torch.Tensor:
-            rows = torch.from_numpy(np.flatnonzero(inside))
-            weight, bias = fit_head(features[rows], self.targets[rows], self.labels, stage)
-            return torch.log_softmax(features @ weight.T + bias, 1)
-
-        return learn
-
-    def _adapter(self, options: TrainingOptions) -> Learner:
-        def learn(inside: Bools) -> torch.Tensor:
-            rows = [self.examples[at] for at in np.flatnonzero(inside)]
-            with tempfile.TemporaryDirectory() as folder:
-                place = Path(folder) / "adapter"
-                made = train_private if options.dp_epsilon else train
-                made(rows, options, backbone.load(), place)
-                adapter = adapters.load(place)
-            loaded = backbone.load()
-            row = adapter.method.row(encoder_of(loaded.model), adapter.tensors)
-            states = self._states(loaded, row)
-            assert adapter.weight is not None
-            assert adapter.bias is not None
-            return torch.log_softmax(states @ adapter.weight.T + adapter.bias, 1)
-
-        return learn
-
-    @torch.no_grad()
-    def _states(self, loaded: backbone.LoadedBackbone, row: Row) -> torch.Tensor:
-        encoder = encoder_of(loaded.model)
-        encoded = encode(loaded.tokenizer, [each.text for each in self.examples])
-        found = []
-        for start in range(0, len(encoded), _ROWS):
-            batch = collate(encoded[start : start + _ROWS], loaded.tokenizer.pad_token_id or 0)
-            hidden = run(encoder, batch.ids, batch.attention, [row] * len(batch.ids))
-            found.append(pool(hidden, batch.text))
-        return torch.cat(found)
-
-
-def main() -> None:
-    """Attacks every learner, and prints the table."""
-    quick = "heads alone, of 64 models: 3 minutes on an idle core"
-    parser = console.parser("membership", __doc__, quick=quick, data="the tasks")
+    Args:
+        given: arguments; by default the program's.
+    """
+    quick = "heads of 63 shadows in place of 255: 3 minutes on an idle core"
+    parser = console.parser("attacks.membership", __doc__, quick=quick, data="the tasks")
     parser.add_argument("--task", choices=TASKS, default="sst2")
     parser.add_argument("--members", type=int, default=200, help="examples that each learns from")
-    parser.add_argument("--models", type=int, help="shadows and one more: 256, with --quick 64")
-    parser.add_argument("--methods", type=console.comma_separated, default=(), metavar="NAMES")
-    parser.add_argument("--epsilons", type=float, nargs="*", default=[8.0, 1.0])
-    arguments = parser.parse_args()
+    parser.add_argument(
+        "--shadows", type=int, help="models to compare with; heads 255, adapters 32 (10 minutes)"
+    )
+    parser.add_argument(
+        "--methods",
+        type=console.comma_separated,
+        default=(HEAD,),
+        metavar="NAMES",
+        help=f"comma-separated, of {', '.join(METHODS)}; default: {HEAD}",
+    )
+    parser.add_argument(
+        "--epsilons", type=float, nargs="*", default=[0.0, 8.0, 1.0], help="0 is not private"
+    )
+    parser.add_argument(
+        "--releases",
+        type=console.comma_separated,
+        default=(CLEAR,),
+        metavar="NAMES",
+        help=f"what is learnt from: {CLEAR}, or levels of the bundle; default: {CLEAR}",
+    )
+    arguments = parser.parse_args(given)
+    if unknown := [each for each in arguments.methods if each not in METHODS]:
+        parser.error(f"unknown: {', '.join(unknown)}; methods are {', '.join(METHODS)}")
     require(parser, arguments.data, f"{arguments.task}/train.tsv.gz")
-    models = arguments.models or (64 if arguments.quick else 256)
     torch.manual_seed(0)
-    known = Pool(arguments.data, arguments.task, 2 * arguments.members)
-    members = halves(models, len(known.examples), np.random.default_rng(0))
-    found: Figures = {}
-    learners = known.learners(tuple(arguments.epsilons), tuple(arguments.methods))
-    for name, learn in learners.items():
-        turns = console.track(list(members), name)
-        seen = np.stack([confidences(learn(inside), known.targets) for inside in turns])
-        found[name] = success(likelihood_ratios(seen, members), members)
-    figures = {
-        "task": arguments.task,
-        "members": arguments.members,
-        "models": models,
-        "rows": found,
-    }
+    pool = Pool(arguments.data, arguments.task, 2 * arguments.members, arguments.bundle)
+    found: list[Figures] = []
+    for each in product(arguments.methods, arguments.releases, arguments.epsilons):
+        target = Target(*each)
+        shadows = _SHADOWS[target.method == HEAD]
+        if arguments.quick:
+            shadows = min(shadows, _QUICK)
+        models = 1 + (arguments.shadows or shadows)
+        members = halves(models, len(pool.labels), np.random.default_rng(0))
+        cache = arguments.out / "cache" / "membership"
+        for attacker, seen in seen_by(pool, target, members, cache).items():
+            row = success(likelihood_ratios(seen, members), members)
+            row["confidence_alone"] = success(seen.astype(np.float64), members)["auc"]
+            found.append({"target": str(target), "asks with": attacker, "models": models, **row})
+    figures = {"task": arguments.task, "members": arguments.members, "rows": found}
     console.publish(arguments, figures, show(figures))
 
 
 def show(figures: Figures) -> Any:
-    """A row a learner."""
+    """A row for each target and attacker."""
 
-    def cell(found: dict[str, Any]) -> str:
+    def cell(found: dict[str, Any], digits: int = 3) -> str:
         low, high = found["interval"]
-        return f"{found['mean']:.3f} ({low:.3f} to {high:.3f})"
+        return f"{found['mean']:.{digits}f} ({low:.{digits}f} to {high:.{digits}f})"
 
     return table(
-        f"members found, {figures['task']}, {figures['members']} each, {figures['models']} models",
-        ("learner",),
-        ("area under the curve", *(f"found at {share:.1%} false alarms" for share in ALARMS)),
+        f"members found, {figures['task']}, {figures['members']} each (95 % over models)",
+        ("target", "asks with"),
         (
-            (name, cell(row["auc"]), *(cell(row[f"found_at_{share:g}"]) for share in ALARMS))
-            for name, row in figures["rows"].items()
+            "models",
+            "area under the curve",
+            *(f"found at {share:.1%}" for share in ALARMS),
+            "by confidence alone",
+        ),
+        (
+            (
+                row["target"],
+                row["asks with"],
+                row["models"],
+                cell(row["auc"]),
+                *(cell(row[f"found_at_{share:g}"]) for share in ALARMS),
+                cell(row["confidence_alone"]),
+            )
+            for row in figures["rows"]
         ),
     )
 

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import gzip
 import math
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from bench.attacks.membership import confidences, halves, likelihood_ratios, success
+from bench.attacks import __main__ as attacks
+from bench.attacks import membership
+from bench.attacks.membership import halves, likelihood_ratios, success
+from bench.attacks.shadows import CLEAR, Bools, Learner, Pool, Target, confidences, seen_by
+
+WORDS = ("good", "bad")
 
 RANDOM = np.random.default_rng(0)
 MEMBERS = halves(40, 300, RANDOM)
@@ -50,3 +58,60 @@ def test_what_was_planted_the_other_way_round_is_found_as_well() -> None:
     """It compares with shadows, and takes nothing for granted."""
     seen = RANDOM.normal(0, 1, MEMBERS.shape) - 4.0 * MEMBERS
     assert success(likelihood_ratios(seen, MEMBERS), MEMBERS)["auc"]["mean"] > 0.98
+
+
+@pytest.fixture
+def pool(tmp_path: Path, bundle_folder: Path) -> Pool:
+    lines = [f"{word} day in the town {i}\tlabel-{word}" for i in range(40) for word in WORDS]
+    (tmp_path / "sst2").mkdir()
+    file = tmp_path / "sst2" / "train.tsv.gz"
+    file.write_bytes(gzip.compress("\n".join(["text\tlabel", *lines]).encode()))
+    return Pool(tmp_path, "sst2", 40, bundle_folder)
+
+
+@pytest.mark.parametrize("target", [
+    Target("head", CLEAR, 0.0), Target("head", "balanced", 8.0), Target("prompt", CLEAR, 8.0),
+])  # fmt: skip
+def test_what_is_attacked_learns(target: Target, pool: Pool) -> None:
+    answers = pool.learner(target)(halves(2, 40, RANDOM)[0])
+    names = ["the text"] if target.release == CLEAR else ["the release", "the clear text"]
+    assert [*answers] == names
+    for each in answers.values():
+        assert each.shape == (40, 2)
+        assert each.exp().sum(1).tolist() == pytest.approx([1.0] * 40, rel=1e-4)
+    if not target.epsilon:  # anybody can tell; chance is 20, whose 99.999 % quantile is 33
+        assert int((answers["the text"].argmax(1) == pool.targets).sum()) > 33
+
+
+def test_models_are_trained_once(pool: Pool, tmp_path: Path) -> None:
+    members, trained = halves(4, 40, RANDOM), list[int]()
+
+    def learner(target: Target) -> Learner:
+        def learn(inside: Bools) -> dict[str, torch.Tensor]:
+            trained.append(int(inside.sum()))
+            if len(trained) == 3:
+                raise KeyboardInterrupt
+            return {"the text": torch.log_softmax(torch.randn(40, 2), 1)}
+
+        return learn
+
+    pool.learner = learner  # type: ignore[method-assign]
+    target = Target("lora", CLEAR, 8.0)
+    with pytest.raises(KeyboardInterrupt):
+        seen_by(pool, target, members, tmp_path / "cache")
+    first = seen_by(pool, target, members, tmp_path / "cache")
+    assert len(trained) == 3 + 2
+    again = seen_by(pool, target, members, tmp_path / "cache")
+    assert len(trained) == 5
+    assert first["the text"].shape == (4, 40)
+    assert np.array_equal(first["the text"], again["the text"])
+    seen_by(pool, Target("lora", CLEAR, 1.0), members, tmp_path / "cache")
+    assert len(trained) == 9
+
+
+def test_it_is_reached_from_all_attacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+    monkeypatch.setattr(membership, "main", asked.append)
+    monkeypatch.setattr(sys, "argv", ["attacks", "--quick", "--only", "membership", "--shadows=8"])
+    attacks.main()
+    assert asked == [["--quick", "--shadows=8"]]

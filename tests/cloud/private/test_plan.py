@@ -7,26 +7,13 @@ import math
 import pytest
 from dp_accounting.pld import privacy_loss_distribution
 from opacus.accountants import PRVAccountant
-from scipy.optimize import brentq
-from scipy.stats import norm
 
 from sottovoce.cloud.private.plan import Budget, PrivatePlan, Stage
 from sottovoce.core.errors import InvalidInput
+from tests.support.gaussian import of_gaussian
 
 HEAD = Stage(steps=50, share=1.0, noise=0.0, clip=0.5)
 TUNING = Stage(steps=60, share=0.05, noise=0.0, clip=0.5)
-
-
-def of_gaussian(noise: float, steps: int, delta: float) -> float:
-    """Epsilon of ``steps`` Gaussian mechanisms in closed form (Balle and Wang, 2018, theorem 8)."""
-    mean = math.sqrt(steps) / noise
-
-    def excess(epsilon: float) -> float:
-        upper = norm.cdf(mean / 2 - epsilon / mean)
-        lower = norm.cdf(-mean / 2 - epsilon / mean)
-        return float(upper - math.exp(epsilon) * lower - delta)
-
-    return float(brentq(excess, 0, 100))
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 3.0, 8.0])

@@ -7,8 +7,9 @@ looked at, the trainer follows it to the letter, and epsilon is computed from th
 Two stages share a budget: a linear head by full-batch gradient descent, then, where more than the
 head is trained, DP-SGD (Abadi et al., 2016) on Poisson samples. Both add Gaussian noise to a sum of
 clipped gradients, so a step is fully described by the share of examples it sees and by the noise
-multiplier. The accounting is dp-accounting's privacy loss distributions; Gaussian DP's central
-limit, which reports too little for sampled steps, is not used.
+multiplier. The accounting is dp-accounting's: closed form for steps on all examples, privacy loss
+distributions where any are sampled; Gaussian DP's central limit, which reports too little for
+those, is not used.
 """
 
 from __future__ import annotations
@@ -21,13 +22,22 @@ from typing import Any, Final
 
 import dp_accounting
 from dp_accounting import pld
+from dp_accounting.gaussian_mechanism import get_epsilon_gaussian
 
 from sottovoce.core.errors import InvalidInput
 from sottovoce.core.wire.training_settings import usual_delta
 
-__all__ = ["ACCOUNTANT", "RELATION", "Budget", "PrivatePlan", "Stage"]
+__all__ = [
+    "ACCOUNTANT",
+    "RELATION",
+    "Budget",
+    "PrivatePlan",
+    "Stage",
+    "epsilon_of",
+    "with_least_noise",
+]
 
-ACCOUNTANT: Final = "dp-accounting, privacy loss distributions"
+ACCOUNTANT: Final = "dp-accounting, privacy loss distributions; Gaussian steps in closed form"
 RELATION: Final = "one uploaded example added or removed"
 
 _HEAD_SHARE: Final = 0.25
@@ -100,8 +110,6 @@ class Stage:
     @property
     def event(self) -> dp_accounting.DpEvent:
         """What the accountant is told."""
-        if self.share == 1:  # so many steps are one with less noise: exact, and quicker
-            return dp_accounting.GaussianDpEvent(self.noise / math.sqrt(self.steps))
         step = dp_accounting.PoissonSampledDpEvent(
             self.share, dp_accounting.GaussianDpEvent(self.noise)
         )
@@ -137,12 +145,12 @@ class PrivatePlan:
         """
         alone = tuning is None
         share = budget.epsilon * (1 if alone else _HEAD_SHARE)
-        found = _with_least_noise(lambda noise: (_with(head, noise),), share, budget.delta)
+        found = with_least_noise(lambda noise: (_with(head, noise),), share, budget.delta)
         first = _with(head, found)
         if tuning is None:
             return cls(records, budget, first, None)
         stage = tuning
-        rest = _with_least_noise(
+        rest = with_least_noise(
             lambda noise: (first, _with(stage, noise)), budget.epsilon, budget.delta
         )
         return cls(records, budget, first, _with(stage, rest))
@@ -151,7 +159,7 @@ class PrivatePlan:
     def epsilon(self) -> float:
         """What the run spends at the budget's delta, by its own numbers."""
         stages = (self.head,) if self.tuning is None else (self.head, self.tuning)
-        return _epsilon(stages, self.budget.delta)
+        return epsilon_of(stages, self.budget.delta)
 
     def to_dict(self) -> dict[str, Any]:
         """What ``adapter.json`` says to whoever gets the adapter."""
@@ -169,12 +177,12 @@ def _with(stage: Stage, noise: float) -> Stage:
     return Stage(stage.steps, stage.share, noise, stage.clip)
 
 
-def _with_least_noise(
+def with_least_noise(
     stages: Callable[[float], tuple[Stage, ...]], epsilon: float, delta: float
 ) -> float:
     """The smallest noise multiplier at which ``stages`` spend at most ``epsilon``."""
     enough = 1.0
-    while _epsilon(stages(enough), delta) > epsilon:
+    while epsilon_of(stages(enough), delta) > epsilon:
         enough *= 2
         if enough > _NOISIEST:
             raise InvalidInput(
@@ -182,12 +190,12 @@ def _with_least_noise(
                 fix="give a larger one, or fewer epochs",
                 subject="dp_epsilon",
             )
-    while _epsilon(stages(enough / 2), delta) <= epsilon:
+    while epsilon_of(stages(enough / 2), delta) <= epsilon:
         enough /= 2
     short = enough / 2
     while enough / short > 1 + _TOLERANCE:
         middle = math.sqrt(short * enough)
-        if _epsilon(stages(middle), delta) > epsilon:
+        if epsilon_of(stages(middle), delta) > epsilon:
             short = middle
         else:
             enough = middle
@@ -195,10 +203,18 @@ def _with_least_noise(
 
 
 @lru_cache(maxsize=256)
-def _epsilon(stages: tuple[Stage, ...], delta: float) -> float:
+def epsilon_of(stages: tuple[Stage, ...], delta: float) -> float:
+    """What all steps of ``stages`` spend together."""
+    # Steps on all examples are together one with less noise: exact, in closed form.
+    whole = sum(stage.steps / stage.noise**2 for stage in stages if stage.share == 1)
+    sampled = [stage for stage in stages if stage.share < 1]
+    if not sampled:
+        return float(get_epsilon_gaussian(1 / math.sqrt(whole), delta))
     accountant = pld.PLDAccountant(
         dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE, value_discretization_interval=1e-3
     )
-    for stage in stages:
+    if whole:
+        accountant.compose(dp_accounting.GaussianDpEvent(1 / math.sqrt(whole)))
+    for stage in sampled:
         accountant.compose(stage.event)
     return float(accountant.get_epsilon(delta))

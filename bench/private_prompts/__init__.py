@@ -1,0 +1,1 @@
+"""What private training costs in accuracy: by method, epsilon and release."""

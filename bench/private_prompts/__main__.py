@@ -1,0 +1,110 @@
+"""What does a bound on what an adapter tells of its examples cost in accuracy?
+
+Private training by the product's own plan, head and trainer, at several epsilons beside none, on
+clear text and on releases. Without --methods and --full: heads everywhere, and LoRA on the first
+task's clear text at epsilon 8 alone. A killed run goes on where it was. See docs/training.md.
+
+    python -m bench.private_prompts --quick
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from argparse import Namespace
+from typing import Final
+
+from bench import console, processes
+from bench.console import Figures
+from bench.data import require
+from bench.private_prompts import tables
+from bench.private_prompts.runs import CLEAR, Cell, Place, Text, encode, result, start, work
+from bench.utility.tasks import files
+
+TASKS: Final = ("sst2", "trec", "agnews", "dbpedia")
+METHODS: Final = ("head", "prompt", "prefix", "lora")
+RELEASES: Final = (CLEAR, "balanced")
+EPSILONS: Final = (0.0, 8.0, 3.0, 1.0)
+
+_SHOWN_OFF: Final = ("lora", 8.0)
+"""What quick mode trains beside heads, and the epsilon it does so at."""
+
+
+def main() -> None:
+    """Runs what has not been run, and prints the tables."""
+    quick = "as without it: heads, and LoRA once: 25 minutes on 2 idle cores"
+    parser = console.parser("private_prompts", __doc__, quick=quick, data="the tasks")
+    parser.add_argument("--full", action="store_true", help="every method everywhere: days")
+    for name, known in (("tasks", TASKS), ("methods", METHODS), ("releases", RELEASES)):
+        parser.add_argument(
+            f"--{name}",
+            type=console.comma_separated,
+            metavar="NAMES",
+            help=f"comma-separated, of {', '.join(known)}",
+        )
+    parser.add_argument(
+        "--epsilons", type=float, nargs="*", default=EPSILONS, help="0 is not private"
+    )
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--examples", type=int, default=10_000, help="of each task, at most")
+    parser.add_argument("--processes", type=int, default=os.cpu_count())
+    arguments = parser.parse_args()
+    for name, known in (("tasks", TASKS), ("methods", METHODS)):
+        if unknown := [each for each in getattr(arguments, name) or () if each not in known]:
+            parser.error(f"unknown: {', '.join(unknown)}; {name} are {', '.join(known)}")
+    tasks = arguments.tasks or TASKS
+    require(parser, arguments.data, *files(tasks))
+    place = Place(
+        arguments.bundle.resolve(),
+        arguments.data.resolve(),
+        (arguments.out / "cache").resolve(),
+        arguments.examples,
+    )
+    cells, began = _cells(arguments), time.monotonic()
+    _run(cells, place, arguments.processes)
+    found = [(cell, each) for cell in cells if (each := result(place, cell))]
+    figures: Figures = {
+        "examples": arguments.examples,
+        "epsilons": [*arguments.epsilons],
+        "seeds": arguments.seeds,
+        "versions": console.versions("torch", "transformers", "dp-accounting", "numpy"),
+        "seconds": time.monotonic() - began,
+        "rows": tables.rows(found),
+        "published": tables.PUBLISHED,
+    }
+    console.publish(arguments, figures, *tables.show(figures))
+
+
+def _cells(arguments: Namespace) -> list[Cell]:
+    tasks, releases = arguments.tasks or TASKS, arguments.releases or RELEASES
+    methods = arguments.methods or (METHODS if arguments.full else METHODS[:1])
+    seeds = range(arguments.seeds)
+    cells = [
+        Cell(Text(task, release), method, epsilon, seed)
+        for method in methods
+        for task in tasks
+        for release in releases
+        for seed in seeds
+        for epsilon in arguments.epsilons
+    ]
+    if not arguments.methods and not arguments.full and CLEAR in releases:
+        method, epsilon = _SHOWN_OFF
+        cells += [Cell(Text(tasks[0], CLEAR), method, each, 0) for each in (0.0, epsilon)]
+    return cells
+
+
+def _run(cells: list[Cell], place: Place, count: int) -> None:
+    missing = [cell for cell in cells if result(place, cell) is None]
+    texts = [*dict.fromkeys(cell.text for cell in missing if cell.method == METHODS[0])]
+    # The longest first: nobody should work alone at the end.
+    missing.sort(key=lambda cell: cell.method == METHODS[0])
+    made = processes.share_out(encode, texts, count, start, place)
+    done = processes.share_out(work, missing, count, start, place)
+    for _ in console.track(made, "states", total=len(texts)):
+        pass  # what is found lies in the cache
+    for _ in console.track(done, "runs", total=len(missing)):
+        pass
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,209 @@
+"""What does an adapter learn from public texts and noisy votes, beside learning privately itself?
+
+PATE with the product's plan, shares, votes and noise; teachers and students are heads on the frozen
+backbone. The table is that of PromptPATE's paper: nothing learnt, the teachers together without
+noise, one head that learnt from all examples, then the student at each epsilon, on public texts of
+the same kind and of another. Epsilon is data-independent throughout. Beside it a private head.
+
+    python -m bench.private_prompts.pate --quick
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from rich.table import Table
+from torch import Tensor
+
+from bench import console
+from bench.console import Figures, table
+from bench.data import require, rows
+from bench.resampling import drawn, interval
+from bench.utility.tasks import files, load
+from sottovoce.cloud.models import backbone as backbones
+from sottovoce.cloud.models.batches import encode
+from sottovoce.cloud.models.methods.head import Head
+from sottovoce.cloud.private.head import HEAD, fit_head
+from sottovoce.cloud.private.pate import PatePlan, ask, deal, fit_teacher, tally
+from sottovoce.cloud.private.plan import Budget, PrivatePlan
+from sottovoce.cloud.training.linear_probe import probe
+from sottovoce.cloud.training.pate_trainer import standardised
+from sottovoce.cloud.training.private_trainer import begin, features
+from sottovoce.cloud.training.trainer import Recipe
+
+__all__ = ["OTHER", "measure", "show"]
+
+OTHER: Final = {"sst2": "blogs", "trec": "blogs", "agnews": "dbpedia", "dbpedia": "agnews"}
+"""Where public texts of another kind come from."""
+
+_QUICK: Final = ("sst2", "trec", "agnews")
+_LONGEST: Final = 300
+"""Characters of a public text of another kind: posts are long, questions are not."""
+
+Bools = NDArray[np.bool_]
+
+
+def measure(
+    seen: dict[str, Tensor], targets: dict[str, Tensor], epsilons: Sequence[float], seeds: int
+) -> dict[str, Bools]:
+    """Which answers were right, by what answered: Bools2d (seeds, questions).
+
+    Args:
+        seen: states of the parts "private", "dev", "same" and "other", Float (n, h).
+        targets: of "private" and "dev", Int (n,).
+        epsilons: of students and private heads.
+        seeds: how often shares and noise are drawn.
+    """
+    private, wanted = targets["private"], targets["dev"]
+    n, labels = len(private), int(private.max()) + 1
+    found: dict[str, list[Tensor]] = {}
+
+    def note(name: str, answers: Tensor) -> None:
+        found.setdefault(name, []).append(answers == wanted)
+
+    for _ in range(seeds):
+        note("lower", torch.full_like(wanted, int(private.bincount().argmax())))
+        head = probe(seen["private"], private, Recipe().probe_penalty, labels)
+        note("upper", _answers(seen["dev"], *head))
+        votes = _Votes(seen, private, labels)
+        note("ensemble", votes.of(seen["dev"], seen["same"]).argmax(1))
+        for epsilon in epsilons:
+            budget = Budget.of(epsilon, 0.0, n)
+            stage = PrivatePlan.within(budget, n, head=HEAD).head
+            own = fit_head(seen["private"], private, labels, stage)
+            note(f"private head {epsilon:g}", _answers(seen["dev"], *own))
+            for public in ("same", "other"):
+                plan = PatePlan.within(budget, n, len(seen[public]))
+                asked = seen[public][: plan.check.steps]
+                answers = ask(votes.of(asked, asked, plan.teachers), plan)
+                places = torch.tensor([*answers])
+                learnt = torch.tensor([*answers.values()])
+                student = probe(asked[places], learnt, Recipe().probe_penalty, labels)
+                note(f"{public} {epsilon:g}", _answers(seen["dev"], *student))
+    return {name: torch.stack(each).numpy() for name, each in found.items()}
+
+
+class _Votes:
+    """Teachers on shares that are drawn once."""
+
+    def __init__(self, seen: dict[str, Tensor], targets: Tensor, labels: int) -> None:
+        self._seen, self._targets, self._labels = seen["private"], targets, labels
+        plan = PatePlan.within(Budget.of(1.0, 0.0, len(targets)), len(targets), len(seen["same"]))
+        self._shares = deal(len(targets), plan.teachers)
+
+    def of(self, texts: Tensor, public: Tensor, teachers: int | None = None) -> Tensor:
+        """Counts, Int (Q, C); ``public`` says where the middle of the states is."""
+        assert teachers in (None, len(self._shares))
+        inputs = standardised(texts, public)
+        votes = (
+            (inputs @ fit_teacher(own, self._targets[share], self._labels)).argmax(1)
+            for share in self._shares
+            if share
+            for own in [standardised(self._seen[share], public)]
+        )
+        return tally(votes, len(texts), self._labels)
+
+
+def _answers(states: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    return (states @ weight.T + bias).argmax(1)
+
+
+def _states(texts: Sequence[str]) -> Tensor:
+    backbone = backbones.load()
+    model, _ = begin(backbone, Head(), torch.device("cpu"), bfloat16=True)
+    return features(model, encode(backbone.tokenizer, texts), backbone.tokenizer.pad_token_id or 0)
+
+
+def _parts(
+    name: str, data: Path, examples: int, public: int
+) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """States and targets of a task; see `measure`."""
+    task = load(name, data, examples + public)
+    learnt = np.random.default_rng(0).permutation(len(task.train))
+    other = rows(data / OTHER[name] / "train.tsv.gz")
+    taken = np.random.default_rng(0).choice(len(other), public, replace=False)
+    index = {label: at for at, label in enumerate(sorted(set(task.train.labels)))}
+    texts = {
+        "private": [" ".join(task.train.texts[at]) for at in learnt[public:]],
+        "dev": [" ".join(parts) for parts in task.dev.texts],
+        "same": [" ".join(task.train.texts[at]) for at in learnt[:public]],
+        "other": [other[at]["text"][:_LONGEST] for at in taken],
+    }
+    targets = {
+        "private": torch.tensor([index[task.train.labels[at]] for at in learnt[public:]]),
+        "dev": torch.tensor([index[label] for label in task.dev.labels]),
+    }
+    return {part: _states(each) for part, each in texts.items()}, targets
+
+
+def _mean(right: Bools) -> dict[str, Any]:
+    """Of (seeds, questions), both drawn anew."""
+    seeds, questions = right.shape
+    by_seed = drawn(seeds, 1) @ right.astype(float) / seeds
+    again = np.einsum("rq,rq->r", by_seed, drawn(questions, 2)) / questions
+    return {"mean": float(right.mean()), "interval": interval(again)}
+
+
+def show(figures: Figures) -> Table:
+    """A row for each task, kind of public text and epsilon."""
+
+    def cell(found: dict[str, Any]) -> str:
+        low, high = found["interval"]
+        return f"{100 * found['mean']:.1f} ({100 * low:.1f} to {100 * high:.1f})"
+
+    return table(
+        f"accuracy (95 % over {figures['seeds']} seeds and questions); data-independent epsilon",
+        ("task", "public texts", "epsilon"),
+        ("examples", "lower", "ensemble", "upper", "student", "private head"),
+        (
+            (
+                row["task"],
+                OTHER[row["task"]] if public == "other" else "its own",
+                f"{epsilon:g}",
+                f"{row['examples']:,}",
+                *(f"{100 * row[name]['mean']:.1f}" for name in ("lower", "ensemble", "upper")),
+                cell(row[f"{public} {epsilon:g}"]),
+                cell(row[f"private head {epsilon:g}"]),
+            )
+            for row in figures["rows"]
+            for public in ("same", "other")
+            for epsilon in figures["epsilons"]
+        ),
+    )
+
+
+def main() -> None:
+    """Measures every task, and prints the table."""
+    quick = f"{', '.join(_QUICK)} alone: 4 minutes on 2 idle cores"
+    parser = console.parser("private_prompts.pate", __doc__, quick=quick, data="the tasks")
+    parser.add_argument("--examples", type=int, default=6_000, help="of each task, at most")
+    parser.add_argument("--public", type=int, default=800, help="texts of either kind")
+    parser.add_argument("--epsilons", type=float, nargs="*", default=[8.0, 3.0, 1.0])
+    parser.add_argument("--seeds", type=int, default=3)
+    arguments = parser.parse_args()
+    tasks = _QUICK if arguments.quick else tuple(OTHER)
+    others = [f"{OTHER[name]}/train.tsv.gz" for name in tasks]
+    require(parser, arguments.data, *files(tasks), *others)
+    found: list[Figures] = []
+    for name in console.track(tasks, "tasks"):
+        seen, targets = _parts(name, arguments.data, arguments.examples, arguments.public)
+        right = measure(seen, targets, arguments.epsilons, arguments.seeds)
+        row = {each: _mean(answers) for each, answers in right.items()}
+        found.append({"task": name, "examples": len(targets["private"]), **row})
+    figures: Figures = {
+        "public": arguments.public,
+        "epsilons": arguments.epsilons,
+        "seeds": arguments.seeds,
+        "versions": console.versions("torch", "transformers", "dp-accounting", "numpy"),
+        "rows": found,
+    }
+    console.publish(arguments, figures, show(figures))
+
+
+if __name__ == "__main__":
+    main()

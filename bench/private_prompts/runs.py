@@ -1,0 +1,227 @@
+"""The cells of `bench.private_prompts`: a task, a release, a method, an epsilon, a seed.
+
+Why it is here: dozens of runs on two cores must survive a kill, and the head's see the same frozen
+states, which are computed once. Plan, head and trainer are the product's. All seeds of a task share
+one sample and one release: seeds are of what training draws.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from bench.utility.runs import ask
+from bench.utility.tasks import Device, Task, join, load
+from sottovoce.cloud.job import Example, TrainingOptions
+from sottovoce.cloud.models import backbone as backbones
+from sottovoce.cloud.models.methods.head import Head
+from sottovoce.cloud.private.head import fit_head
+from sottovoce.cloud.training.dataset import Dataset
+from sottovoce.cloud.training.linear_probe import probe
+from sottovoce.cloud.training.private_trainer import (
+    PrivateRecipe,
+    begin,
+    features,
+    train_private,
+)
+from sottovoce.cloud.training.trainer import Recipe, train
+from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.privacy.setting import Setting
+
+__all__ = ["CLEAR", "Cell", "Place", "Text", "encode", "result", "start", "work"]
+
+CLEAR: Final = "clear"
+_HEAD: Final = "head"
+_LIGHT: Final = 0.01
+"""A head's penalty that suits clear text better than the product's, which is meant for noise. Of
+the two, the better on the questions themselves is what private heads are held against."""
+_SAMPLE: Final = 0
+"""Seed of the sample and of its release."""
+_REVISION: Final = 1
+"""Goes up when a change here makes earlier results wrong."""
+
+
+@dataclass(frozen=True, order=True)
+class Text:
+    """A task's text as the cloud gets it: `CLEAR`, or released at a level."""
+
+    task: str
+    release: str
+
+
+@dataclass(frozen=True, order=True)
+class Cell:
+    """One run; ``epsilon`` 0 is none: training that is not private."""
+
+    text: Text
+    method: str
+    epsilon: float
+    seed: int
+
+    def __str__(self) -> str:
+        epsilon = f"epsilon {self.epsilon:g}" if self.epsilon else "not private"
+        return f"{self.text.task} {self.text.release} {self.method}, {epsilon}, seed {self.seed}"
+
+    @property
+    def options(self) -> TrainingOptions:
+        """The job."""
+        return TrainingOptions(self.method, dp_epsilon=self.epsilon, seed=self.seed)
+
+
+@dataclass(frozen=True)
+class Place:
+    """What a process needs to know.
+
+    Attributes:
+        bundle, data, cache: folders.
+        examples: of each task at most.
+    """
+
+    bundle: Path
+    data: Path
+    cache: Path
+    examples: int
+
+    def file(self, cell: Cell) -> Path:
+        """Where a cell's result is kept, named by all that it depends on."""
+        facts = (
+            _REVISION,
+            cell.text,
+            cell.options,
+            self.examples,
+            Bundle.open(self.bundle).id,
+            PrivateRecipe() if cell.epsilon else (Recipe(), _LIGHT),
+        )
+        name = hashlib.sha256(repr(facts).encode()).hexdigest()[:32]
+        return self.cache / "private" / f"{name}.json"
+
+
+def result(place: Place, cell: Cell) -> dict[str, Any] | None:
+    """What came of a cell, if it has been run.
+
+    ``right``: of each question of the development part, whether its answer was the label; ``train``
+    examples; ``seconds``.
+    """
+    file = place.file(cell)
+    return json.loads(file.read_text()) if file.is_file() else None
+
+
+class _Worker:
+    """What a process opens once."""
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self.device = Device(Bundle.open(place.bundle), place.cache)
+
+    @lru_cache(maxsize=1)  # noqa: B019 - a process has one worker
+    def released(self, text: Text) -> tuple[Task, list[str], list[str]]:
+        """The task, and texts to train on and to ask about as the cloud gets them."""
+        task = load(text.task, self.place.data, self.place.examples, _SAMPLE)
+        learnt, asked = task.train.texts, task.dev.texts
+        if text.release != CLEAR:
+            setting = Setting(text.release)
+            learnt, asked = (
+                self.device.release(each, setting, _SAMPLE).texts for each in (learnt, asked)
+            )
+        tokenizer = backbones.load().tokenizer
+        return task, join(learnt, tokenizer), join(asked, tokenizer)
+
+    def states(self, text: Text) -> dict[str, Tensor]:
+        """What the head sees and should say, of both parts; from disk where it was made before."""
+        task, learnt, asked = self.released(text)
+        labels = task.train.labels + task.dev.labels
+        facts = json.dumps([_REVISION, learnt, asked, labels])
+        name = hashlib.sha256(facts.encode()).hexdigest()[:32]
+        file = self.place.cache / "states" / f"{name}.safetensors"
+        if not file.is_file():
+            states, targets = _states(learnt + asked, labels)
+            n = len(learnt)
+            made = {"train": states[:n], "dev": states[n:]}
+            made |= {"train.targets": targets[:n], "dev.targets": targets[n:]}
+            _whole(file, lambda temporary: save_file(made, temporary))
+        return load_file(file)
+
+    def run(self, cell: Cell) -> None:
+        began = time.monotonic()
+        right = self._head(cell) if cell.method == _HEAD else self._adapter(cell)
+        task, *_ = self.released(cell.text)
+        found = {
+            "right": right,
+            "train": len(task.train),
+            "seconds": time.monotonic() - began,
+        }
+        _whole(self.place.file(cell), lambda temporary: temporary.write_text(json.dumps(found)))
+
+    def _head(self, cell: Cell) -> list[bool]:
+        seen = self.states(cell.text)
+        learnt, targets = seen["train"], seen["train.targets"]
+        labels = int(targets.max()) + 1
+        if cell.epsilon:
+            stage = PrivateRecipe().plan(cell.options, len(learnt)).head
+            heads = [fit_head(learnt, targets, labels, stage)]
+        else:
+            penalties = (Recipe().probe_penalty, _LIGHT)
+            heads = [probe(learnt, targets, penalty, labels) for penalty in penalties]
+        answers = [(seen["dev"] @ weight.T + bias).argmax(1) for weight, bias in heads]
+        right: list[list[bool]] = [(each == seen["dev.targets"]).tolist() for each in answers]
+        return max(right, key=sum)
+
+    def _adapter(self, cell: Cell) -> list[bool]:
+        task, learnt, asked = self.released(cell.text)
+        examples = [Example(*each) for each in zip(learnt, task.train.labels, strict=True)]
+        with TemporaryDirectory() as scratch:
+            folder = Path(scratch) / "adapter"
+            made = train_private if cell.epsilon else train
+            made(examples, cell.options, backbones.load(), folder)
+            found = ask(folder, asked)
+            return [a == b for a, b in zip(found, task.dev.labels, strict=True)]
+
+
+def _states(texts: Sequence[str], labels: Sequence[str]) -> tuple[Tensor, Tensor]:
+    """Float (N, h) over their typical length, Int (N,)."""
+    backbone = backbones.load()
+    model, _ = begin(backbone, Head(), torch.device("cpu"), PrivateRecipe().bfloat16)
+    examples = [Example(*each) for each in zip(texts, labels, strict=True)]
+    data = Dataset.of(examples, TrainingOptions(method=_HEAD), backbone.tokenizer)
+    return features(model, data.alone, data.pad), data.targets
+
+
+def _whole(file: Path, write: Any) -> None:
+    """In one step, so that a killed run leaves no half file."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    temporary = file.with_name(f".{file.name}.{os.getpid()}")
+    write(temporary)
+    temporary.replace(file)
+
+
+_worker: _Worker | None = None
+
+
+def start(place: Place) -> None:
+    """Opens a worker."""
+    global _worker
+    _worker = _Worker(place)
+
+
+def encode(text: Text) -> None:
+    """Releases a task's text and computes its states, into the cache."""
+    assert _worker is not None
+    _worker.states(text)
+
+
+def work(cell: Cell) -> None:
+    """Runs a cell, which leaves its result in the cache."""
+    assert _worker is not None
+    _worker.run(cell)

@@ -1,0 +1,189 @@
+"""``sotto-cloud audit``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from sottovoce.cloud.cli.options import state_option, watch_stages
+from sottovoce.core.errors import InvalidInput, NotFound
+from sottovoce.core.system.console import Command, json_option, print_json
+
+if TYPE_CHECKING:
+    from sottovoce.cloud.job import Example, Job, Progress, TrainingOptions
+
+_METHODS = ("head", "lora", "prompt", "prefix")
+
+
+@click.command("audit", cls=Command)
+@click.argument("adapter", required=False)
+@click.option(
+    "--input",
+    "source",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    required=True,
+    help="Examples of your own: a header with the columns text and label, then one a line, "
+    "tab-separated.",
+)
+@state_option
+@click.option("--tenant", help="Whose ADAPTER, where several tenants have one of that name.")
+@click.option(
+    "--method",
+    type=click.Choice(_METHODS),
+    default="lora",
+    show_default=True,
+    help="Without ADAPTER: what is trained.",
+)
+@click.option(
+    "--dp-epsilon", type=float, default=3.0, show_default=True, help="Without ADAPTER: the claim."
+)
+@click.option(
+    "--canaries",
+    type=int,
+    default=256,
+    show_default=True,
+    help="Examples that are planted by coins; at most half of them.",
+)
+@click.option("--backbone", default="default", show_default=True, help="Name or path of the model.")
+@json_option
+def command(
+    adapter: str | None,
+    source: Path,
+    state: Path,
+    tenant: str | None,
+    method: str,
+    dp_epsilon: float,
+    canaries: int,
+    backbone: str,
+    as_json: bool,
+) -> None:
+    """Test the epsilon of private training, by trying to refute it.
+
+    Trains once on your examples, with the settings of the job that made ADAPTER
+    (its name or the job's id, see `sotto-cloud jobs list`) or with those given.
+    Some examples become canaries with a wrong label, each trained on only if a
+    coin says so. The finished adapter is asked how the coins fell: from more
+    right guesses than the claimed epsilon allows follows, with 95 % confidence,
+    that the claim is false, and the exit code is 1. A bound below the claim
+    proves nothing but that this attack found no fault.
+    """
+    from sottovoce.cloud.job import TrainingOptions
+    from sottovoce.cloud.models import backbone as backbones
+    from sottovoce.cloud.training.auditing import audit
+
+    options = TrainingOptions(method=method, dp_epsilon=dp_epsilon)
+    if adapter is not None:
+        options = _settings(state, adapter, tenant)
+    examples = _examples(source)
+    with watch_stages(enabled=not as_json) as show:
+
+        def step(done: Progress) -> None:
+            show("training", done.step, done.steps)
+
+        found = audit(
+            examples,
+            options,
+            lambda: backbones.load(backbone),
+            canaries=canaries,
+            on_progress=step,
+        )
+    shown = found.shown
+    if as_json:
+        print_json(
+            {
+                "claimed": found.claimed,
+                "delta": found.delta,
+                "at_least": shown.epsilon,
+                "confidence": shown.confidence,
+                "holds": found.holds,
+                "method": options.method,
+                "examples": len(examples),
+                "canaries": shown.canaries,
+                "guesses": shown.guesses,
+                "right": shown.right,
+            }
+        )
+    else:
+        verdict = "not refuted" if found.holds else "REFUTED: training is less private than it says"
+        click.echo(
+            f"claimed: epsilon {found.claimed:.2f} at delta {found.delta:.1g}\n"
+            f"shown:   epsilon is at least {shown.epsilon:.2f} ({shown.confidence:.0%} confidence; "
+            f"{shown.right} of {shown.guesses} guesses right, {shown.canaries} canaries)\n"
+            f"{verdict}"
+        )
+    if not found.holds:
+        raise click.exceptions.Exit(1)
+
+
+def _settings(state: Path, name: str, tenant: str | None) -> TrainingOptions:
+    """Those of the newest job that made adapter ``name``, or of the job with that id."""
+    from sottovoce.cloud.job import State
+    from sottovoce.cloud.jobs.jobs import Jobs
+    from sottovoce.cloud.state.sqlite import SqliteDatabase
+
+    database = SqliteDatabase(state, create=False)
+    try:
+        jobs, token = Jobs(database), ""
+        found: dict[str, Job] = {}
+        while True:
+            page, token = jobs.page(tenant, page_size=200, page_token=token)
+            for job in page:
+                if name == job.id or (name == job.adapter and job.state is State.SUCCEEDED):
+                    found.setdefault(job.tenant, job)
+            if not token:
+                break
+    finally:
+        database.close()
+    if not found:
+        raise NotFound(
+            "no job made such an adapter",
+            fix="see `sotto-cloud jobs list` for adapters and jobs",
+            subject="adapter",
+        )
+    if len(found) > 1:
+        raise InvalidInput(
+            "several tenants have an adapter of that name",
+            fix="say whose with --tenant, or give the id of its job",
+            subject="adapter",
+        )
+    (job,) = found.values()
+    return job.training
+
+
+def _examples(source: Path) -> list[Example]:
+    """The rows of a table.
+
+    Raises:
+        InvalidInput: no such columns, a row without text or label, or not UTF-8.
+    """
+    from sottovoce.cloud.job import Example
+
+    try:
+        lines = source.read_text(encoding="utf-8-sig").splitlines()
+    except UnicodeDecodeError as error:
+        raise InvalidInput(
+            f"{source} is not UTF-8", fix="save it as UTF-8", subject="input"
+        ) from error
+    header = lines[0].split("\t") if lines else []
+    if not {"text", "label"} <= set(header):
+        raise InvalidInput(
+            f"{source}, line 1: no columns text and label",
+            fix="begin the file with a header: text<TAB>label",
+            subject="input",
+        )
+    found = []
+    for number, line in enumerate(lines[1:], 2):
+        row = dict(zip(header, line.split("\t"), strict=False))
+        text, label = row.get("text", "").strip(), row.get("label", "").strip()
+        if not line.strip():
+            continue
+        if not text or not label:
+            raise InvalidInput(
+                f"{source}, line {number}: no text or no label",
+                fix="put one tab between text and label, and none inside them",
+                subject="input",
+            )
+        found.append(Example(text, label))
+    return found

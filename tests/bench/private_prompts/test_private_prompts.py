@@ -1,0 +1,71 @@
+"""`bench.private_prompts`: runs that survive, drops of the same seeds, heads that learn."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from bench.private_prompts import runs, tables
+from bench.private_prompts.runs import CLEAR, Cell, Place, Text, encode, result, start, work
+
+WORDS = {"good": "a warm and funny film", "bad": "a dull and empty film"}
+TEXT = Text("sst2", CLEAR)
+
+
+@pytest.fixture
+def place(tmp_path: Path, bundle_folder: Path) -> Place:
+    """200 phrases to learn from and 40 to ask about, of which anybody can tell the label."""
+    for part, n in (("train", 200), ("dev", 40)):
+        file = tmp_path / "sst2" / f"{part}.tsv.gz"
+        file.parent.mkdir(exist_ok=True)
+        lines = [f"{WORDS[label]} {i}\t{label}" for i in range(n // 2) for label in WORDS]
+        file.write_bytes(gzip.compress("\n".join(["text\tlabel", *lines]).encode()))
+    return Place(bundle_folder, tmp_path, tmp_path / "cache", 200)
+
+
+def test_heads_learn_and_are_not_run_twice(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    start(place)
+    encode(TEXT)
+    for epsilon in (0.0, 8.0):
+        cell = Cell(TEXT, "head", epsilon, 0)
+        assert result(place, cell) is None
+        work(cell)
+        found = result(place, cell)
+        assert found is not None
+        assert (found["train"], len(found["right"])) == (200, 40)
+        # Anybody can tell the labels; chance is 20 of 40, whose 99.999 % quantile is 33.
+        assert sum(found["right"]) > 33
+    assert result(place, Cell(TEXT, "head", 8.0, 1)) is None
+    monkeypatch.setattr(runs, "_states", None)  # read, not made again
+    encode(TEXT)
+
+
+def test_a_drop_compares_the_same_seeds_and_questions() -> None:
+    """What is hard in one seed is hard in its pair: only what differs is in the interval."""
+    hard = [[i % 3 > seed for i in range(90)] for seed in range(2)]
+    cells = [
+        (Cell(TEXT, "head", epsilon, seed), {"right": right, "train": 10_000})
+        for seed in range(2)
+        for epsilon, right in ((0.0, hard[seed]), (8.0, [*hard[seed][:-1], False]))
+    ]
+    (row,) = tables.rows(cells)
+    assert row["accuracy"]["0"]["mean"] == pytest.approx((60 + 30) / 180)
+    assert row["drop"]["8"]["mean"] == pytest.approx(1 / 90)
+    assert row["drop"]["8"]["interval"][0] >= 0
+    assert row["accuracy"]["8"]["interval"][1] - row["accuracy"]["8"]["interval"][0] > 0.1
+
+
+@pytest.mark.parametrize(("train", "lost", "verdict"), [
+    (10_000, 1, "holds"), (10_000, 3, "missed"), (4_000, 3, None),
+])  # fmt: skip
+def test_aims_are_for_ten_thousand_examples(train: int, lost: int, verdict: str | None) -> None:
+    questions = [True] * 100
+    cells = [
+        (Cell(TEXT, "head", 0.0, 0), {"right": questions, "train": train}),
+        (Cell(TEXT, "head", 8.0, 0), {"right": [False] * lost + questions[lost:], "train": train}),
+    ]
+    rows = tables.rows(cells)
+    shown, _ = tables.show({"rows": rows, "epsilons": [0.0, 8.0], "seeds": 1})
+    assert [*shown.columns[-1].cells] == [verdict or ""]

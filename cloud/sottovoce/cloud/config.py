@@ -9,13 +9,15 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from sottovoce.core.errors import ConfigError, InvalidInput
 from sottovoce.core.wire import limits
 
-__all__ = ["DEFAULT_LISTEN", "Limits", "Settings", "check_name"]
+__all__ = ["DEFAULT_LISTEN", "Limits", "Settings", "UpstreamSettings", "check_name"]
 
 DEFAULT_LISTEN = "127.0.0.1:8471"
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 def check_name(name: str, what: str) -> str:
@@ -38,8 +40,9 @@ class Limits:
     """What one tenant may ask for. Sizes in bytes of UTF-8 unless said.
 
     ``examples``, ``upload_bytes`` and ``training_seconds`` count for each job; the last one counts
-    time in the trainer, not in the queue. ``unfinished_jobs`` may wait or run at once; of those
-    that wait, the tenants take turns.
+    time in the trainer, not in the queue. ``unfinished_jobs`` may wait or run at once, and hold
+    ``held_bytes`` of examples together; of those that wait, the tenants take turns. So many
+    ``past_jobs`` are remembered, of those that ended and trained no adapter there is.
     """
 
     examples: int = limits.MOST_EXAMPLES
@@ -49,7 +52,83 @@ class Limits:
     label_characters: int = limits.LONGEST_LABEL
     labels: int = limits.MOST_LABELS
     unfinished_jobs: int = 20
+    held_bytes: int = 1024 * 1024 * 1024
+    past_jobs: int = 1000
     message: int = limits.LARGEST_MESSAGE
+
+
+@dataclass(frozen=True, slots=True)
+class UpstreamSettings:
+    """A server that speaks OpenAI's protocol, behind the cloud.
+
+    ``url`` is its API's, ``model`` what it calls the model that writes, ``key_file`` holds the key
+    it wants, if any; ``adapters`` are what it calls tenants' adapters, each TENANT/ADAPTER=MODEL.
+    ``plaintext`` allows http:// beyond this machine.
+    """
+
+    url: str
+    model: str
+    key_file: Path | None = None
+    adapters: tuple[str, ...] = ()
+    plaintext: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuses what could not work, or would be unsafe.
+
+        Raises:
+            ConfigError: no URL, plaintext to another machine, no model, or adapters that are none.
+        """
+        try:
+            parts = urlsplit(self.url)
+            host, _ = parts.hostname, parts.port  # the port is read when it is asked for
+        except ValueError:
+            host = None
+        if host is None or parts.scheme not in ("http", "https"):
+            raise ConfigError(
+                f"--upstream {self.url} is no URL",
+                fix="give one like http://127.0.0.1:8000/v1",
+            )
+        if parts.scheme == "http" and host not in _LOOPBACK and not self.plaintext:
+            raise ConfigError(
+                f"refusing to send texts in plaintext to {host}",
+                fix="give an https:// URL, or, on a network that is yours alone, say "
+                "--upstream-plaintext",
+            )
+        if not self.model:
+            raise ConfigError("--upstream needs a model", fix="name it with --upstream-model")
+        self.by_tenant()
+
+    def by_tenant(self) -> dict[tuple[str, str], str]:
+        """Names of models by tenant and adapter."""
+        found: dict[tuple[str, str], str] = {}
+        for given in self.adapters:
+            whose, _, model = given.partition("=")
+            tenant, _, adapter = whose.partition("/")
+            if not model or not all(map(limits.NAME.fullmatch, (tenant, adapter))):
+                raise ConfigError(
+                    f"--upstream-adapter {given} names no adapter",
+                    fix="write TENANT/ADAPTER=MODEL",
+                )
+            found[tenant, adapter] = model
+        return found
+
+    def key(self) -> str:
+        """What ``key_file`` holds; empty where there is none.
+
+        Raises:
+            ConfigError: it cannot be read, or holds nothing.
+        """
+        if self.key_file is None:
+            return ""
+        try:
+            found = self.key_file.read_text("ascii").strip()
+        except (OSError, UnicodeDecodeError):
+            found = ""
+        if not found or not found.isprintable():
+            raise ConfigError(
+                f"no key in {self.key_file}", fix="put it there, on one line, readable for you"
+            )
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,15 +136,19 @@ class Settings:
     """How ``sotto-cloud serve`` runs.
 
     ``bundles`` are bundle folders, the first one the default; ``threads`` are
-    CPU threads for predictions, ``training_threads`` those of the worker.
+    CPU threads for predictions, ``training_threads`` those of the worker; ``decoder``
+    is the model that writes, by name or path, "" for none.
     ``adapter_memory`` is bytes for adapters, ``precision`` of predictions "auto",
     "float32" or "bfloat16", ``metrics`` HOST:PORT for Prometheus ("" for none).
+    ``generation_memory`` is bytes for what texts that are being written remember;
+    ``upstream`` writes in the decoder's place.
     """
 
     state: Path
     bundles: tuple[Path, ...]
     listen: str = DEFAULT_LISTEN
     backbone: str = "default"
+    decoder: str = ""
     tls_cert: Path | None = None
     tls_key: Path | None = None
     insecure_plaintext: bool = False
@@ -74,6 +157,8 @@ class Settings:
     adapter_memory: int = 1024 << 20
     precision: str = "auto"
     metrics: str = ""
+    generation_memory: int = 2048 << 20
+    upstream: UpstreamSettings | None = None
     grace_seconds: float = 10.0
     limits: Limits = field(default_factory=Limits)
 
@@ -81,8 +166,12 @@ class Settings:
         """Refuses what would be unsafe.
 
         Raises:
-            ConfigError: half a TLS pair, or plaintext on a public address.
+            ConfigError: half a TLS pair, plaintext on a public address, or two that write.
         """
+        if self.decoder and self.upstream is not None:
+            raise ConfigError(
+                "both --decoder and --upstream would write", fix="give one of the two"
+            )
         if (self.tls_cert is None) != (self.tls_key is None):
             raise ConfigError(
                 "TLS needs both a certificate and a key",
@@ -99,4 +188,4 @@ class Settings:
     def local(self) -> bool:
         """Whether only this machine can reach the address."""
         host = self.listen.rpartition(":")[0].strip("[]")
-        return self.listen.startswith("unix:") or host in ("127.0.0.1", "::1", "localhost")
+        return self.listen.startswith("unix:") or host in _LOOPBACK

@@ -21,6 +21,8 @@ __all__ = [
     "Release",
     "State",
     "TrainingOptions",
+    "check_labels",
+    "check_number",
 ]
 
 
@@ -64,6 +66,8 @@ class TrainingOptions:
         reconstruction_weight: of its loss beside the task's, which counts 1.
         dp_epsilon: train privately within it (see `sottovoce.cloud.private.plan`); 0: do not.
         dp_delta: with ``dp_epsilon``; 0 takes min(1e-5, 1 / (10 examples)).
+        task: "classification", or "generation": a decoder learns to write outputs.
+        pate: within ``dp_epsilon`` by PATE (see `sottovoce.cloud.private.pate`).
     """
 
     method: str = "lora"
@@ -81,6 +85,13 @@ class TrainingOptions:
     reconstruction_weight: float = 0.0
     dp_epsilon: float = 0.0
     dp_delta: float = 0.0
+    task: str = "classification"
+    pate: bool = False
+
+    @property
+    def writes(self) -> bool:
+        """Whether it is a decoder that is trained."""
+        return self.task == "generation"
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,12 +145,15 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One released text with its label; plain tokens only for reconstruction."""
+    """One released text with its label ("" for a public text of PATE) or, for generation, its
+    output; plain tokens only for
+    reconstruction."""
 
     text: str
-    label: str
+    label: str = ""
     plain_tokens: tuple[str, ...] = ()
     plain_token_ids: tuple[int, ...] = ()
+    output: str = ""
 
 
 def check_labels(counts: Counter[str], most: int = MOST_LABELS) -> tuple[str, ...]:
@@ -149,13 +163,7 @@ def check_labels(counts: Counter[str], most: int = MOST_LABELS) -> tuple[str, ..
         NotReady: too few examples, one label only, too many, or a label seen only once;
             says which and how to mend it.
     """
-    total = counts.total()
-    if total < FEWEST_EXAMPLES:
-        raise NotReady(
-            f"the job holds {total} examples, training needs at least {FEWEST_EXAMPLES}",
-            fix="add examples and customise again",
-            subject="examples",
-        )
+    check_number(counts.total())
     labels = tuple(sorted(counts))
     if len(labels) < 2:
         raise NotReady(
@@ -178,3 +186,17 @@ def check_labels(counts: Counter[str], most: int = MOST_LABELS) -> tuple[str, ..
             subject="label",
         )
     return labels
+
+
+def check_number(examples: int) -> None:
+    """Refuses a job of too few examples.
+
+    Raises:
+        NotReady: says how many there must be.
+    """
+    if examples < FEWEST_EXAMPLES:
+        raise NotReady(
+            f"the job holds {examples} examples, training needs at least {FEWEST_EXAMPLES}",
+            fix="add examples and customise again",
+            subject="examples",
+        )

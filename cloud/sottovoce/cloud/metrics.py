@@ -7,6 +7,7 @@ job states): no text, class, tenant or adapter name can become one.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Final
 
@@ -47,7 +48,14 @@ class Metrics:
         )
         self.adapters = gauge("sottovoce_adapters", "Adapters in memory.")
         self.adapter_bytes = gauge("sottovoce_adapter_bytes", "Memory adapters take.")
+        self._kept: list[Callable[[], tuple[int, int]]] = []
+        self.adapters.set_function(lambda: sum(kept()[0] for kept in self._kept))
+        self.adapter_bytes.set_function(lambda: sum(kept()[1] for kept in self._kept))
         self.loads = counter("sottovoce_adapter_loads", "Adapters read from disk.")
         self.evictions = counter(
             "sottovoce_adapter_evictions", "Adapters that left memory for another."
         )
+
+    def keeps(self, kept: Callable[[], tuple[int, int]]) -> None:
+        """Adds what one more cache holds, adapters and bytes, to what all hold."""
+        self._kept.append(kept)

@@ -159,10 +159,16 @@ def test_serve_takes_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     started: list[Settings] = []
     monkeypatch.setattr(server, "serve", lambda settings, *_: started.append(settings))
     options = ["--limit-examples", 5, "--limit-upload-bytes", 6, "--limit-training-seconds", 7]
-    run("serve", "--bundle", tmp_path, "--state", tmp_path, *options, "--limit-unfinished-jobs", 8)
+    options += ["--limit-unfinished-jobs", 8, "--limit-held-bytes", 9, "--limit-past-jobs", 10]
+    run("serve", "--bundle", tmp_path, "--state", tmp_path, *options)
     run("serve", "--bundle", tmp_path, "--state", tmp_path)
     assert started[0].limits == Limits(
-        examples=5, upload_bytes=6, training_seconds=7, unfinished_jobs=8
+        examples=5,
+        upload_bytes=6,
+        training_seconds=7,
+        unfinished_jobs=8,
+        held_bytes=9,
+        past_jobs=10,
     )
     assert started[1].limits == Limits()
 

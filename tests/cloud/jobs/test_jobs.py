@@ -10,7 +10,7 @@ import pytest
 
 from sottovoce.cloud.config import Limits
 from sottovoce.cloud.job import FINAL, TRANSITIONS, Progress, State, TrainingOptions
-from sottovoce.cloud.jobs.jobs import ABANDONED_SECONDS, Jobs
+from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.queue import Lease, Queue
 from sottovoce.cloud.jobs.records import move
 from sottovoce.cloud.jobs.uploads import Upload, append
@@ -258,23 +258,6 @@ def test_names_of_a_release_are_short(jobs: Jobs, field: str) -> None:
         jobs.create("acme", "r", "topics", TrainingOptions(), release)
 
 
-def test_uploads_nobody_goes_on_with_are_given_up(jobs: Jobs, clock: Clock) -> None:
-    abandoned, started = create(jobs, "1"), queued(jobs, "2")
-    fill(jobs, abandoned)
-    clock.later = ABANDONED_SECONDS - 60
-    late = create(jobs, "3")
-    jobs.give_up_abandoned()
-    assert jobs.get(abandoned.id).state == State.UPLOADING
-    clock.later = ABANDONED_SECONDS + 60
-    jobs.give_up_abandoned()
-    found = jobs.get(abandoned.id)
-    assert (found.state, "customise again" in found.message) == (State.CANCELLED, True)
-    assert jobs.get(started.id).state == State.QUEUED
-    assert jobs.get(late.id).state == State.UPLOADING
-    assert Queue(jobs.database).examples(abandoned.id) == []
-    assert len(Queue(jobs.database).examples(started.id)) == 12
-
-
 def test_a_request_id_and_a_name_may_be_as_long_as_is_said(jobs: Jobs) -> None:
     longest = create(jobs, "r" * 128)
     assert create(jobs, "r" * 128) == longest
@@ -341,14 +324,3 @@ def test_the_overview_counts_what_is_there_and_the_speed_of_what_runs(jobs: Jobs
     for job in jobs.page()[0]:
         jobs.delete(job.id)
     assert jobs.overview() == ({}, 0.0)
-
-
-def test_an_upload_that_was_deleted_is_not_given_up_too(jobs: Jobs, clock: Clock) -> None:
-    job = create(jobs)
-    with jobs.database.write() as transaction:  # as a deletion cut short
-        transaction.change("UPDATE jobs SET deleted = 1")
-    clock.later = ABANDONED_SECONDS + 60
-    jobs.give_up_abandoned()
-    with jobs.database.read() as transaction:
-        (row,) = transaction.rows("SELECT state FROM jobs WHERE id = :job", job=job.id)
-    assert row["state"] == State.UPLOADING

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sottovoce.cloud.config import Limits
-from sottovoce.cloud.job import Job, TrainingOptions
+from sottovoce.cloud.job import Example, Job, TrainingOptions
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.queue import Queue
 from sottovoce.cloud.jobs.uploads import Upload, append
@@ -49,6 +49,16 @@ def test_what_was_sent_comes_back_in_order(jobs: Jobs) -> None:
     assert send(jobs, job, 5, ROWS[5:]) == 12
     assert Queue(jobs.database).examples(job.id) == [upload.example for upload in ROWS]
     assert jobs.get(job.id).next_sequence == 12
+
+
+def test_outputs_come_back_and_count_as_bytes(jobs: Jobs) -> None:
+    job = jobs.create("acme", "r", "topics", TrainingOptions(task="generation"), RELEASE)
+    rows = [Upload(f"e{i}", Example("né", output=f"ø{i}")) for i in range(8)]
+    assert send(jobs, job, 0, rows) == 8
+    assert Queue(jobs.database).examples(job.id) == [upload.example for upload in rows]
+    assert jobs.get(job.id).bytes == 8 * 6
+    with pytest.raises(InvalidInput, match="released_output"):
+        send(jobs, job, 8, [Upload("e8", Example("né", output="x" * 65_537))])
 
 
 def test_a_gap_is_refused_with_the_number_to_go_on_from(jobs: Jobs) -> None:
@@ -123,6 +133,25 @@ def test_a_job_holds_so_many_examples_and_no_more(jobs: Jobs) -> None:
         send(jobs, job, 0, many)
     assert caught.value.subject == "examples"
     assert send(jobs, job, 0, many[:40]) == 40
+
+
+def test_unfinished_jobs_hold_so_many_bytes_together(jobs: Jobs) -> None:
+    first, second = create(jobs, "1"), create(jobs, "2")
+    send(jobs, first, 0, ROWS[:12])
+    taken = jobs.get(first.id).bytes
+    tight = Jobs(jobs.database, Limits(held_bytes=taken + 10))
+    with pytest.raises(QuotaExceeded, match="cancel or delete") as caught:
+        send(tight, second, 0, ROWS[:2])
+    assert caught.value.subject == "held_bytes"
+    assert send(tight, first, 11, ROWS[11:12]) == 12  # repeats take no room
+    jobs.start(first.id, "acme", 12)
+    with pytest.raises(QuotaExceeded):  # what waits or runs is still held
+        send(tight, second, 0, ROWS[:2])
+    jobs.cancel(first.id)
+    assert send(tight, second, 0, ROWS[:2]) == 2
+    with pytest.raises(QuotaExceeded) as caught:  # nor will waiting ever make room for this one
+        send(Jobs(jobs.database, Limits(held_bytes=10)), second, 2, ROWS[2:12])
+    assert caught.value.subject == "upload_bytes"
 
 
 def test_a_job_takes_so_many_bytes_and_no_more(jobs: Jobs) -> None:

@@ -15,7 +15,8 @@ from sottovoce.cloud.models import adapters, backbone
 from sottovoce.cloud.models.classifier import TextClassifier
 from sottovoce.cloud.models.methods import Lora, lora
 from sottovoce.cloud.models.methods.lora import targets
-from sottovoce.cloud.training.trainer import Result, train
+from sottovoce.cloud.training.run import Result
+from sottovoce.cloud.training.trainer import train
 from sottovoce.core.errors import DataLoss, SottovoceError
 from tests.support.examples import examples
 

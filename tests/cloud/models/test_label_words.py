@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -14,7 +16,9 @@ from sottovoce.cloud.models.batches import collate, encode
 from sottovoce.cloud.models.classifier import TextClassifier
 from sottovoce.cloud.models.label_words import LabelWords
 from sottovoce.cloud.models.methods import Lora
-from sottovoce.cloud.training.trainer import train
+from sottovoce.cloud.training import run, trainer
+from sottovoce.cloud.training.fit import Losses, fit
+from sottovoce.cloud.training.objective import Labelled, Objective
 from sottovoce.core.errors import InvalidInput
 from tests.support.examples import examples
 
@@ -46,7 +50,7 @@ def test_a_tied_decoder_takes_its_input_embeddings(families: dict[str, Path]) ->
 def test_what_is_saved_holds_no_head(families: dict[str, Path], tmp_path: Path) -> None:
     loaded = backbone.load(str(families["llama"]))
     options = TrainingOptions(label_words=True, epochs=1, batch_size=8)
-    result = train(examples(24, topics=LABELS), options, loaded, tmp_path / "adapter")
+    result = trainer.train(examples(24, topics=LABELS), options, loaded, tmp_path / "adapter")
     assert sorted(f.name for f in result.folder.iterdir()) == [
         "adapter.json",
         "adapter_model.safetensors",
@@ -54,6 +58,28 @@ def test_what_is_saved_holds_no_head(families: dict[str, Path], tmp_path: Path) 
     adapter = adapters.load(result.folder)
     assert adapter.weight is None
     assert adapter.words == LabelWords.of(backbone.load(str(families["llama"])), LABELS)
+
+
+def test_training_reads_after_the_cue_and_scores_the_words(
+    families: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded = backbone.load(str(families["llama"]))
+    words = LabelWords.of(loaded, LABELS)
+    ends: list[tuple[int, ...]] = []
+
+    def looked_at(model: Objective, batches: Iterator[Labelled], *others: Any) -> Iterator[Losses]:
+        assert torch.equal(model.model.head.weight, words.weight(loaded))
+        given = list(batches)
+        for batch in given:
+            rows = zip(batch.batch.ids, batch.batch.attention.bool(), strict=True)
+            ends.extend(tuple(ids[real][-len(words.cue) :].tolist()) for ids, real in rows)
+        return fit(model, iter(given), *others)
+
+    monkeypatch.setattr(run, "fit", looked_at)
+    options = TrainingOptions(label_words=True, epochs=1, batch_size=8)
+    trainer.train(examples(24, topics=LABELS), options, loaded, tmp_path / "adapter")
+    assert len(ends) >= 16
+    assert set(ends) == {words.cue}
 
 
 @pytest.mark.parametrize("family", ["bert", "t5"])

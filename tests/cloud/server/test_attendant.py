@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import queue
+import threading
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from itertools import repeat
 from pathlib import Path
 
 import grpc
@@ -82,6 +84,7 @@ def served(idle: float, again: float) -> Iterator[tuple[grpc.Channel, _Door, Att
         "Echo": grpc.stream_stream_rpc_method_handler(lambda requests, _: requests),
         "Count": grpc.stream_unary_rpc_method_handler(lambda r, _: bytes([sum(1 for _ in r)])),
         "Follow": grpc.unary_stream_rpc_method_handler(_follow),
+        "Pour": grpc.unary_stream_rpc_method_handler(lambda *_: repeat(bytes(50_000))),
         "One": grpc.unary_unary_rpc_method_handler(lambda request, _: request),
     }
     door = _Door()
@@ -111,6 +114,22 @@ def test_a_stream_without_messages_is_ended_and_its_place_given_back() -> None:
         until(lambda: not attendant._open)
         assert other.says(b"it") == b"it"  # which is none of the tenants' services
         other.end()
+
+
+def test_answers_that_nobody_reads_are_ended_and_those_that_are_read_slowly_are_not() -> None:
+    with served(idle=1.0, again=LONG) as (channel, _, attendant):
+        pour = channel.unary_stream(TENANTS.format("Pour"))
+        slow, silent = (pour(b"", metadata=[("name", name)], timeout=60) for name in "ab")
+        assert next(silent)
+        assert next(slow)
+        while len(attendant._open) == 2:
+            assert next(slow)
+            threading.Event().wait(0.02)
+        with pytest.raises(grpc.RpcError) as caught:
+            list(silent)
+        assert caught.value.code() is grpc.StatusCode.CANCELLED
+        assert next(slow)
+        slow.cancel()
 
 
 def test_an_upload_that_stalls_is_ended() -> None:

@@ -14,8 +14,8 @@ from grpc_status import rpc_status
 
 from sottovoce.cloud.config import Limits, Settings
 from sottovoce.cloud.models.methods import Lora
-from sottovoce.cloud.server import inference_service
 from sottovoce.cloud.server.inference_service import CALLS_PER_TENANT, WINDOW, InferenceService
+from sottovoce.cloud.state import adapters
 from sottovoce.cloud.state.adapters import AdapterFiles, locate, uninstall
 from sottovoce.cloud.state.database import Database
 from sottovoce.core import errors
@@ -320,13 +320,13 @@ def test_an_adapter_that_goes_between_finding_and_reading_it_is_not_found_not_da
             running.work()
             located.append(locate(running.server.database, "between", "topics"))
         first, second = located
-        real = inference_service.locate
+        real = adapters.locate
         found = [first]  # as it was before the second job ended
 
         def earlier(database: Database, tenant: str, name: str) -> AdapterFiles:
             return found.pop() if found else real(database, tenant, name)
 
-        monkeypatch.setattr(inference_service, "locate", earlier)
+        monkeypatch.setattr(adapters, "locate", earlier)
         delete = training_pb2.DeleteJobRequest(job_id=jobs[0])
         caller.training.DeleteJob(delete, metadata=caller.metadata)
         assert len(predict(caller, request(running))) == 3

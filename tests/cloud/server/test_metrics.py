@@ -131,3 +131,11 @@ def test_two_servers_count_apart() -> None:
     one.loads.inc()
     assert b"sottovoce_adapter_loads_total 1.0" in generate_latest(one.registry)
     assert b"sottovoce_adapter_loads_total 0.0" in generate_latest(other.registry)
+
+
+def test_adapters_of_every_cache_are_counted_together() -> None:
+    metrics = Metrics()
+    for held in ((2, 100), (3, 50)):
+        metrics.keeps(lambda held=held: held)
+    assert metrics.registry.get_sample_value("sottovoce_adapters") == 5
+    assert metrics.registry.get_sample_value("sottovoce_adapter_bytes") == 150

@@ -147,7 +147,9 @@ def test_health_and_reflection_answer_without_a_tenant(
         stub = reflection_pb2_grpc.ServerReflectionStub(channel)
         (listed,) = stub.ServerReflectionInfo(iter([request]))
         names = {service.name for service in listed.list_services_response.service}
-        assert {f"sottovoce.v1.{n}" for n in ("Bundles", "Training", "Inference")} <= names
+        assert {
+            f"sottovoce.v1.{n}" for n in ("Bundles", "Training", "Inference", "Generation")
+        } <= names
 
 
 def test_bytes_that_are_no_message_leave_nothing_behind(
@@ -157,7 +159,9 @@ def test_bytes_that_are_no_message_leave_nothing_behind(
     metadata = credentials("acme", Tenants(database).enroll("acme"))
     database.close()
     with process(folders, tmp_path) as (server, address):
-        services = tuple(f"sottovoce.v1.{name}" for name in ("Bundles", "Training", "Inference"))
+        services = tuple(
+            f"sottovoce.v1.{name}" for name in ("Bundles", "Training", "Inference", "Generation")
+        )
         flood(address, services, 200, metadata)
         before = resident(server.pid)
         assert flood(address, services, 2_000, metadata) == {"INVALID_ARGUMENT": 2_000}
@@ -334,4 +338,8 @@ def test_tls_is_served_and_its_files_are_checked(
             assert caught.value.code() == grpc.StatusCode.UNAVAILABLE
     key.write_text("not a key")
     with pytest.raises(ConfigError, match="cannot listen"):
+        Server(settings)
+    key.write_bytes(made.key)
+    certificate.write_bytes(Certificate.make(days=(-9, -2)).certificate)
+    with pytest.raises(ConfigError, match="expired"):
         Server(settings)

@@ -6,12 +6,12 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
-import torch
 from google.rpc import error_details_pb2
 from grpc_status import rpc_status
 
@@ -65,6 +65,13 @@ def refused(call: Callable[[], object]) -> errors.SottovoceError:
     with pytest.raises(grpc.RpcError) as caught:
         call()
     return from_rpc_error(caught.value, peer="cloud")
+
+
+def test_without_a_decoder_nothing_is_taken_for_it(running: Cloud, acme: Caller) -> None:
+    error = refused(lambda: acme.create(running.bundle_id, training={"task": wire.TASK_GENERATION}))
+    assert isinstance(error, errors.NotReady)
+    assert error.subject == "decoder"
+    assert "--decoder" in error.fix
 
 
 def test_a_job_goes_from_upload_to_adapter(running: Cloud, acme: Caller) -> None:
@@ -210,7 +217,7 @@ def test_without_word_counts_the_noise_aware_input_is_refused_before_anything_is
     assert running.server.jobs.page("acme") == ([], "")
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="with a GPU there may be QLoRA")
+@pytest.mark.skipif(bool(find_spec("bitsandbytes")), reason="with bitsandbytes there is QLoRA")
 def test_a_method_this_cloud_cannot_run_is_refused_before_anything_is_sent(
     running: Cloud, acme: Caller
 ) -> None:

@@ -53,7 +53,7 @@ def test_two_connections_and_many_threads_lose_no_write(tmp_path: Path) -> None:
 def test_rows_cannot_outlive_what_they_belong_to(tmp_path: Path) -> None:
     database = SqliteDatabase(tmp_path)
     with pytest.raises(sqlite3.IntegrityError), database.write() as transaction:
-        transaction.change("INSERT INTO examples VALUES ('none', 0, 'e', 't', 'l', '', '')")
+        transaction.change("INSERT INTO examples VALUES ('none', 0, 'e', 't', 'l', '', '', '')")
     database.close()
 
 
@@ -159,7 +159,7 @@ def test_a_commit_that_fails_leaves_no_transaction_open(tmp_path: Path) -> None:
         with database.write() as transaction:
             # Checked at the commit, like the flush of a disk that fails.
             transaction.change("PRAGMA defer_foreign_keys = ON")
-            transaction.change("INSERT INTO examples VALUES ('none', 0, 'e', 't', 'l', '', '')")
+            transaction.change("INSERT INTO examples VALUES ('none', 0, 'e', 't', 'l', '', '', '')")
 
     with pytest.raises(sqlite3.IntegrityError):
         fail()
@@ -178,3 +178,31 @@ def test_reading_waits_for_no_writer(tmp_path: Path) -> None:
     with database.read() as transaction, pytest.raises(sqlite3.OperationalError, match="readonly"):
         transaction.change("DELETE FROM tenants")
     database.close()
+
+
+def test_a_damaged_page_is_an_error_of_ours_whichever_it_is(tmp_path: Path) -> None:
+    whole = SqliteDatabase(tmp_path / "whole")
+    for number in range(200):
+        enroll(whole, f"tenant-{number}")
+    whole.close()
+    data = (tmp_path / "whole" / "sottovoce.db").read_bytes()
+    pages = [*range(0, len(data), 4096)]
+    refused = 0
+    for page in pages:
+        state = tmp_path / str(page)
+        state.mkdir(mode=0o700)
+        bad = data[:page] + b"\xff" * 4096 + data[page + 4096 :]
+        (state / "sottovoce.db").write_bytes(bad)
+        try:
+            database = SqliteDatabase(state)
+        except DataLoss:
+            refused += 1
+            continue
+        for use in (tenants, lambda database: enroll(database, "another")):
+            try:
+                use(database)
+            except DataLoss:
+                refused += 1
+        database.close()
+    assert refused > 2
+    assert len(pages) > 10

@@ -164,7 +164,11 @@ def _bundle_id(folder: Path) -> str:
 
 
 def _wire(options: TrainingOptions) -> dict[str, object]:
-    return {name: value for name, value in asdict(options).items() if name != "method" and value}
+    return {
+        name: value
+        for name, value in asdict(options).items()
+        if name not in ("method", "task") and value
+    }
 
 
 def _held(caller: Caller, job_id: str) -> int:

@@ -26,7 +26,7 @@ from sottovoce.cloud.training import private_trainer
 from sottovoce.cloud.training.fit import Losses, fit
 from sottovoce.cloud.training.objective import Labelled
 from sottovoce.cloud.training.private_trainer import PrivateRecipe, train_private
-from sottovoce.cloud.training.trainer import Result, Stopped
+from sottovoce.cloud.training.run import Result, Stopped
 from sottovoce.cloud.training.worker import Worker
 from tests.support.examples import RELEASE, examples
 

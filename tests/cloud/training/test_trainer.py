@@ -6,6 +6,7 @@ import csv
 import json
 import math
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -28,11 +29,13 @@ from sottovoce.cloud.models.noise_aware import NoiseTable, WordPlaces
 from sottovoce.cloud.serving.model_thread import ModelThread
 from sottovoce.cloud.serving.predictor import Predictor
 from sottovoce.cloud.state.adapters import AdapterFiles
+from sottovoce.cloud.training import run as run_module
 from sottovoce.cloud.training import trainer
 from sottovoce.cloud.training.dataset import Dataset
 from sottovoce.cloud.training.fit import Losses, fit
 from sottovoce.cloud.training.objective import Objective
-from sottovoce.cloud.training.trainer import Recipe, Result, Stopped, train
+from sottovoce.cloud.training.run import Result, Stopped
+from sottovoce.cloud.training.trainer import Recipe, train
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import NotReady, SottovoceError
 from tests.support.examples import WORDS, examples
@@ -91,33 +94,19 @@ def test_a_stopped_and_resumed_run_gives_the_same_weights(
             with_plain.append(losses.reconstruction is not None)
             yield losses
 
-    monkeypatch.setattr(trainer, "fit", counted)
+    monkeypatch.setattr(run_module, "fit", counted)
     # Asked before each of two batches of the probe and one of the held-out part, then before each
     # step and, every 5 of them, the held-out part again.
     for stop_after, done in ((1, 0), (2, 0), (4, 1), (4, 5), (0, 5), (1, 5), (7, 11), (9, 19)):
         go_on = repeat(False, stop_after)
+        how = {"resume": file, "recipe": recipe, "should_stop": partial(next, go_on, True)}
         with pytest.raises(Stopped):
-            train(
-                rows,
-                options,
-                backbone.load(bert),
-                tmp_path / "parts",
-                resume=file,
-                recipe=recipe,
-                should_stop=partial(next, go_on, True),
-            )
+            train(rows, options, backbone.load(bert), tmp_path / "parts", **how)
         assert len(with_plain) == done
         assert not (tmp_path / "parts").exists()
     seen: list[Progress] = []
-    parts = train(
-        rows,
-        options,
-        backbone.load(bert),
-        tmp_path / "parts",
-        resume=file,
-        recipe=recipe,
-        on_progress=seen.append,
-    )
+    how |= {"on_progress": seen.append, "should_stop": None}
+    parts = train(rows, options, backbone.load(bert), tmp_path / "parts", **how)
 
     assert with_plain == [at % 3 == 0 for at in range(20)], "a step was made twice, or otherwise"
     assert seen[-1].held_out_accuracy == parts.held_out_accuracy
@@ -127,20 +116,29 @@ def test_a_stopped_and_resumed_run_gives_the_same_weights(
     assert all(torch.equal(expected[name], found[name]) for name in expected)
 
 
-def test_a_checkpoint_of_another_run_is_not_taken_up(bert: str, tmp_path: Path) -> None:
+def test_a_checkpoint_of_another_run_is_not_taken_up(
+    bert: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = tmp_path / "last.safetensors"
-    first = TrainingOptions(epochs=1, batch_size=8, seed=1)
-    train(examples(40), first, backbone.load(bert), tmp_path / "a", resume=file)
-    steps: list[int] = []
-    train(
-        examples(40),
-        TrainingOptions(epochs=1, batch_size=8, seed=2),
-        backbone.load(bert),
-        tmp_path / "b",
-        resume=file,
-        on_progress=lambda p: steps.append(p.step),
-    )
-    assert steps[0] == 1
+    first = TrainingOptions(epochs=1, batch_size=20, seed=1)
+
+    def steps(options: TrainingOptions, recipe: Recipe, n: int = 40, **changed: str) -> list[int]:
+        seen: list[Progress] = []
+        how = {"resume": file, "recipe": recipe, "on_progress": seen.append}
+        loaded = replace(backbone.load(bert), **changed)
+        train(examples(n), options, loaded, tmp_path / "a", on_checkpoint=kept.touch, **how)
+        return [progress.step for progress in seen]
+
+    kept, other = tmp_path / "kept", Recipe(weight_decay=0.2)
+    assert steps(first, Recipe()) == [1, 2]
+    assert kept.exists(), "nobody was told of the checkpoint"
+    assert steps(first, Recipe()) == [], "nothing was left to do"
+    assert steps(first, other) == [1, 2]
+    monkeypatch.setattr(Lora, "learning_rate", Lora.learning_rate / 2)
+    assert steps(first, other) == [1, 2]
+    assert steps(first, other, 41) == [1, 2]
+    assert steps(first, other, 41, sha256="0" * 64) == [1, 2]
+    assert steps(replace(first, seed=2), other, 41, sha256="0" * 64) == [1, 2]
 
 
 def test_seeds_make_runs_repeatable_and_different(bert: str, tmp_path: Path) -> None:
@@ -214,7 +212,7 @@ def test_the_frozen_part_is_bfloat16_where_that_is_fast_and_wanted(
     monkeypatch.setattr(trainer, "to_bfloat16", made.append)
     loaded, recipe = backbone.load(bert), Recipe(bfloat16=wanted)
     train(examples(24), TrainingOptions(epochs=1), loaded, tmp_path / "a", recipe=recipe)
-    assert bool(made) == (fast and wanted)
+    assert [isinstance(part, torch.nn.Module) for part in made] == [True] * (fast and wanted)
 
 
 @pytest.mark.parametrize("plain", [1, 4, 40])
@@ -244,7 +242,9 @@ def test_too_few_examples_are_refused_before_anything_is_written(bert: str, tmp_
 
 def test_eight_examples_of_two_labels_are_enough(bert: str, tmp_path: Path) -> None:
     rows = examples(8, topics=("garden", "office"))
+    began = time.monotonic()
     result = train(rows, TrainingOptions(), backbone.load(bert), tmp_path / "a")
+    assert 0 < result.seconds <= time.monotonic() - began
     assert result.epochs > Recipe().epochs
     assert result.held_out == 2
 
@@ -287,7 +287,7 @@ def test_what_the_tenant_chose_goes_before_the_recipe(
         seen.append(model)
         return fit(model, *others)
 
-    monkeypatch.setattr(trainer, "fit", looked_at)
+    monkeypatch.setattr(run_module, "fit", looked_at)
     chosen = TrainingOptions(
         reconstruction=True, plain_tokens=2, reconstruction_weight=0.7, reconstruction_width=5
     )

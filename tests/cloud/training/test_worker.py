@@ -27,6 +27,7 @@ from sottovoce.cloud.models import adapters
 from sottovoce.cloud.state import quotas
 from sottovoce.cloud.state.adapters import digest, locate
 from sottovoce.cloud.training import checkpoint
+from sottovoce.cloud.training import run as run_module
 from sottovoce.cloud.training import trainer as train_module
 from sottovoce.cloud.training import worker as worker_module
 from sottovoce.cloud.training.fit import Losses, fit
@@ -256,8 +257,7 @@ def test_an_idle_worker_is_woken_by_a_job_and_by_its_end(
     tmp_path: Path, bert: str, jobs: Jobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(worker_module, "IDLE_SECONDS", 600.0)
-    worker = Worker(tmp_path, bert)
-    looked = 0
+    worker, looked = Worker(tmp_path, bert), 0
     real = worker.run_next
 
     def run_next() -> bool:
@@ -268,9 +268,9 @@ def test_an_idle_worker_is_woken_by_a_job_and_by_its_end(
     monkeypatch.setattr(worker, "run_next", run_next)
     thread = threading.Thread(target=worker.run)
     thread.start()
-    until(lambda: looked == 1)
+    until(lambda: looked)
     time.sleep(1.0)
-    assert looked == 1, "it sleeps"
+    assert looked <= 2, "it sleeps, once its first look has written that the cloud has run"
     job = queue(jobs, epochs=1)
     until(lambda: jobs.get(job.id).state == State.SUCCEEDED)
     worker.stop()
@@ -292,7 +292,7 @@ def test_deaths_count_only_as_long_as_a_job_gets_no_further(
         yield next(fit(*arguments))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(train_module, "fit", one_step)
+    monkeypatch.setattr(run_module, "fit", one_step)
     with pytest.raises(KeyboardInterrupt):
         worker.run_next()
     assert jobs.get(job.id).attempts == 0

@@ -16,6 +16,7 @@ COMMANDS = {
     "enroll": "Add a tenant and print its token.",
     "limit": "Show or change the limits of one tenant.",
     "jobs": "List, show, cancel or delete customisation jobs.",
+    "audit": "Test the epsilon of private training, by trying to refute it.",
     "build-bundle": "Build the bundle that devices fetch.",
     "train-tagger": "Train the part-of-speech tagger from treebanks.",
     "train-names": "Train the finder of names of persons, places and organisations.",

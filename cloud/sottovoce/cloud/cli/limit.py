@@ -21,9 +21,10 @@ from sottovoce.core.system.console import Command, json_option, print_json
 def command(tenant: str, changes: tuple[str, ...], state: Path, as_json: bool) -> None:
     """Show or change the limits of TENANT.
 
-    NAME is one of examples, upload_bytes, training_seconds and unfinished_jobs; an
-    empty VALUE goes back to what `sotto-cloud serve` says for all. A running server
-    follows at once; a job in training keeps the time it was given.
+    NAME is one of examples, upload_bytes, training_seconds, unfinished_jobs,
+    held_bytes and past_jobs; an empty VALUE goes back to what `sotto-cloud serve`
+    says for all. A running server follows at once; a job in training keeps the time
+    it was given.
     """
     wanted = [_parsed(change) for change in changes]
     database = SqliteDatabase(state, create=False)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sottovoce.cloud.cli.options import folder, state_option
-from sottovoce.cloud.config import DEFAULT_LISTEN, Limits, Settings
+from sottovoce.cloud.config import DEFAULT_LISTEN, Limits, Settings, UpstreamSettings
 from sottovoce.core.bundle.signature import show_key
 from sottovoce.core.system.console import Command, json_option, print_json
 
@@ -55,6 +55,42 @@ def _limit(name: str, text: str) -> Callable[[Any], Any]:
     default="default",
     show_default=True,
     help="Model to train and predict with: a folder or a Hugging Face name.",
+)
+@click.option(
+    "--decoder",
+    default="",
+    metavar="MODEL",
+    help="Model that writes, to serve and to train for generation: a folder or a Hugging Face name "
+    "of a causal language model.  [default: none]",
+)
+@click.option(
+    "--generation-memory",
+    type=click.IntRange(min=1),
+    default=2048,
+    show_default=True,
+    metavar="MIB",
+    help="Memory for what texts that the decoder is writing remember.",
+)
+@click.option(
+    "--upstream",
+    default="",
+    metavar="URL",
+    help="Have a server write that speaks OpenAI's protocol (vLLM, llama-server, ollama), say "
+    "http://127.0.0.1:8000/v1, in place of a decoder.",
+)
+@click.option("--upstream-key-file", type=_file, help="Key for it, on one line.")
+@click.option("--upstream-model", default="", metavar="MODEL", help="What it calls its model.")
+@click.option(
+    "--upstream-adapter",
+    "upstream_adapters",
+    multiple=True,
+    metavar="TENANT/ADAPTER=MODEL",
+    help="What it calls a tenant's adapter; may be given again.",
+)
+@click.option(
+    "--upstream-plaintext",
+    is_flag=True,
+    help="Allow http:// to a server on another machine, on a network of your own.",
 )
 @click.option("--tls-cert", type=_file, help="PEM certificate chain.")
 @click.option("--tls-key", type=_file, help="PEM private key.")
@@ -103,12 +139,21 @@ def _limit(name: str, text: str) -> Callable[[Any], Any]:
 @_limit("upload_bytes", "Bytes of examples a job may hold.")
 @_limit("training_seconds", "Seconds a job may train; it fails after that.")
 @_limit("unfinished_jobs", "Jobs of a tenant that may wait or run at once.")
+@_limit("held_bytes", "Bytes of examples that those jobs may hold together.")
+@_limit("past_jobs", "Jobs of a tenant that are remembered after they ended.")
 @json_option
 def command(
     listen: str,
     state: Path,
     bundles: tuple[Path, ...],
     backbone: str,
+    decoder: str,
+    generation_memory: int,
+    upstream: str,
+    upstream_key_file: Path | None,
+    upstream_model: str,
+    upstream_adapters: tuple[str, ...],
+    upstream_plaintext: bool,
     tls_cert: Path | None,
     tls_key: Path | None,
     insecure_plaintext: bool,
@@ -121,9 +166,11 @@ def command(
     limit_upload_bytes: int,
     limit_training_seconds: int,
     limit_unfinished_jobs: int,
+    limit_held_bytes: int,
+    limit_past_jobs: int,
     as_json: bool,
 ) -> None:
-    """Serve bundles, training and predictions until SIGTERM or Ctrl-C.
+    """Serve bundles, training, predictions and texts until SIGTERM or Ctrl-C.
 
     A worker process beside the server trains the queued jobs, one at a time, and
     takes up what a crash or a restart left unfinished. Tenants take turns: next is
@@ -138,6 +185,17 @@ def command(
         bundles=bundles,
         listen=listen,
         backbone=backbone,
+        decoder=decoder,
+        generation_memory=generation_memory << 20,
+        upstream=UpstreamSettings(
+            upstream,
+            upstream_model,
+            upstream_key_file,
+            upstream_adapters,
+            upstream_plaintext,
+        )
+        if upstream
+        else None,
         tls_cert=tls_cert,
         tls_key=tls_key,
         insecure_plaintext=insecure_plaintext,
@@ -151,6 +209,8 @@ def command(
             upload_bytes=limit_upload_bytes,
             training_seconds=limit_training_seconds,
             unfinished_jobs=limit_unfinished_jobs,
+            held_bytes=limit_held_bytes,
+            past_jobs=limit_past_jobs,
         ),
     )
     # Imported late: half the options can be wrong without waiting for torch.

@@ -105,8 +105,12 @@ def to_onnx(network: Network, scale: NDArray[np.float32], *, int8: bool = True) 
 
 
 def quantized(exported: Path) -> bytes:
-    """The graph in ``exported`` with weights of one byte, one scale an output channel; activations
-    are rounded as they come, with one scale a matrix."""
+    """The graph in ``exported`` with weights of 7 bits in a byte, one scale an output channel;
+    activations are rounded as they come, with one scale a matrix.
+
+    Of 8 bits, the sum of two products does not fit where x86 processors without VNNI add them up:
+    there cosines fell to .987, here they are above .999 everywhere.
+    """
     with tempfile.TemporaryDirectory() as scratch:
         ready, small = (Path(scratch) / f"{name}.onnx" for name in ("ready", "small"))
         quant_pre_process(exported, ready, skip_symbolic_shape=True)
@@ -116,6 +120,7 @@ def quantized(exported: Path) -> bytes:
             op_types_to_quantize=["MatMul"],
             per_channel=True,
             weight_type=QuantType.QInt8,
+            reduce_range=True,
         )
         found = onnx.load(small)
     onnx.checker.check_model(found)

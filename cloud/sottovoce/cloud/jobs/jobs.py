@@ -13,16 +13,27 @@ from collections import Counter
 from dataclasses import asdict, replace
 
 from sottovoce.cloud.config import Limits, check_name
-from sottovoce.cloud.job import FINAL, Job, Release, State, TrainingOptions, check_labels
+from sottovoce.cloud.job import (
+    FINAL,
+    Job,
+    Release,
+    State,
+    TrainingOptions,
+    check_labels,
+    check_number,
+)
 from sottovoce.cloud.jobs.records import find, job_of, move
 from sottovoce.cloud.state import quotas
 from sottovoce.cloud.state.adapters import uninstall
 from sottovoce.cloud.state.database import Database, Row, Transaction
 from sottovoce.core.errors import InvalidInput, NotReady, QuotaExceeded
+from sottovoce.core.wire.limits import FEWEST_PUBLIC
 
 __all__ = ["Jobs"]
 
-ABANDONED_SECONDS = 30 * 24 * 3600.0
+_HOUR = 3600.0
+ABANDONED_SECONDS = 30 * 24 * _HOUR
+_FORGOTTEN_AT_ONCE = 1000
 LONGEST_NAME = 128
 PAGE_BYTES = 1 << 20
 """Of labels, after which a page ends: a job may have a thousand, and a message holds 4 MiB."""
@@ -81,10 +92,12 @@ class Jobs:
             )
             if row is None:
                 _check_unfinished(transaction, tenant, limits)
+                _forget(transaction, tenant, limits.past_jobs)
                 (row,) = transaction.rows(
                     "INSERT INTO jobs (id, tenant, request_id, adapter, state, training, release, "
-                    "created, updated) VALUES (:id, :tenant, :request_id, :adapter, 'UPLOADING', "
-                    ":training, :release, :now, :now) RETURNING *",
+                    "created, updated, touched) VALUES (:id, :tenant, :request_id, :adapter, "
+                    "'UPLOADING', :training, :release, :now, :now, (SELECT awake FROM clock)) "
+                    "RETURNING *",
                     id=secrets.token_hex(12),
                     tenant=tenant,
                     request_id=request_id,
@@ -155,7 +168,7 @@ class Jobs:
 
         Raises:
             NotReady: another number of examples is held, they cannot train (see
-                ``data.check_labels``), or the job was cancelled.
+                `check_labels`), public texts are too few, or the job was cancelled.
         """
         limits = quotas.of(self.database, tenant, self.limits)
         with self.database.write() as transaction:
@@ -170,11 +183,22 @@ class Jobs:
                     fix="upload from next_sequence on, then start",
                     subject="examples",
                 )
+            if job.training.writes:
+                check_number(total)
+                return move(transaction, job, State.QUEUED)
             counts = transaction.rows(
                 "SELECT label, count(*) AS n FROM examples WHERE job = :job GROUP BY label",
                 job=job_id,
             )
-            check_labels(Counter({row["label"]: row["n"] for row in counts}), limits.labels)
+            labels = Counter({row["label"]: row["n"] for row in counts})
+            public = labels.pop("", 0)
+            check_labels(labels, limits.labels)
+            if job.training.pate and public < FEWEST_PUBLIC:
+                raise NotReady(
+                    f"the job holds {public} public texts, PATE needs at least {FEWEST_PUBLIC}",
+                    fix="add examples without a label and customise again",
+                    subject="examples",
+                )
             return move(transaction, job, State.QUEUED)
 
     def cancel(self, job_id: str, tenant: str | None = None) -> Job:
@@ -228,7 +252,18 @@ class Jobs:
         return [job for job in map(job_of, rows) if job.state in FINAL]
 
     def give_up_abandoned(self) -> None:
-        """Cancels jobs nothing was uploaded to for a month: what they hold is no longer needed."""
+        """Cancels jobs nothing was uploaded to in a month of the cloud's running: what they hold is
+        no longer needed. A clock that is set forward, or a cloud that was off, counts for none."""
+        with self.database.read() as transaction:
+            due = _an_hour_has_passed(transaction)
+        if due:
+            with self.database.write() as transaction:
+                if _an_hour_has_passed(transaction):  # no other worker has counted it
+                    transaction.change(
+                        "UPDATE clock SET awake = awake + :hour, seen = :now",
+                        hour=_HOUR,
+                        now=transaction.now(),
+                    )
         with self.database.read() as transaction:
             if not _abandoned(transaction):
                 return
@@ -278,7 +313,39 @@ def _fitting(sizes: list[Row]) -> list[int]:
 
 def _abandoned(transaction: Transaction) -> list[Job]:
     rows = transaction.rows(
-        "SELECT * FROM jobs WHERE state = 'UPLOADING' AND deleted = 0 AND updated < :before",
-        before=transaction.now() - ABANDONED_SECONDS,
+        "SELECT * FROM jobs WHERE state = 'UPLOADING' AND deleted = 0 AND "
+        "touched < (SELECT awake FROM clock) - :month",
+        month=ABANDONED_SECONDS,
     )
     return [job_of(row) for row in rows]
+
+
+def _an_hour_has_passed(transaction: Transaction) -> bool:
+    (clock,) = transaction.rows("SELECT seen FROM clock")
+    return bool(abs(transaction.now() - clock["seen"]) >= _HOUR)
+
+
+def _forget(transaction: Transaction, tenant: str, most: int) -> None:
+    """Bounds what a tenant's past jobs take, which every look at the jobs would pay for: of those
+    older than its newest ``most``, what left no files goes at once, and all else but the adapters
+    in use is deleted, which the worker brings to an end."""
+    last = transaction.row(
+        "SELECT number FROM jobs WHERE tenant = :tenant ORDER BY number DESC LIMIT 1 OFFSET :most",
+        tenant=tenant,
+        most=most,
+    )
+    if last is None:
+        return
+    old = {"tenant": tenant, "last": last["number"], "some": _FORGOTTEN_AT_ONCE}
+    transaction.change(
+        "DELETE FROM jobs WHERE number IN (SELECT number FROM jobs WHERE tenant = :tenant AND "
+        "number <= :last AND (purged = 1 OR (state = 'CANCELLED' AND fence = 0)) LIMIT :some)",
+        **old,
+    )
+    transaction.change(
+        "UPDATE jobs SET deleted = 1 WHERE number IN (SELECT number FROM jobs WHERE "
+        "tenant = :tenant AND number <= :last AND deleted = 0 AND state IN "
+        "('SUCCEEDED', 'FAILED', 'CANCELLED') AND id NOT IN (SELECT job FROM adapters) "
+        "LIMIT :some)",
+        **old,
+    )

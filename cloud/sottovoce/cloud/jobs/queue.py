@@ -155,6 +155,7 @@ class Queue:
                 row["label"],
                 tuple(json.loads(row["plain_tokens"])),
                 tuple(json.loads(row["plain_token_ids"])),
+                row["output"],
             )
             for row in rows
         ]

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sottovoce.cloud.config import Limits
-from sottovoce.cloud.job import Example, State
+from sottovoce.cloud.job import Example, Job, State, TrainingOptions
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.records import find, job_of
 from sottovoce.cloud.state import quotas
@@ -45,7 +45,8 @@ def append(
         OutOfRange: a gap; metadata "next_sequence" says where to go on.
         InvalidInput: a malformed example, or one that contradicts what is held.
         NotReady: the job is no longer uploading.
-        QuotaExceeded: more examples, or bytes of them, than a job may hold.
+        QuotaExceeded: more examples, or bytes of them, than a job may hold, or the tenant's
+            unfinished jobs together.
     """
     limits = quotas.of(jobs.database, tenant, jobs.limits)
     with jobs.database.write() as transaction:
@@ -68,15 +69,19 @@ def append(
         if held + len(fresh) > limits.examples:
             raise _too_large(f"{limits.examples} examples", "examples")
         size = job.bytes + sum(map(_size, fresh))
-        if size > limits.upload_bytes:
-            raise _too_large(f"{limits.upload_bytes} bytes of examples", "upload_bytes")
+        most = min(limits.upload_bytes, limits.held_bytes)
+        if size > most:
+            raise _too_large(f"{most} bytes of examples", "upload_bytes")
+        if fresh:
+            _check_held(transaction, job, size, limits)
         if job.state == State.UPLOADING:
             _compare(transaction, job_id, first, uploads[: len(uploads) - len(fresh)])
         for sequence, upload in enumerate(fresh, start=held):
-            _check(upload, limits, sequence, job.training.plain_tokens, words)
+            _check(upload, limits, sequence, job.training, words)
             _insert(transaction, job_id, sequence, upload)
         transaction.change(
-            "UPDATE jobs SET next_sequence = :next, bytes = :bytes, updated = :now WHERE id = :job",
+            "UPDATE jobs SET next_sequence = :next, bytes = :bytes, updated = :now, "
+            "touched = (SELECT awake FROM clock) WHERE id = :job",
             next=held + len(fresh),
             bytes=size,
             now=transaction.now(),
@@ -87,7 +92,8 @@ def append(
 
 def _size(upload: Upload) -> int:
     example = upload.example
-    return sum(len(part.encode()) for part in (example.text, example.label, *example.plain_tokens))
+    parts = (example.text, example.label, example.output, *example.plain_tokens)
+    return sum(len(part.encode()) for part in parts)
 
 
 def _too_large(most: str, limit: str) -> QuotaExceeded:
@@ -96,6 +102,21 @@ def _too_large(most: str, limit: str) -> QuotaExceeded:
         fix="send fewer, split them over two adapters, or ask the provider for more",
         subject=limit,
     )
+
+
+def _check_held(transaction: Transaction, job: Job, size: int, limits: Limits) -> None:
+    (others,) = transaction.rows(
+        "SELECT coalesce(sum(bytes), 0) AS bytes FROM jobs WHERE tenant = :tenant AND id <> :job "
+        "AND state IN ('UPLOADING', 'QUEUED', 'RUNNING')",
+        tenant=job.tenant,
+        job=job.id,
+    )
+    if others["bytes"] + size > limits.held_bytes:
+        raise QuotaExceeded(
+            f"your unfinished jobs hold {others['bytes']} bytes, and may hold {limits.held_bytes}",
+            fix="wait for one to finish, or cancel or delete one, then go on",
+            subject="held_bytes",
+        )
 
 
 def _compare(transaction: Transaction, job_id: str, first: int, repeats: Sequence[Upload]) -> None:
@@ -117,8 +138,8 @@ def _insert(transaction: Transaction, job_id: str, sequence: int, upload: Upload
     example = upload.example
     stored = transaction.change(
         "INSERT INTO examples (job, sequence, example_id, text, label, plain_tokens, "
-        "plain_token_ids) VALUES (:job, :sequence, :example_id, :text, :label, :plain_tokens, "
-        ":plain_token_ids) ON CONFLICT (job, example_id) DO NOTHING",
+        "plain_token_ids, output) VALUES (:job, :sequence, :example_id, :text, :label, "
+        ":plain_tokens, :plain_token_ids, :output) ON CONFLICT (job, example_id) DO NOTHING",
         job=job_id,
         sequence=sequence,
         example_id=upload.example_id,
@@ -126,6 +147,7 @@ def _insert(transaction: Transaction, job_id: str, sequence: int, upload: Upload
         label=example.label,
         plain_tokens=json.dumps(example.plain_tokens),
         plain_token_ids=json.dumps(example.plain_token_ids),
+        output=example.output,
     )
     if not stored:
         raise InvalidInput(
@@ -135,8 +157,10 @@ def _insert(transaction: Transaction, job_id: str, sequence: int, upload: Upload
         )
 
 
-def _check(upload: Upload, limits: Limits, sequence: int, plain_tokens: int, words: int) -> None:
-    example = upload.example
+def _check(
+    upload: Upload, limits: Limits, sequence: int, options: TrainingOptions, words: int
+) -> None:
+    example, plain_tokens = upload.example, options.plain_tokens
     plain, ids = example.plain_tokens, example.plain_token_ids
     wrong = ""
     if not 1 <= len(upload.example_id) <= 64:
@@ -145,7 +169,15 @@ def _check(upload: Upload, limits: Limits, sequence: int, plain_tokens: int, wor
         wrong, fix = "released_text", "leave empty texts out"
     elif len(example.text.encode()) > limits.text:
         wrong, fix = "released_text", f"at most {limits.text} bytes a text"
-    elif not 1 <= len(example.label) <= limits.label_characters:
+    elif options.writes and example.label:
+        wrong, fix = "label", "give outputs, and no labels, for generation"
+    elif bool(example.output.strip()) != options.writes:
+        wrong, fix = "released_output", "give one for generation, and none otherwise"
+    elif len(example.output.encode()) > limits.text:
+        wrong, fix = "released_output", f"at most {limits.text} bytes a text"
+    elif not (example.label or options.writes or options.pate):
+        wrong, fix = "label", "only public texts, for PATE, have none"
+    elif len(example.label) > limits.label_characters:
         wrong, fix = "label", f"give 1 to {limits.label_characters} characters"
     elif len(plain) != plain_tokens or len(ids) != plain_tokens:
         wrong, fix = "plain_token_ids", f"the job takes {plain_tokens} plain tokens an example"

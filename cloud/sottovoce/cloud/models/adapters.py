@@ -3,8 +3,9 @@
 adapter_model.safetensors   the method's own parameters by PEFT's names; for full
                             fine-tuning the backbone's weights by theirs
 head.safetensors            weight (C, h) and bias (C,); not there where the words of
-                            the labels are scored with the backbone's own weights
-adapter.json                method, labels, backbone, bundle, release settings, versions,
+                            the labels are scored with the backbone's own weights, nor
+                            where text is written
+adapter.json                task, method, labels, backbone, bundle, release settings, versions,
                             hashes of the two others
 """
 
@@ -24,8 +25,8 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from sottovoce.cloud.disk import full_disk_is_unavailable
+from sottovoce.cloud.models.adapted import AdaptedModel
 from sottovoce.cloud.models.backbone import LoadedBackbone
-from sottovoce.cloud.models.classifier import TextClassifier
 from sottovoce.cloud.models.label_words import LabelWords
 from sottovoce.cloud.models.methods import Method, from_dict, to_dict
 from sottovoce.core.bundle.manifest import sha256
@@ -49,14 +50,15 @@ class Adapter:
     """An adapter in memory.
 
     Attributes:
-        labels: in the order of the outputs.
+        labels: in the order of the outputs; none for generation.
         method: how it was trained; says what ``tensors`` are.
         tensors: its own parameters, by the names `AdaptedEncoder.tensors` gives.
-        weight: of the head, Float (C, h); None where ``words`` take its place.
+        weight: of the head, Float (C, h); None where ``words`` take its place, or text is written.
         bias: Float (C,), or None.
         words: how labels' words are scored, or None.
         backbone_sha256: of the backbone it was trained on.
         origin: bundle, release and training settings.
+        task: "classification" or "generation".
     """
 
     labels: tuple[str, ...]
@@ -67,6 +69,7 @@ class Adapter:
     words: LabelWords | None
     backbone_sha256: str
     origin: dict[str, Any]
+    task: str = "classification"
 
 
 def fingerprint(labels: Sequence[str], *facts: Any) -> str:
@@ -76,7 +79,7 @@ def fingerprint(labels: Sequence[str], *facts: Any) -> str:
 
 def save(
     folder: Path,
-    model: TextClassifier,
+    model: AdaptedModel,
     labels: Sequence[str],
     backbone: LoadedBackbone,
     origin: dict[str, Any],
@@ -99,6 +102,7 @@ def save(
         raise SottovoceError("the adapter could not be taken out of the model")
     facts = {
         "format": FORMAT,
+        "task": model.task,
         **to_dict(model.method),
         "labels": list(labels),
         "label_words": words.described() if words else None,
@@ -111,13 +115,13 @@ def save(
 
 
 def _place(
-    folder: Path, model: TextClassifier, tensors: dict[str, Tensor], facts: dict[str, Any]
+    folder: Path, model: AdaptedModel, tensors: dict[str, Tensor], facts: dict[str, Any]
 ) -> None:
     with in_place_of(folder) as aside:
         aside.mkdir()  # no parents: a worker that slept must not make what a purge removed
         _write(aside / _WEIGHTS, tensors)
-        if facts["label_words"] is None:
-            _write(aside / _HEAD, {"weight": model.head.weight, "bias": model.head.bias})
+        if head := model.head_tensors():
+            _write(aside / _HEAD, head)
         facts["sha256"] = {file.name: sha256(file) for file in sorted(aside.iterdir())}
         (aside / _FACTS).write_text(json.dumps(facts, indent=1, sort_keys=True) + "\n")
         shutil.rmtree(folder, ignore_errors=True)
@@ -138,17 +142,19 @@ def load(folder: Path) -> Adapter:
         # An adapter of an earlier version says no hashes.
         if any(sha256(folder / name) != kept for name, kept in facts.get("sha256", {}).items()):
             raise ValueError("altered")
-        words = facts.get("label_words")
-        head = load_file(folder / _HEAD) if words is None else {}
+        words, task = facts.get("label_words"), facts.get("task", "classification")
+        headed = words is None and task == "classification"
+        head = load_file(folder / _HEAD) if headed else {}
         return Adapter(
             labels=tuple(facts["labels"]),
             method=from_dict(facts),
             tensors=load_file(folder / _WEIGHTS),
-            weight=head["weight"] if words is None else None,
-            bias=head["bias"] if words is None else None,
+            weight=head["weight"] if headed else None,
+            bias=head["bias"] if headed else None,
             words=LabelWords.read(words) if words is not None else None,
             backbone_sha256=facts["backbone"]["sha256"],
             origin=dict(facts["origin"]),
+            task=str(task),
         )
     except (
         OSError,

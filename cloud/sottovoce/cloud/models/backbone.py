@@ -23,12 +23,21 @@ from transformers import AutoModel, AutoTokenizer, BitsAndBytesConfig
 
 from sottovoce.core.errors import InvalidInput, NotFound
 
-__all__ = ["DEFAULT", "LoadedBackbone", "input_embeddings", "load", "public_name", "resolve"]
+__all__ = [
+    "DEFAULT",
+    "LoadedBackbone",
+    "four_bits",
+    "hash_files",
+    "input_embeddings",
+    "load",
+    "public_name",
+    "resolve",
+]
 
 DEFAULT: Final = "all-MiniLM-L6-v2"
 """Name of the encoder that needs no download: 6 layers, hidden 384, 30,522 WordPieces."""
 
-_FILES: Final = ("*.json", "*.safetensors", "*.model", "vocab.txt", "merges.txt")
+_FILES: Final = ("*.json", "*.safetensors", "*.model", "*.jinja", "vocab.txt", "merges.txt")
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +111,7 @@ def load(name: str = "default", *, quantized: bool = False) -> LoadedBackbone:
 
     Args:
         name: see `resolve`.
-        quantized: keep the weights in 4 bits (NF4), for QLoRA; needs a GPU and bitsandbytes.
+        quantized: keep the weights in 4 bits (NF4), for QLoRA; see `Lora`.
 
     ``sha256`` covers the ``*.safetensors`` files in order of their names, each as name, length and
     bytes.
@@ -126,7 +135,7 @@ def load(name: str = "default", *, quantized: bool = False) -> LoadedBackbone:
             folder,
             local_files_only=True,
             use_safetensors=True,
-            **(_four_bits() if quantized else {"dtype": torch.float32}),
+            **(four_bits() if quantized else {"dtype": torch.float32}),
         )
     except (OSError, ValueError, KeyError) as error:
         raise InvalidInput(
@@ -140,7 +149,7 @@ def load(name: str = "default", *, quantized: bool = False) -> LoadedBackbone:
             fix="save its fast tokenizer beside the weights with save_pretrained(folder)",
             subject="backbone",
         )
-    return LoadedBackbone(public_name(name), _hash(weights), model.eval(), tokenizer, folder)
+    return LoadedBackbone(public_name(name), hash_files(weights), model.eval(), tokenizer, folder)
 
 
 def input_embeddings(backbone: LoadedBackbone) -> NDArray[np.float32]:
@@ -153,18 +162,21 @@ def input_embeddings(backbone: LoadedBackbone) -> NDArray[np.float32]:
     return table.copy()
 
 
-def _four_bits() -> dict[str, Any]:
-    """QLoRA's settings (Dettmers et al. 2023): NF4, scales quantised too, sums in bfloat16."""
+def four_bits() -> dict[str, Any]:
+    """QLoRA's settings, for `from_pretrained` (Dettmers et al. 2023): NF4, scales quantised too,
+    sums in bfloat16."""
     settings = BitsAndBytesConfig(
         load_in_4bit=True,
         bnb_4bit_quant_type="nf4",
         bnb_4bit_use_double_quant=True,
         bnb_4bit_compute_dtype=torch.bfloat16,
     )
-    return {"quantization_config": settings, "device_map": {"": 0}}
+    place: int | str = 0 if torch.cuda.is_available() else "cpu"
+    return {"quantization_config": settings, "device_map": {"": place}}
 
 
-def _hash(files: list[Path]) -> str:
+def hash_files(files: list[Path]) -> str:
+    """SHA-256 over files in the order given, each as name, length and bytes."""
     digest = hashlib.sha256()
     for file in files:
         digest.update(f"{file.name}\n{file.stat().st_size}\n".encode())

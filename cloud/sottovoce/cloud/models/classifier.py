@@ -7,17 +7,17 @@ the labels are scored, the average is over the one token that follows the text.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
-import torch
 from torch import Tensor, nn
 
+from sottovoce.cloud.models.adapted import AdaptedModel
 from sottovoce.cloud.models.backbone import LoadedBackbone
 from sottovoce.cloud.models.batches import Batch
 from sottovoce.cloud.models.methods import Method
 from sottovoce.cloud.models.noise_aware import NoiseTable
 
-__all__ = ["ReconstructionHead", "TextClassifier", "encoder_of", "pool"]
+__all__ = ["TextClassifier", "encoder_of", "pool"]
 
 
 def encoder_of(model: Any) -> Any:
@@ -30,24 +30,7 @@ def pool(hidden: Tensor, text: Tensor) -> Tensor:
     return (hidden * text.unsqueeze(-1)).sum(1) / text.sum(1, keepdim=True)
 
 
-class ReconstructionHead(nn.Module):
-    """Two linear layers that name the plain token at a position.
-
-    RAPT v2, eq. 5-6: p(k) = softmax(h W2^T W1^T), W2 (c, h), W1 (T, c); c is
-    ``width``, T the number of plain tokens the job knows. Dropped after training.
-    """
-
-    def __init__(self, hidden: int, vocabulary: int, width: int = 96) -> None:
-        super().__init__()
-        self.w2 = nn.Linear(hidden, width, bias=False)
-        self.w1 = nn.Linear(width, vocabulary, bias=False)
-
-    def forward(self, hidden: Tensor) -> Tensor:
-        """(positions, h) -> logits (positions, T)."""
-        return self.w1(self.w2(hidden))  # type: ignore[no-any-return]
-
-
-class TextClassifier(nn.Module):
+class TextClassifier(AdaptedModel):
     """A backbone and what training adds to it.
 
     Args:
@@ -61,6 +44,8 @@ class TextClassifier(nn.Module):
         noise: how to read the words received, for the noise-aware input.
     """
 
+    task: ClassVar[str] = "classification"
+
     def __init__(
         self,
         backbone: LoadedBackbone,
@@ -72,25 +57,12 @@ class TextClassifier(nn.Module):
         words: Tensor | None = None,
         noise: NoiseTable | None = None,
     ) -> None:
-        super().__init__()
-        encoder = encoder_of(backbone.model).requires_grad_(False)
-        hidden = encoder.config.hidden_size
-        self.adapted = method.build(encoder)
+        super().__init__(encoder_of(backbone.model), method, vocabulary, width)
+        hidden = backbone.hidden_size
         self.noise = noise
         self.head = nn.Linear(hidden, labels, bias=words is None)
         if words is not None:
             self.head.weight = nn.Parameter(words, requires_grad=False)
-        self.reconstruction = ReconstructionHead(hidden, vocabulary, width) if vocabulary else None
-
-    @property
-    def method(self) -> Method:
-        """What is trained besides the heads."""
-        return self.adapted.method
-
-    @property
-    def encoder(self) -> Any:
-        """The backbone's, with what the method put inside."""
-        return self.adapted.encoder
 
     def forward(self, batch: Batch) -> tuple[Tensor, Tensor | None]:
         """Class logits (B, C), and (plain tokens, T) logits where there are any."""
@@ -109,13 +81,8 @@ class TextClassifier(nn.Module):
             inputs = self.noise.mix(embeddings, batch.words)
         return self.adapted(inputs, batch.attention).float()  # type: ignore[no-any-return]
 
-    def trained(self) -> dict[str, Tensor]:
-        """The parameters that training changes, by name."""
-        return {name: p for name, p in self.named_parameters() if p.requires_grad}
-
-    @torch.no_grad()
-    def restore(self, state: dict[str, Tensor]) -> None:
-        """Copies back what ``trained`` gave, all of it or a part."""
-        trained = self.trained()
-        for name, value in state.items():
-            trained[name].copy_(value)
+    def head_tensors(self) -> dict[str, Tensor]:
+        """The head's, unless the words of the labels take its place."""
+        if self.head.bias is None:
+            return {}
+        return {"weight": self.head.weight, "bias": self.head.bias}

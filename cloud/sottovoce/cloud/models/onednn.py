@@ -24,21 +24,26 @@ __all__ = ["pack"]
 WORTH: Final = 1.2
 """How many times as fast it must be."""
 
-_ROWS, _TIMES = 256, 8
+ROWS: Final = 256
+_TIMES = 8
 
 
 @torch.no_grad()
-def pack(module: nn.Module) -> bool:
+def pack(module: nn.Module, rows: int = ROWS) -> bool:
     """Speeds up the linear layers of ``module``, in place, if they are float32 on a CPU.
 
     Their weights become placeholders without memory. A layer that is given other weights, as
     `torch.func.functional_call` does, uses those.
 
+    Args:
+        module: its layers are measured by their largest.
+        rows: they are multiplied by at once, about.
+
     Returns:
         Whether it was worth it.
     """
     layers = [found for found in module.modules() if type(found) is nn.Linear and _fits(found)]
-    if not layers or not _faster(max(layers, key=lambda layer: layer.weight.numel())):
+    if not layers or not _faster(max(layers, key=lambda layer: layer.weight.numel()), rows):
         return False
     for layer in layers:
         weight = _laid_out(layer.weight)
@@ -71,9 +76,9 @@ def _product(inputs: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     return found
 
 
-def _faster(layer: nn.Linear) -> bool:
+def _faster(layer: nn.Linear, rows: int) -> bool:
     """Whether a layer like this one gains; also False where PyTorch lacks the operations."""
-    inputs = torch.randn(_ROWS, layer.in_features)
+    inputs = torch.randn(rows, layer.in_features)
     try:
         weight = _laid_out(layer.weight)
         ours = _least(lambda: _product(inputs, weight, layer.bias))

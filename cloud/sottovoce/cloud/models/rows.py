@@ -24,7 +24,7 @@ from torch.func import functional_call
 from sottovoce.cloud.models import virtual_tokens
 from sottovoce.core.errors import SottovoceError
 
-__all__ = ["Row", "Update", "Updates", "misfit", "run"]
+__all__ = ["Row", "Update", "Updates", "misfit", "run", "stacked", "updated"]
 
 Update = Callable[[Tensor, Tensor], Tensor]
 """A layer's input (B, n, in) and output (B, n, out) to the output that takes its place; it may
@@ -132,7 +132,7 @@ def run(encoder: Any, inputs: Tensor, attention: Tensor, rows: Sequence[Row]) ->
         return virtual_tokens.run(
             lambda **given: functional_call(encoder, dict(weights), (), given), inputs, attention
         )
-    with _updated(encoder, rows):
+    with updated(encoder, stacked(rows)):
         return virtual_tokens.run(
             encoder,
             inputs,
@@ -142,15 +142,23 @@ def run(encoder: Any, inputs: Tensor, attention: Tensor, rows: Sequence[Row]) ->
         )
 
 
+def stacked(rows: Sequence[Row]) -> list[tuple[str, Update]]:
+    """What a batch of rows makes of layers' outputs, by the layers' names; of a row without updates
+    nothing. Who runs the same rows again need not stack them again."""
+    found: list[tuple[str, Update]] = []
+    for kind in dict.fromkeys(type(row.updates) for row in rows if row.updates is not None):
+        own = [row.updates if type(row.updates) is kind else None for row in rows]
+        found += kind.stacked(own).items()
+    return found
+
+
 @contextmanager
-def _updated(encoder: Any, rows: Sequence[Row]) -> Iterator[None]:
-    """While it lasts, layers give what the rows' updates make of it."""
+def updated(encoder: Any, updates: Sequence[tuple[str, Update]]) -> Iterator[None]:
+    """While it lasts, layers give what the updates make of it."""
     with ExitStack() as undo:
-        for kind in dict.fromkeys(type(row.updates) for row in rows if row.updates is not None):
-            own = [row.updates if type(row.updates) is kind else None for row in rows]
-            layers = _layers(encoder)
-            for name, update in kind.stacked(own).items():
-                undo.callback(layers[name].register_forward_hook(_hook(update)).remove)
+        layers = _layers(encoder) if updates else {}
+        for name, update in updates:
+            undo.callback(layers[name].register_forward_hook(_hook(update)).remove)
         yield
 
 

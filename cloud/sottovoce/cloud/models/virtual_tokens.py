@@ -23,7 +23,7 @@ from torch.nn.functional import pad
 from torch.nn.utils.rnn import pad_sequence
 from transformers import DynamicCache
 
-__all__ = ["draw_prefix", "draw_prompt", "prefix_width", "run"]
+__all__ = ["draw_prefix", "draw_prompt", "key_value_shape", "prefix_width", "run"]
 
 
 def run(
@@ -76,7 +76,7 @@ def run(
 
 def prefix_width(config: Any) -> int:
     """Numbers a prefix holds for each virtual token: keys and values of every layer."""
-    layers, heads, width = _shape(config)
+    layers, heads, width = key_value_shape(config)
     return layers * 2 * heads * width
 
 
@@ -110,7 +110,7 @@ def _unwrapped(encoder: Any) -> Any:
     return encoder.get_base_model() if hasattr(encoder, "get_base_model") else encoder
 
 
-def _shape(config: Any) -> tuple[int, int, int]:
+def key_value_shape(config: Any) -> tuple[int, int, int]:
     """Layers, key-value heads and their width."""
     heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
     width = getattr(config, "d_kv", None) or getattr(config, "head_dim", None)
@@ -132,7 +132,7 @@ def _stack(rows: Sequence[Tensor | None], like: Tensor) -> tuple[Tensor, Tensor]
 
 
 def _cache(encoder: Any, stacked: Tensor) -> DynamicCache:
-    layers, heads, width = _shape(encoder.config)
+    layers, heads, width = key_value_shape(encoder.config)
     kind = stacked.device.type
     if torch.is_autocast_enabled(kind):
         stacked = stacked.to(torch.get_autocast_dtype(kind))

@@ -9,14 +9,11 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from typing import Any
-
-import grpc
 
 from sottovoce.core.errors import Overloaded
-from sottovoce.core.wire.status import wrapped
+from sottovoce.core.wire.interception import Handler, Interceptor, within
 
 __all__ = ["Admission", "AnonymousStreams"]
 
@@ -64,7 +61,7 @@ class Admission:
                     del self._open[tenant]
 
 
-class AnonymousStreams(grpc.ServerInterceptor):
+class AnonymousStreams(Interceptor):
     """Bounds the streams of all services that ask nobody who they are; goes inside the error
     interceptor.
 
@@ -78,32 +75,8 @@ class AnonymousStreams(grpc.ServerInterceptor):
         # One more than there are: it is the cloud that is full, not a tenant who has too many.
         self._admission = Admission(calls=streams, per_tenant=streams + 1)
 
-    def intercept_service(
-        self,
-        continuation: Callable[[grpc.HandlerCallDetails], grpc.RpcMethodHandler[Any, Any] | None],
-        handler_call_details: grpc.HandlerCallDetails,
-    ) -> grpc.RpcMethodHandler[Any, Any] | None:
-        handler = continuation(handler_call_details)
-        service = handler_call_details.method.strip("/").partition("/")[0]
-        if handler is None or service in self._tenants_only or not _streams(handler):
+    def around(self, handler: Handler, service: str, method: str) -> Handler:
+        streams = handler.request_streaming or handler.response_streaming
+        if service in self._tenants_only or not streams:
             return handler
-
-        def unary(method: Callable[..., Any]) -> Callable[..., Any]:
-            def call(request: Any, context: grpc.ServicerContext) -> Any:
-                with self._admission.admitted(""):
-                    return method(request, context)
-
-            return call
-
-        def stream(method: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
-            def call(request: Any, context: grpc.ServicerContext) -> Iterator[Any]:
-                with self._admission.admitted(""):
-                    yield from method(request, context)
-
-            return call
-
-        return wrapped(handler, unary, stream)
-
-
-def _streams(handler: grpc.RpcMethodHandler[Any, Any]) -> bool:
-    return bool(handler.request_streaming or handler.response_streaming)
+        return within(handler, lambda _: self._admission.admitted(""))

@@ -17,7 +17,7 @@ from typing import Any
 import grpc
 
 from sottovoce.core.errors import SottovoceError, Unauthenticated
-from sottovoce.core.wire.status import wrapped
+from sottovoce.core.wire.interception import Handler, Interceptor, wrapped
 
 __all__ = ["Attendant"]
 
@@ -26,21 +26,29 @@ _Metadata = Iterable[tuple[str, str | bytes]]
 
 @dataclass(eq=False)
 class _Stream:
-    """An open stream; one that the caller has nothing to say on, once asked, is never idle."""
+    """An open stream; one that the caller has nothing to say on, once asked, is idle only while he
+    does not read."""
 
     context: grpc.ServicerContext
     listens: bool
     moved: float = field(default_factory=time.monotonic)
     """When a message last came or went."""
+    unread: bool = False
+    """Whether one waits for the caller to read."""
+
+    def idle_since(self, then: float) -> bool:
+        """Whether it waits for the caller, and has done so since before ``then``."""
+        return (self.listens or self.unread) and self.moved < then
 
 
-class Attendant(grpc.ServerInterceptor):
+class Attendant(Interceptor):
     """Ends streams that are idle or no longer permitted; goes inside the error interceptor.
 
     Args:
         tenants_only: names of the services whose streams are looked after.
         authenticate: gives the tenant of a call's metadata, or raises `Unauthenticated`.
-        idle: seconds without a message in either direction, after which a stream of requests ends.
+        idle: seconds without a message in either direction, after which a stream of requests ends,
+            or one whose answers are not read.
         again: seconds between two looks at the tokens of open streams.
     """
 
@@ -67,31 +75,23 @@ class Attendant(grpc.ServerInterceptor):
         """Looks no more."""
         self._closed.set()
 
-    def intercept_service(
-        self,
-        continuation: Callable[[grpc.HandlerCallDetails], grpc.RpcMethodHandler[Any, Any] | None],
-        handler_call_details: grpc.HandlerCallDetails,
-    ) -> grpc.RpcMethodHandler[Any, Any] | None:
-        handler = continuation(handler_call_details)
-        service = handler_call_details.method.strip("/").partition("/")[0]
-        if handler is None or service not in self._tenants_only:
-            return handler
+    def around(self, handler: Handler, service: str, method: str) -> Handler:
         listens = bool(handler.request_streaming)
-        if not (listens or handler.response_streaming):
+        if service not in self._tenants_only or not (listens or handler.response_streaming):
             return handler
 
-        def unary(method: Callable[..., Any]) -> Callable[..., Any]:
+        def unary(answer: Callable[..., Any]) -> Callable[..., Any]:
             def call(requests: Iterator[Any], context: grpc.ServicerContext) -> Any:
                 with self._attended(context, listens) as stream:
-                    return method(_noted(requests, stream), context)
+                    return answer(_noted(requests, stream), context)
 
             return call
 
-        def streaming(method: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
+        def streaming(answer: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
             def call(request: Any, context: grpc.ServicerContext) -> Iterator[Any]:
                 with self._attended(context, listens) as stream:
                     asked = _noted(request, stream) if listens else request
-                    yield from _noted(method(asked, context), stream)
+                    yield from _handed(answer(asked, context), stream)
 
             return call
 
@@ -114,7 +114,7 @@ class Attendant(grpc.ServerInterceptor):
             now = time.monotonic()
             with self._lock:
                 streams = [*self._open]
-            ended = [s for s in streams if s.listens and now - s.moved > self._idle]
+            ended = [s for s in streams if s.idle_since(now - self._idle)]
             if now - looked >= self._again:
                 ended += [s for s in streams if not self._permitted(s)]
                 looked = now
@@ -135,3 +135,11 @@ def _noted(messages: Iterable[Any], stream: _Stream) -> Iterator[Any]:
     for message in messages:
         stream.moved = time.monotonic()
         yield message
+
+
+def _handed(messages: Iterable[Any], stream: _Stream) -> Iterator[Any]:
+    """The same for answers: who asks for the next has seen one off."""
+    for message in _noted(messages, stream):
+        stream.unread = True
+        yield message
+        stream.unread = False

@@ -17,13 +17,14 @@ from typing import Any
 import grpc
 
 from sottovoce.core.errors import InvalidInput
+from sottovoce.core.wire.interception import Handler, Interceptor
 
 __all__ = ["Doorkeeper"]
 
 _NAMELESS = ""
 
 
-class Doorkeeper(grpc.ServerInterceptor):
+class Doorkeeper(Interceptor):
     """Bounds how long, and how many, calls of unary requests wait for their request; goes inside
     the error interceptor. Streams are bounded by those who answer them.
 
@@ -63,15 +64,9 @@ class Doorkeeper(grpc.ServerInterceptor):
         """Looks no more."""
         self._closed.set()
 
-    def intercept_service(
-        self,
-        continuation: Callable[[grpc.HandlerCallDetails], grpc.RpcMethodHandler[Any, Any] | None],
-        handler_call_details: grpc.HandlerCallDetails,
-    ) -> grpc.RpcMethodHandler[Any, Any] | None:
-        handler = continuation(handler_call_details)
-        if handler is None or handler.request_streaming:
+    def around(self, handler: Handler, service: str, method: str) -> Handler:
+        if handler.request_streaming:
             return handler
-        service = handler_call_details.method.strip("/").partition("/")[0]
 
         def first(requests: Iterator[Any], context: grpc.ServicerContext) -> Any:
             name = _NAMELESS
@@ -84,13 +79,13 @@ class Doorkeeper(grpc.ServerInterceptor):
                 "the call ended without a request", fix="send one message", subject="request"
             )
 
-        method: Any = handler.unary_stream or handler.unary_unary
+        answer: Any = handler.unary_stream or handler.unary_unary
 
         def once(requests: Iterator[Any], context: grpc.ServicerContext) -> Any:
-            return method(first(requests, context), context)
+            return answer(first(requests, context), context)
 
         def many(requests: Iterator[Any], context: grpc.ServicerContext) -> Iterator[Any]:
-            yield from method(first(requests, context), context)
+            yield from answer(first(requests, context), context)
 
         # As a method whose requests are a stream, so that it is called before the first is there.
         make, call = (

@@ -15,11 +15,11 @@ from sottovoce.cloud.config import Limits, check_name
 from sottovoce.cloud.server.admission import Admission
 from sottovoce.cloud.serving.embedder import Embedder, Query
 from sottovoce.cloud.serving.predictor import Predictor, Scores
-from sottovoce.cloud.state.adapters import locate
+from sottovoce.cloud.state.adapters import with_files
 from sottovoce.cloud.state.database import Database
 from sottovoce.cloud.state.tenants import Tenants
 from sottovoce.core.bundle.folder import Bundle
-from sottovoce.core.errors import BundleMismatch, DataLoss, InvalidInput
+from sottovoce.core.errors import BundleMismatch, InvalidInput
 from sottovoce.core.privacy.token_embedding import TokenEmbedding, unpack
 from sottovoce.core.wire.ordered import ordered
 from sottovoce.core.wire.padding import check_padding
@@ -65,18 +65,10 @@ class InferenceService(inference_pb2_grpc.InferenceServicer):
                 fix=f"give 1 to {self._limits.text} bytes",
                 subject="released_text",
             )
-        located = locate(self._database, tenant, request.adapter)
         submit = partial(
             self._predictor.submit, text=text, tenant=tenant, bundle_id=request.bundle_id
         )
-        try:
-            return submit(located)
-        except DataLoss:
-            # Damaged, or deleted or trained anew since it was located?
-            now = locate(self._database, tenant, request.adapter)
-            if now == located:
-                raise
-            return submit(now)
+        return with_files(self._database, tenant, request.adapter, submit)
 
     def Predict(  # noqa: N802 - the wire's names
         self, request: wire.InferencePredictRequest, context: grpc.ServicerContext

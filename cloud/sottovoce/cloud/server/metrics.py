@@ -1,4 +1,4 @@
-"""X"""
+"""What operators may watch: jobs as the database has them, calls as they are answered."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import grpc
-from prometheus_client import (
-    start_http_server,
-)
+from prometheus_client import start_http_server
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
@@ -17,7 +15,7 @@ from sottovoce.cloud.job import State
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.metrics import Metrics
 from sottovoce.core.errors import ConfigError
-from sottovoce.core.wire.status import wrapped
+from sottovoce.core.wire.interception import Handler, Interceptor, within
 
 __all__ = ["CallCounter", "JobsCollector", "expose"]
 
@@ -40,39 +38,14 @@ class JobsCollector(Collector):
         )
 
 
-class CallCounter(grpc.ServerInterceptor):
+class CallCounter(Interceptor):
     """Counts the calls of every method this server has; goes outside the error interceptor."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._calls = metrics.calls
 
-    def intercept_service(
-        self,
-        continuation: Callable[[grpc.HandlerCallDetails], grpc.RpcMethodHandler[Any, Any] | None],
-        handler_call_details: grpc.HandlerCallDetails,
-    ) -> grpc.RpcMethodHandler[Any, Any] | None:
-        handler = continuation(handler_call_details)
-        if handler is None:  # no such method: its name is the caller's invention
-            return None
-        name = handler_call_details.method.rpartition("/")[2]
-
-        def unary(method: Callable[[Any, grpc.ServicerContext], Any]) -> Callable[..., Any]:
-            def call(request: Any, context: grpc.ServicerContext) -> Any:
-                with self._counted(name, context):
-                    return method(request, context)
-
-            return call
-
-        def stream(
-            method: Callable[[Any, grpc.ServicerContext], Iterator[Any]],
-        ) -> Callable[..., Any]:
-            def call(request: Any, context: grpc.ServicerContext) -> Iterator[Any]:
-                with self._counted(name, context):
-                    yield from method(request, context)
-
-            return call
-
-        return wrapped(handler, unary, stream)
+    def around(self, handler: Handler, service: str, method: str) -> Handler:
+        return within(handler, lambda context: self._counted(method, context))
 
     @contextmanager
     def _counted(self, method: str, context: Any) -> Iterator[None]:

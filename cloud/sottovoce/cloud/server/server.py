@@ -20,27 +20,38 @@ from grpc_reflection.v1alpha import reflection
 from sottovoce.cloud.config import Settings
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.metrics import Metrics
-from sottovoce.cloud.models import backbone
+from sottovoce.cloud.models import backbone, decoder
 from sottovoce.cloud.server.admission import AnonymousStreams
 from sottovoce.cloud.server.attendant import Attendant
 from sottovoce.cloud.server.bundles_service import BundlesService
 from sottovoce.cloud.server.doorkeeper import Doorkeeper
+from sottovoce.cloud.server.generation_service import (
+    TEXTS,
+    GenerationService,
+    Write,
+    from_decoder,
+)
 from sottovoce.cloud.server.inference_service import CALLS, InferenceService
 from sottovoce.cloud.server.metrics import CallCounter, JobsCollector, expose
 from sottovoce.cloud.server.training_service import UPLOADS, WATCHES, TrainingService
 from sottovoce.cloud.serving.embedder import Embedder
-from sottovoce.cloud.serving.model_thread import ModelThread
+from sottovoce.cloud.serving.generator import Generator
+from sottovoce.cloud.serving.model_thread import ModelThread, numbers
 from sottovoce.cloud.serving.predictor import Predictor
+from sottovoce.cloud.serving.upstream import Upstream
 from sottovoce.cloud.state.signing import SIGNING_KEY, signature_of
 from sottovoce.cloud.state.sqlite import SqliteDatabase
 from sottovoce.cloud.state.tenants import Tenants
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import BundleMismatch, ConfigError
 from sottovoce.core.system.signals import Ending
+from sottovoce.core.wire.certificates import check_certificate
 from sottovoce.core.wire.status import ErrorInterceptor
 from sottovoce.v1 import (
     bundles_pb2,
     bundles_pb2_grpc,
+    generation_pb2,
+    generation_pb2_grpc,
     inference_pb2,
     inference_pb2_grpc,
     training_pb2,
@@ -54,7 +65,7 @@ WAITING = 128  # calls whose request has not arrived
 PATIENCE = 60.0, 10.0  # seconds with a tenant's, and with those of nobody in particular
 IDLE, TOKENS_AGAIN = 300.0, 5.0  # seconds: of a stream without messages, between looks at tokens
 # What is open holds one, what is short the rest.
-THREADS = CALLS + UPLOADS + WATCHES + STREAMS + WAITING + 64
+THREADS = CALLS + TEXTS + UPLOADS + WATCHES + STREAMS + WAITING + 64
 QUEUED_CALLS = 256  # beyond the threads, until one is free to answer or refuse them
 DTYPES = {"auto": None, "float32": torch.float32, "bfloat16": torch.bfloat16}
 RESTART_SECONDS, LONGEST_PAUSE = 1.0, 60.0
@@ -67,6 +78,7 @@ _SERVICES = tuple(
         (bundles_pb2, "Bundles"),
         (training_pb2, "Training"),
         (inference_pb2, "Inference"),
+        (generation_pb2, "Generation"),
     )
 )
 _TENANTS_ONLY = frozenset(name for name in _SERVICES if not name.endswith(".Bundles"))
@@ -90,6 +102,7 @@ class WorkerProcess:
             sys.executable, "-m", "sottovoce.cloud.training.worker",
             "--state", str(settings.state),
             "--backbone", settings.backbone,
+            "--decoder", settings.decoder,
             "--threads", str(settings.training_threads),
             "--training-seconds", str(settings.limits.training_seconds),
             "--parent", str(parent),
@@ -142,11 +155,15 @@ class Server:
     Raises:
         ConfigError: the port is taken, no bundle is given, or a TLS file unreadable.
         BundleMismatch: a bundle was made from another backbone.
+        NotFound, InvalidInput: no such decoder, or one that cannot be served.
     """
 
     def __init__(self, settings: Settings) -> None:
         torch.set_num_threads(settings.threads)
         loaded = backbone.load(settings.backbone)
+        dtype = numbers(DTYPES[settings.precision])
+        self.decoder = decoder.load(settings.decoder, dtype=dtype) if settings.decoder else None
+        upstream = _upstream(settings)
         self.bundles = _open_bundles(settings, loaded.sha256)
         self.database = SqliteDatabase(settings.state)
         self.signatures = {
@@ -184,7 +201,7 @@ class Server:
         )
         self.address = self._bind(settings)
         self._stop_metrics = self._expose(settings)
-        self.thread = ModelThread(loaded, dtype=DTYPES[settings.precision], metrics=self.metrics)
+        self.thread = ModelThread(loaded, dtype=dtype, metrics=self.metrics)
         self.predictor = Predictor(
             self.thread,
             bundles=self.bundles,
@@ -196,7 +213,8 @@ class Server:
             BundlesService(self.bundles, self.signatures), self._server
         )
         training_pb2_grpc.add_TrainingServicer_to_server(  # type: ignore[no-untyped-call]
-            TrainingService(self.jobs, self.tenants, self.bundles, loaded), self._server
+            TrainingService(self.jobs, self.tenants, self.bundles, loaded, self.decoder),
+            self._server,
         )
         inference_pb2_grpc.add_InferenceServicer_to_server(  # type: ignore[no-untyped-call]
             InferenceService(
@@ -209,19 +227,40 @@ class Server:
             ),
             self._server,
         )
+        generation_pb2_grpc.add_GenerationServicer_to_server(  # type: ignore[no-untyped-call]
+            GenerationService(self.tenants, self._write(upstream, settings)), self._server
+        )
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         reflection.enable_server_reflection(
             (*_SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME), self._server
         )
 
+    def _write(self, upstream: Upstream | None, settings: Settings) -> Write | None:
+        """What writes texts here, if anything does."""
+        if upstream is not None:
+            return upstream.write
+        if self.decoder is None:
+            return None
+        generator = Generator(
+            self.thread,
+            self.decoder,
+            adapters=settings.adapter_memory,
+            memory=settings.generation_memory,
+        )
+        return from_decoder(self.database, generator)
+
     def _bind(self, settings: Settings) -> str:
         try:
             if settings.tls_cert and settings.tls_key:
                 pair = (settings.tls_key.read_bytes(), settings.tls_cert.read_bytes())
+                check_certificate(pair[1], "--tls-cert")
                 credentials = grpc.ssl_server_credentials([pair])
                 port = self._server.add_secure_port(settings.listen, credentials)
             else:
                 port = self._server.add_insecure_port(settings.listen)
+        except ConfigError:
+            self.database.close()
+            raise
         except (OSError, RuntimeError) as error:
             self.database.close()
             raise ConfigError(
@@ -260,6 +299,12 @@ class Server:
         self.thread.close()
         self._stop_metrics()
         self.database.close()
+
+
+def _upstream(settings: Settings) -> Upstream | None:
+    if (given := settings.upstream) is None:
+        return None
+    return Upstream(given.url, given.model, key=given.key(), adapters=given.by_tenant())
 
 
 def _open_bundles(settings: Settings, sha256: str) -> dict[str, Bundle]:

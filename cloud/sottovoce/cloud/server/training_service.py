@@ -14,6 +14,7 @@ from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.uploads import Upload, append
 from sottovoce.cloud.models import methods, noise_aware
 from sottovoce.cloud.models.backbone import LoadedBackbone
+from sottovoce.cloud.models.decoder import Decoder, no_decoder
 from sottovoce.cloud.server.admission import Admission
 from sottovoce.cloud.state.tenants import Tenants
 from sottovoce.core.bundle.folder import Bundle
@@ -22,7 +23,7 @@ from sottovoce.core.privacy.policies import POLICIES
 from sottovoce.core.wire import training_settings
 from sottovoce.core.wire.limits import LARGEST_MESSAGE
 from sottovoce.core.wire.padding import check_padding
-from sottovoce.core.wire.training_settings import METHODS
+from sottovoce.core.wire.training_settings import METHODS, TASKS
 from sottovoce.v1 import training_pb2 as wire
 from sottovoce.v1 import training_pb2_grpc
 
@@ -34,7 +35,8 @@ WATCHES, WATCHES_PER_TENANT = 128, 32
 """Calls open at once; each holds a thread for as long as the caller likes."""
 
 _METHODS = {number: name for name, number in METHODS.items()}
-_ALIKE = [option.name for option in fields(TrainingOptions) if option.name != "method"]
+_TASKS = {number: name for name, number in TASKS.items()}
+_ALIKE = [f.name for f in fields(TrainingOptions) if f.name not in ("method", "task")]
 """What `TrainingOptions` and the wire's TrainingSettings call by the same name."""
 
 
@@ -47,6 +49,7 @@ def job_message(job: Job) -> wire.Job:
         state=f"JOB_STATE_{job.state}",
         training=wire.TrainingSettings(
             method=METHODS[training.method],
+            task=TASKS[training.task],
             **{name: getattr(training, name) for name in _ALIKE},
         ),
         release=wire.ReleaseSettings(
@@ -84,7 +87,8 @@ def _options(settings: wire.TrainingSettings) -> TrainingOptions:
     """
     training_settings.check(settings)
     method = _METHODS[settings.method or wire.METHOD_LORA]
-    return TrainingOptions(method, **{name: getattr(settings, name) for name in _ALIKE})
+    task = _TASKS[settings.task or wire.TASK_CLASSIFICATION]
+    return TrainingOptions(method, task=task, **{n: getattr(settings, n) for n in _ALIKE})
 
 
 def _uploads(message: wire.UploadExamplesRequest) -> list[Upload]:
@@ -96,6 +100,7 @@ def _uploads(message: wire.UploadExamplesRequest) -> list[Upload]:
                 example.label,
                 tuple(example.released_plain_tokens),
                 tuple(example.plain_token_ids),
+                example.released_output,
             ),
         )
         for example in message.examples
@@ -111,11 +116,13 @@ class TrainingService(training_pb2_grpc.TrainingServicer):
         tenants: Tenants,
         bundles: Mapping[str, Bundle],
         backbone: LoadedBackbone,
+        decoder: Decoder | None = None,
     ) -> None:
         self._jobs = jobs
         self._tenants = tenants
         self._bundles = bundles
         self._backbone = backbone
+        self._decoder = decoder
         self._uploads = Admission(calls=UPLOADS, per_tenant=UPLOADS_PER_TENANT)
         self._watches = Admission(calls=WATCHES, per_tenant=WATCHES_PER_TENANT)
 
@@ -132,6 +139,14 @@ class TrainingService(training_pb2_grpc.TrainingServicer):
             )
         return bundle
 
+    def _trained(self, options: TrainingOptions) -> LoadedBackbone:
+        """What a job is trained on."""
+        if not options.writes:
+            return self._backbone
+        if self._decoder is None:
+            raise no_decoder()
+        return self._decoder.backbone
+
     def CreateJob(  # noqa: N802 - the wire's names
         self, request: wire.CreateJobRequest, context: grpc.ServicerContext
     ) -> wire.CreateJobResponse:
@@ -139,14 +154,14 @@ class TrainingService(training_pb2_grpc.TrainingServicer):
 
         Raises:
             InvalidInput: see `_options`, `methods.check` and `Jobs.create`.
-            NotReady: a method this cloud cannot run, or a bundle without the word counts that
-                the noise-aware input needs.
+            NotReady: a method this cloud cannot run, generation where there is no decoder, or a
+                bundle without the word counts that the noise-aware input needs.
             BundleMismatch: released with a bundle that is not served here.
             QuotaExceeded: too many unfinished jobs.
         """
         tenant = self._tenant(context)
         options, release = _options(request.training), request.release
-        methods.check(options, self._backbone)
+        methods.check(options, self._trained(options))
         bundle = self._bundle(release.bundle_id)
         if options.noise_aware:  # else the job would fail once all is uploaded
             noise_aware.class_counts(bundle)

@@ -76,8 +76,7 @@ class AdapterCache(Generic[T]):
         self._bytes = 0
         self._swept = time.monotonic()
         self._changed = threading.Condition()
-        self._metrics.adapters.set_function(lambda: len(self._held))
-        self._metrics.adapter_bytes.set_function(lambda: self._bytes)
+        self._metrics.keeps(lambda: (len(self._held), self._bytes))
 
     def acquire(self, files: AdapterFiles) -> tuple[T, Callable[[], None]]:
         """The adapter of these files, and what to call once when it is no longer needed.

@@ -202,7 +202,8 @@ class Batcher:
         if isinstance(found, Exception):
             row.stream.end(found)
             return
-        row.stream.put(found.piece)
+        if found.piece is not None:
+            row.stream.put(found.piece)
         if found.then is None:
             row.stream.end()
             return
@@ -223,6 +224,7 @@ class Batcher:
             self._open.remove(row)
             if row.step is not None:
                 self._queue.discard(row.tenant, row.step)
+            row.step = row.held_back = None  # whoever still reads keeps the pieces alone
             self._changed.notify_all()
 
     def _run(self) -> None:

@@ -28,7 +28,7 @@ from sottovoce.cloud.serving.model_thread import ModelThread
 from sottovoce.cloud.serving.noise_tables import NoiseReader, NoiseTables
 from sottovoce.cloud.state.adapters import AdapterFiles
 from sottovoce.core.bundle.folder import Bundle
-from sottovoce.core.errors import BundleMismatch
+from sottovoce.core.errors import BundleMismatch, NotReady
 
 __all__ = ["Predictor", "Scores"]
 
@@ -203,6 +203,12 @@ class Predictor:
 
     def _load(self, folder: Path) -> _Served:
         adapter = adapters.load(folder)
+        if adapter.task != "classification":
+            raise NotReady(
+                "the adapter was trained to write, and has no labels",
+                fix="have it write: `sotto generate`",
+                subject="adapter",
+            )
         if adapter.backbone_sha256 != self._backbone.sha256:
             raise BundleMismatch(
                 "the adapter was trained on another backbone than this server runs",

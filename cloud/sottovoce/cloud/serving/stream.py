@@ -27,12 +27,12 @@ class Step(Generic[Q, P]):
     """What one step of the model gives a row of a stream.
 
     Attributes:
-        piece: for the reader.
+        piece: for the reader; None where there is nothing to be read yet.
         then: the request of the row's next step; None after the last piece.
         cost: of that step, in tokens.
     """
 
-    piece: P
+    piece: P | None
     then: Q | None
     cost: int = 1
 

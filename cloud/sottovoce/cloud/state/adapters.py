@@ -7,14 +7,17 @@ power cut parts the two.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Self, TypeVar
 
 from sottovoce.cloud.state.database import Database, Transaction
-from sottovoce.core.errors import NotFound
+from sottovoce.core.errors import DataLoss, NotFound
 
-__all__ = ["AdapterFiles", "digest", "install", "locate", "uninstall"]
+__all__ = ["AdapterFiles", "digest", "install", "locate", "uninstall", "with_files"]
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +63,24 @@ def locate(database: Database, tenant: str, name: str) -> AdapterFiles:
             subject="adapter",
         )
     return AdapterFiles(database.state / found["folder"], found["sha256"])
+
+
+def with_files(database: Database, tenant: str, name: str, use: Callable[[AdapterFiles], T]) -> T:
+    """What ``use`` makes of the files behind a tenant's adapter name; of those that took their
+    place if they go meanwhile.
+
+    Raises:
+        NotFound: the tenant has no such adapter. And what ``use`` raises.
+    """
+    located = locate(database, tenant, name)
+    try:
+        return use(located)
+    except DataLoss:
+        # Damaged, or deleted or trained anew since it was located?
+        now = locate(database, tenant, name)
+        if now == located:
+            raise
+        return use(now)
 
 
 def install(

@@ -112,6 +112,17 @@ CREATE INDEX jobs_by_tenant ON jobs (tenant, number);
 DROP INDEX jobs_unpurged;
 CREATE INDEX jobs_unpurged ON jobs (id) WHERE deleted = 1 AND purged = 0;
 """
+_CLOCK: Final = """
+CREATE TABLE clock (
+  seen REAL NOT NULL,
+  awake REAL NOT NULL
+) STRICT;
+INSERT INTO clock VALUES (0, 0);
+ALTER TABLE jobs ADD COLUMN touched REAL NOT NULL DEFAULT 0;
+"""
+_OUTPUTS: Final = """
+ALTER TABLE examples ADD COLUMN output TEXT NOT NULL DEFAULT '';
+"""
 
 
 def _read_links(transaction: Transaction, state: Path) -> None:
@@ -146,6 +157,8 @@ VERSIONS: Final = (
     Version(_LIMITS),
     Version(_ADAPTERS, _read_links),
     Version(_LEASES, _number_folders),
+    Version(_CLOCK),
+    Version(_OUTPUTS),
 )
 
 

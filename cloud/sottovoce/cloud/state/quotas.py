@@ -15,7 +15,14 @@ from sottovoce.core.errors import InvalidInput
 
 __all__ = ["CHANGEABLE", "change", "of", "own"]
 
-CHANGEABLE: Final = ("examples", "upload_bytes", "training_seconds", "unfinished_jobs")
+CHANGEABLE: Final = (
+    "examples",
+    "upload_bytes",
+    "training_seconds",
+    "unfinished_jobs",
+    "held_bytes",
+    "past_jobs",
+)
 """The fields of `Limits` that may differ."""
 
 

@@ -73,7 +73,7 @@ class SqliteDatabase:
             self._connection.execute("PRAGMA secure_delete = ON")
             self._upgrade()
             self._reader.execute("PRAGMA query_only = ON")
-        except Unavailable:
+        except (Unavailable, DataLoss):
             self.close()
             raise
         except sqlite3.OperationalError as error:
@@ -109,7 +109,7 @@ class SqliteDatabase:
     @contextlib.contextmanager
     def read(self) -> Iterator[Transaction]:
         """See `Database.read`."""
-        with self._reading:
+        with self._reading, _sound():
             yield _Transaction(self._reader, self._clock)
 
     @contextlib.contextmanager
@@ -118,8 +118,9 @@ class SqliteDatabase:
 
         Raises:
             Unavailable: the disk is full, or another process kept the file for half a minute.
+            DataLoss: the file is damaged.
         """
-        with self._writing:
+        with self._writing, _sound():
             try:
                 self._connection.execute("BEGIN IMMEDIATE")
                 try:
@@ -154,6 +155,22 @@ class SqliteDatabase:
         with self._writing, self._reading:
             self._reader.close()
             self._connection.close()
+
+
+@contextlib.contextmanager
+def _sound() -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.DatabaseError as error:
+        name: str = getattr(error, "sqlite_errorname", "")
+        if not name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
+            raise
+        _log.error("the state file is damaged: %s", error)
+        raise DataLoss(
+            "the state file is damaged",
+            fix="have the provider restore sottovoce.db from a backup",
+            subject="state",
+        ) from error
 
 
 class _Transaction:

@@ -51,13 +51,17 @@ class Dataset:
         tokenizer: Any,
         cue: tuple[int, ...] = (),
         places: WordPlaces | None = None,
+        labels: tuple[str, ...] | None = None,
     ) -> Self:
         """Checks, splits and encodes; ``cue`` and ``places`` as in `encode`.
 
+        Args:
+            labels: all there are, whether an example has them or not; else those of the examples.
+
         Raises:
-            NotReady: see `check_labels`.
+            NotReady: see `check_labels`; not where ``labels`` are given.
         """
-        labels = check_labels(Counter(e.label for e in examples))
+        labels = labels or check_labels(Counter(e.label for e in examples))
         index = {label: i for i, label in enumerate(labels)}
         targets = [index[e.label] for e in examples]
         texts = [e.text for e in examples]

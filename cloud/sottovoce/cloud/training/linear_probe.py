@@ -13,11 +13,18 @@ from torch.nn import functional as F  # noqa: N812 - its customary name
 __all__ = ["probe"]
 
 
-def probe(features: Tensor, targets: Tensor, penalty: float) -> tuple[Tensor, Tensor]:
-    """Logistic regression: (N, h), (N,) -> weight (C, h), bias (C,)."""
+def probe(features: Tensor, targets: Tensor, penalty: float, labels: int) -> tuple[Tensor, Tensor]:
+    """Logistic regression: (N, h), (N,) -> weight (C, h), bias (C,).
+
+    Args:
+        features: states.
+        targets: places of labels.
+        penalty: of the squared weights.
+        labels: C; not every one need be among the targets.
+    """
     centre, spread = features.mean(0), features.std(0) + 1e-6
     scaled = (features - centre) / spread
-    weight = torch.zeros(int(targets.max()) + 1, features.shape[1], requires_grad=True)
+    weight = torch.zeros(labels, features.shape[1], requires_grad=True)
     bias = torch.zeros(weight.shape[0], requires_grad=True)
     solver = torch.optim.LBFGS([weight, bias], max_iter=100, line_search_fn="strong_wolfe")
 

@@ -27,7 +27,7 @@ from sottovoce.cloud.job import Example, Progress, TrainingOptions
 from sottovoce.cloud.models import adapters
 from sottovoce.cloud.models.adapters import fingerprint
 from sottovoce.cloud.models.backbone import LoadedBackbone
-from sottovoce.cloud.models.batches import collate, encode
+from sottovoce.cloud.models.batches import Encoded, collate, encode
 from sottovoce.cloud.models.classifier import TextClassifier, encoder_of
 from sottovoce.cloud.models.methods import Method, from_options
 from sottovoce.cloud.models.precision import fast_bfloat16, to_bfloat16
@@ -48,9 +48,9 @@ from sottovoce.cloud.training.private_steps import (
     Sample,
     Trained,
 )
-from sottovoce.cloud.training.trainer import Result, Stopped
+from sottovoce.cloud.training.run import Result, Stopped
 
-__all__ = ["PrivateRecipe", "begin", "pieces", "train_private"]
+__all__ = ["PrivateRecipe", "begin", "features", "pieces", "train_private"]
 
 _ROWS: Final = 32
 """Texts in a pass."""
@@ -126,8 +126,8 @@ def train_private(
         run = fingerprint(data.labels, options, recipe, plan, backbone.sha256)
         point = Checkpoint.load(resume, run) if resume else None
         if point is None:
-            features = _features(model, data, start.get(ROW), go_on)
-            weight, bias = fit_head(features, data.targets, len(data.labels), plan.head)
+            seen = features(model, data.alone, data.pad, start.get(ROW), go_on)
+            weight, bias = fit_head(seen, data.targets, len(data.labels), plan.head)
             trained = Trained({**start, WEIGHT: weight.to(device), BIAS: bias.to(device)})
             point = Checkpoint.first({}, 0.0, 0.0)
             optimizer = _adam(trained)
@@ -209,23 +209,36 @@ def _typical_length(model: RowClassifier, backbone: LoadedBackbone, row: Tensor 
 
 
 @torch.no_grad()
-def _features(
-    model: RowClassifier, data: Dataset, row: Tensor | None, go_on: Callable[[], None]
+def features(
+    model: RowClassifier,
+    texts: Sequence[Encoded],
+    pad: int,
+    row: Tensor | None = None,
+    go_on: Callable[[], None] = lambda: None,
 ) -> Tensor:
-    """What the head sees of every text before anything is tuned: Float (N, h)."""
+    """What a head sees of every text before anything is tuned: Float (N, h), on the CPU.
+
+    Args:
+        model: gives the states.
+        texts: at least one.
+        pad: the tokenizer's padding.
+        row: numbers that join every pass.
+        go_on: called before every pass, and may raise.
+    """
     found: Tensor | None = None
     device = next(model.encoder.parameters()).device
-    by_length = sorted(range(len(data.alone)), key=lambda at: len(data.alone[at].ids))
+    by_length = sorted(range(len(texts)), key=lambda at: len(texts[at].ids))
     for start in range(0, len(by_length), _ROWS):
         go_on()
         places = by_length[start : start + _ROWS]
         copies = None if row is None else row.expand(len(places), *row.shape)
-        states = model.states(copies, data.batch(places).to(device)).cpu()
+        batch = collate([texts[at] for at in places], pad)
+        states = model.states(copies, batch.to(device)).cpu()
         if found is None:
             found = torch.empty(len(by_length), states.shape[1])
         found[places] = states
     if found is None:
-        raise ValueError("no examples")
+        raise ValueError("no texts")
     return found
 
 

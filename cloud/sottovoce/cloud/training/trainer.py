@@ -8,7 +8,8 @@ The design, in order:
 1. *Probe first, then tune.* The linear head starts as a logistic regression on the frozen
    backbone's pooled states (see ``linear_probe``). Words of labels need none.
 2. *The method + head* (see ``methods``), AdamW, linear warm-up and decay, batches of similar length
-   (see ``schedule``), the frozen part in bfloat16 where that is fast (see ``precision``).
+   (see ``schedule``), the frozen part in bfloat16 where that is fast (see ``precision``); scored,
+   kept and resumed as `sottovoce.cloud.training.run` does it.
 3. *Reconstruction* (RAPT v2, eq. 5-9), where the job has plain tokens: `Objective` adds its loss.
    Forty of them before a ten-word text cost four times the step, so they stand before every k-th
    batch only, k as small as keeps their cost within ``reconstruction_cost``: before all of long
@@ -23,10 +24,10 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import torch
 from torch import Tensor
@@ -43,20 +44,23 @@ from sottovoce.cloud.models.noise_aware import NoiseTable, WordPlaces
 from sottovoce.cloud.models.precision import computing, fast_bfloat16, to_bfloat16
 from sottovoce.cloud.training.checkpoint import Checkpoint
 from sottovoce.cloud.training.dataset import Dataset
-from sottovoce.cloud.training.fit import Clipped, fit
 from sottovoce.cloud.training.linear_probe import probe
 from sottovoce.cloud.training.objective import Labelled, Objective
-from sottovoce.cloud.training.progress import Meter
+from sottovoce.cloud.training.run import Result, Run, Watch
 from sottovoce.cloud.training.schedule import Plan
 
-__all__ = ["Recipe", "Result", "Stopped", "train"]
+__all__ = ["Recipe", "train"]
 
 _ROWS: Final = 32
 """Texts in a forward pass without gradients."""
 
 
-class Stopped(Exception):
-    """``should_stop`` said so; a checkpoint was written if there is a place for one."""
+class Fronted(Protocol):
+    """Data of which examples can have plain tokens in front."""
+
+    @property
+    def overhead(self) -> float:
+        """Sub-tokens that these add, as a share of those without."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,21 +85,9 @@ class Recipe:
     bfloat16: bool = True  # on a CPU, where it is fast
     checkpoint_seconds: float = 20.0
 
-    def every(self, data: Dataset) -> int:
+    def every(self, data: Fronted) -> int:
         """Of how many batches one has plain tokens."""
         return max(1, math.ceil(data.overhead / self.reconstruction_cost))
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """What training gave; ``held_out_accuracy`` is 0 where nothing could be held out."""
-
-    folder: Path
-    labels: tuple[str, ...]
-    held_out_accuracy: float
-    held_out: int
-    epochs: int
-    seconds: float
 
 
 def train(
@@ -106,6 +98,7 @@ def train(
     *,
     noise: NoiseTable | None = None,
     places: WordPlaces | None = None,
+    labels: tuple[str, ...] | None = None,
     resume: Path | None = None,
     on_progress: Callable[[Progress], None] | None = None,
     on_checkpoint: Callable[[], None] | None = None,
@@ -122,6 +115,7 @@ def train(
         folder: made new; any there is replaced once training has succeeded.
         noise: where ``options.noise_aware``: how to read the words received.
         places: with ``noise``: which words those are.
+        labels: what the adapter may answer, where that is not to follow from the examples.
         resume: checkpoint file; read if it fits this run, written as it goes on.
         on_progress: called after every step.
         on_checkpoint: called when one was written that a later run goes on from.
@@ -139,10 +133,8 @@ def train(
     """
     recipe = recipe or Recipe()
     started = time.monotonic()
-
-    def go_on() -> None:
-        if should_stop and should_stop():
-            raise Stopped
+    watch = Watch(on_progress, on_checkpoint, should_stop)
+    go_on = watch.go_on
 
     if not options.noise_aware:
         noise = places = None
@@ -153,7 +145,7 @@ def train(
     if options.label_words:
         label_words = LabelWords.of(backbone, sorted({e.label for e in examples}))
     cue = label_words.cue if label_words else ()
-    data = Dataset.of(examples, options, backbone.tokenizer, cue, places)
+    data = Dataset.of(examples, options, backbone.tokenizer, cue, places, labels)
     plan = Plan(
         data.train,
         [len(row.ids) for row in data.alone],
@@ -187,53 +179,38 @@ def train(
         weight = options.reconstruction_weight or recipe.reconstruction_weight
         every = recipe.every(data)
 
-        run = fingerprint(data.labels, options, recipe, rate, backbone.sha256, len(examples))
-        point = Checkpoint.load(resume, run) if resume else None
+        run = Run(
+            fingerprint(data.labels, options, recipe, rate, backbone.sha256, len(examples)),
+            plan,
+            rate,
+            recipe.clip,
+            resume,
+            recipe.checkpoint_seconds,
+        )
+        point = run.checkpoint()
         if point is None:
             if label_words is None:
                 features = states(model, data, data.train, go_on)
-                found = probe(features, data.targets[data.train], recipe.probe_penalty)
+                targets = data.targets[data.train]
+                found = probe(features, targets, recipe.probe_penalty, len(data.labels))
                 model.restore({"head.weight": found[0], "head.bias": found[1]})
             point = Checkpoint.first(model.trained(), *score(model, data, go_on))
         else:
             point.into(model, optimizer)
 
-        meter = Meter(plan, point.step)
-        begun, saved = point.step, time.monotonic()
+        def batch(at: int) -> Labelled:
+            rows, with_plain = plan.rows(at), options.reconstruction and at % every == 0
+            return Labelled(data.batch(rows, plain=with_plain), data.targets[rows]).to(device)
 
-        def batches() -> Iterator[Labelled]:
-            for at in range(begun, plan.steps):
-                go_on()
-                rows, with_plain = plan.rows(at), options.reconstruction and at % every == 0
-                yield Labelled(data.batch(rows, plain=with_plain), data.targets[rows]).to(device)
-
-        def take_stock() -> None:
-            nonlocal saved
-            ended = plan.ends_epoch(point.step) and point.step > point.scored
-            if ended:
-                point.keep_best(model.trained(), *score(model, data, go_on))
-            if resume and (ended or time.monotonic() - saved > recipe.checkpoint_seconds):
-                point.save(resume, run, model, optimizer)
-                saved = time.monotonic()
-                if on_checkpoint:
-                    on_checkpoint()
-            if on_progress and (ended or point.step > begun):
-                on_progress(meter.read(point.step, point.accuracy))
-
-        try:
-            take_stock()
-            rates = [rate * plan.rate(at) for at in range(begun, plan.steps)]
-            update = Clipped(optimizer, recipe.clip)
-            for losses in fit(Objective(model, weight), batches(), rates, update):
-                point.step += 1
-                meter.add(losses)
-                take_stock()
-        except Stopped:
-            if resume:
-                point.save(resume, run, model, optimizer)
-            raise
-
-        model.restore(point.best)
+        run.follow(
+            Objective(model, weight),
+            model,
+            optimizer,
+            point,
+            batch,
+            lambda: score(model, data, go_on),
+            watch,
+        )
     adapters.save(folder, model, data.labels, backbone, dict(origin or {}), label_words)
     taken = time.monotonic() - started
     return Result(folder, data.labels, point.accuracy, len(data.held), plan.epochs, taken)

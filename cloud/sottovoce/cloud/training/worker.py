@@ -22,7 +22,7 @@ import shutil
 import signal
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -36,14 +36,18 @@ from sottovoce.cloud.jobs.disposal import discard, job_folder
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.queue import LEASE_SECONDS, Lease, LeaseLost, Queue
 from sottovoce.cloud.jobs.wakeup import Wakeup
-from sottovoce.cloud.models import backbone, methods, noise_aware
+from sottovoce.cloud.models import backbone, decoder, methods, noise_aware
 from sottovoce.cloud.models.backbone import LoadedBackbone
+from sottovoce.cloud.models.decoder import Decoder, no_decoder
 from sottovoce.cloud.models.noise_aware import NoiseTable, WordPlaces
 from sottovoce.cloud.state import quotas
 from sottovoce.cloud.state.adapters import AdapterFiles
 from sottovoce.cloud.state.sqlite import SqliteDatabase
+from sottovoce.cloud.training.generation_trainer import train_generation
+from sottovoce.cloud.training.pate_trainer import train_pate
 from sottovoce.cloud.training.private_trainer import train_private
-from sottovoce.cloud.training.trainer import Stopped, train
+from sottovoce.cloud.training.run import Result, Stopped
+from sottovoce.cloud.training.trainer import train
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import BundleMismatch, QuotaExceeded, SottovoceError, Unavailable
 from sottovoce.core.wire.status import kind_and_place
@@ -70,6 +74,7 @@ class Worker:
         limits: ``training_seconds`` ends a job that takes longer as FAILED. Its weights so far
             are thrown away: a half-trained adapter must not take the place of a good one.
         bundles: folders of those served, which the noise-aware input needs.
+        decoder: what jobs of generation are trained on; "" for none.
         owner: goes on at once with the jobs of an earlier worker of that name, which must be dead;
             by default a name of its own.
         lease_seconds: after which others take the job of a worker that died or stands still.
@@ -84,6 +89,7 @@ class Worker:
         bundles: Sequence[Path] = (),
         owner: str = "",
         lease_seconds: float = LEASE_SECONDS,
+        decoder: str = "",
     ) -> None:
         self.state = state
         self._bundles = bundles
@@ -92,6 +98,7 @@ class Worker:
         self.queue = Queue(self.database, lease_seconds)
         self._owner = owner or secrets.token_hex(8)
         self._backbone = backbone_name
+        self._decoder = decoder
         self._parent = parent
         self._stop = False
 
@@ -213,14 +220,9 @@ class Worker:
     def _fit(self, job: Job, lease: Lease, folder: Path) -> None:
         began = time.monotonic()
         most = quotas.of(self.database, job.tenant, self.jobs.limits).training_seconds
-        quantized = methods.from_options(job.training).quantized
-        loaded = backbone.load(self._backbone, quantized=quantized)
-        noise, places = self._noise(job, loaded)
-        learn = (
-            train_private if job.training.dp_epsilon else partial(train, noise=noise, places=places)
-        )
+        learn = self._trainer(job)
         examples: list[Example] = self.queue.examples(job.id)
-        self.queue.begin(lease, tuple(sorted({e.label for e in examples})))
+        self.queue.begin(lease, tuple(sorted({e.label for e in examples} - {""})))
         reported = 0.0
         further = False
 
@@ -261,8 +263,7 @@ class Worker:
         learn(
             examples,
             job.training,
-            loaded,
-            folder / "adapter",
+            folder=folder / "adapter",
             resume=folder / "checkpoints" / "last.safetensors",
             on_progress=report,
             on_checkpoint=kept,
@@ -274,6 +275,23 @@ class Worker:
                 "release": asdict(job.release),
             },
         )
+
+    def _trainer(self, job: Job) -> Callable[..., Result]:
+        """What trains the job, with the model that it is trained on."""
+        quantized = methods.from_options(job.training).quantized
+        if job.training.writes:
+            return partial(train_generation, decoder=self._open_decoder(quantized))
+        loaded = backbone.load(self._backbone, quantized=quantized)
+        if job.training.dp_epsilon:
+            private = train_pate if job.training.pate else train_private
+            return partial(private, backbone=loaded)
+        noise, places = self._noise(job, loaded)
+        return partial(train, backbone=loaded, noise=noise, places=places)
+
+    def _open_decoder(self, quantized: bool) -> Decoder:
+        if not self._decoder:  # the server has been started without since the job was made
+            raise no_decoder()
+        return decoder.load(self._decoder, quantized=quantized)
 
     def _noise(
         self, job: Job, loaded: LoadedBackbone
@@ -321,6 +339,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m sottovoce.cloud.training.worker")
     parser.add_argument("--state", type=Path, required=True)
     parser.add_argument("--backbone", default="default")
+    parser.add_argument("--decoder", default="")
     parser.add_argument("--parent", type=int)
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--training-seconds", type=int, default=Limits().training_seconds)
@@ -331,7 +350,13 @@ def main() -> None:
     torch.set_num_threads(options.threads)
     limits = Limits(training_seconds=options.training_seconds)
     worker = Worker(
-        options.state, options.backbone, options.parent, limits, options.bundle, options.owner
+        options.state,
+        options.backbone,
+        options.parent,
+        limits,
+        options.bundle,
+        options.owner,
+        decoder=options.decoder,
     )
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: worker.stop())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 
 import pytest
 import torch
@@ -77,16 +78,21 @@ def test_a_method_nobody_knows_is_refused_with_those_there_are() -> None:
 
 def test_qlora_is_refused_where_it_cannot_run(monkeypatch: pytest.MonkeyPatch) -> None:
     qlora = from_options(TrainingOptions("qlora"))
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     for name in methods.METHODS.keys() - {"qlora"}:
         from_options(TrainingOptions(name)).check_available()
-    with pytest.raises(NotReady, match="no GPU"):
-        qlora.check_available()
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(lora, "find_spec", lambda _: None)
-    with pytest.raises(NotReady, match="bitsandbytes"):
-        qlora.check_available()
-    monkeypatch.setattr(lora, "find_spec", lambda _: object())
+    monkeypatch.setattr(lora, "version", lambda _: "0.49.2")
+    for there, gpu, refused in (
+        (False, False, "bitsandbytes>=0.50"),
+        (True, False, "bitsandbytes>=0.50"),
+        (False, True, "bitsandbytes,"),
+        (True, True, ""),
+    ):
+        monkeypatch.setattr(lora, "find_spec", lambda _, there=there: object() if there else None)
+        monkeypatch.setattr(torch.cuda, "is_available", lambda gpu=gpu: gpu)
+        with pytest.raises(NotReady, match=refused) if refused else nullcontext():
+            qlora.check_available()
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(lora, "version", lambda _: "0.50.2")
     qlora.check_available()
 
 

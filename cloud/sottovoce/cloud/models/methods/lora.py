@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.metadata import version
 from importlib.util import find_spec
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Final, Self
 
 import torch
 from peft import (
@@ -28,6 +29,9 @@ from sottovoce.cloud.models.rows import Row, misfit
 from sottovoce.core.errors import InvalidInput, NotReady
 
 __all__ = ["Lora", "adapt", "lora_config", "targets"]
+
+_ON_CPU: Final = "0.50"
+"""The first bitsandbytes that multiplies 4-bit weights without a GPU."""
 
 _BLOCK = re.compile(r"\.\d+\.")
 
@@ -57,20 +61,16 @@ class Lora(Method):
         return cls(**given)
 
     def check_available(self) -> None:
-        """Refuses QLoRA without a GPU or without bitsandbytes."""
+        """Refuses QLoRA without bitsandbytes, or on a CPU with one that needs a GPU."""
         if not self.quantized:
             return
-        if not torch.cuda.is_available():
+        least = "" if torch.cuda.is_available() else f">={_ON_CPU}"
+        found = version("bitsandbytes") if find_spec("bitsandbytes") else ""
+        if not found or (least and _numbers(found) < _numbers(_ON_CPU)):
             raise NotReady(
-                "this cloud has no GPU, which QLoRA needs",
-                fix="train with the method lora: it gives the same kind of adapter",
-                subject="training.method",
-            )
-        if find_spec("bitsandbytes") is None:
-            raise NotReady(
-                "this cloud lacks bitsandbytes, which QLoRA needs",
-                fix="ask the provider for `pip install bitsandbytes`, or train with the method "
-                "lora",
+                f"this cloud lacks bitsandbytes{least}, which QLoRA needs",
+                fix=f"ask the provider for `pip install 'bitsandbytes{least}'`, or train with the "
+                "method lora: it gives the same kind of adapter",
                 subject="training.method",
             )
 
@@ -100,6 +100,10 @@ class Lora(Method):
 class _WithLora(AdaptedEncoder):
     def tensors(self) -> dict[str, Tensor]:
         return get_peft_model_state_dict(self.encoder)  # type: ignore[no-any-return]
+
+
+def _numbers(release: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in release.split(".")[:2])
 
 
 def targets(model: nn.Module, feed_forward: bool) -> list[str]:

@@ -1,7 +1,7 @@
 """Which methods there are, by the names that the wire, the tenants and the files use.
 
     lora     low-rank updates in the attention projections: W + (alpha / rank) B A
-    qlora    the same, the frozen backbone in 4 bits (needs a GPU and bitsandbytes)
+    qlora    the same, the frozen backbone in 4 bits (needs bitsandbytes)
     prompt   virtual token embeddings before the text (Lester et al.)
     prefix   virtual keys and values before every attention layer's (Li and Liang)
     full     every weight of the backbone
@@ -39,6 +39,9 @@ METHODS: Final[dict[str, type[Method]]] = {
 }
 """Where one has several names, files use the first."""
 
+_WRITTEN: Final = 128
+"""Positions there must be for input and output of generation; longer inputs are cut."""
+
 
 def from_options(options: TrainingOptions) -> Method:
     """The method a tenant chose; zeros take its defaults.
@@ -67,7 +70,7 @@ def check(options: TrainingOptions, backbone: LoadedBackbone) -> None:
     method.check_available()
     if options.label_words:
         label_words.check(backbone)
-    text = MAX_TOKENS + SUBTOKENS * options.plain_tokens
+    text = (_WRITTEN if options.writes else MAX_TOKENS) + SUBTOKENS * options.plain_tokens
     needed = max(method.virtual_tokens, method.front + text)
     positions = backbone.positions
     if positions is not None and needed > positions:

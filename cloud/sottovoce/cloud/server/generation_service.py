@@ -1,0 +1,185 @@
+"""Texts over the wire, piece by piece."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError
+from functools import partial
+from typing import Final
+
+import grpc
+
+from sottovoce.cloud.config import check_name
+from sottovoce.cloud.models.chat import Role, Turn
+from sottovoce.cloud.server.admission import Admission
+from sottovoce.cloud.serving.generation import Asked, Finish, Piece, Pieces
+from sottovoce.cloud.serving.generator import Generator
+from sottovoce.cloud.serving.sampling import Sampling
+from sottovoce.cloud.state.adapters import with_files
+from sottovoce.cloud.state.database import Database
+from sottovoce.cloud.state.tenants import Tenants
+from sottovoce.core.errors import InvalidInput, NotReady, Unavailable
+from sottovoce.core.wire import limits
+from sottovoce.core.wire.padding import check_padding, pad
+from sottovoce.v1 import generation_pb2 as wire
+from sottovoce.v1 import generation_pb2_grpc
+
+__all__ = ["TEXTS", "GenerationService", "Write", "from_decoder"]
+
+TEXTS, TEXTS_PER_TENANT = 64, 16
+"""Written at once; each holds a thread."""
+
+Write = Callable[[str, str, str, Asked], Pieces]
+"""Begins a text, by tenant, adapter or "", and the bundle of the prompt."""
+
+_ROLES: Final[dict[int, Role]] = {
+    wire.ROLE_SYSTEM: "system",
+    wire.ROLE_USER: "user",
+    wire.ROLE_ASSISTANT: "assistant",
+    wire.ROLE_TOOL: "tool",
+}
+_FINISHES: Final = {
+    Finish.STOP: wire.FINISH_REASON_STOP,
+    Finish.LENGTH: wire.FINISH_REASON_LENGTH,
+    Finish.CONTENT_FILTER: wire.FINISH_REASON_CONTENT_FILTER,
+}
+
+
+def from_decoder(database: Database, generator: Generator) -> Write:
+    """Texts of ``generator``, with the adapters that the registry in ``database`` names."""
+
+    def write(tenant: str, adapter: str, bundle_id: str, asked: Asked) -> Pieces:
+        submit = partial(generator.submit, asked, tenant=tenant, bundle_id=bundle_id)
+        return with_files(database, tenant, adapter, submit) if adapter else submit()
+
+    return write
+
+
+class GenerationService(generation_pb2_grpc.GenerationServicer):
+    """Answers tenants.
+
+    Args:
+        tenants: who may ask.
+        write: None where this cloud has nothing that writes.
+    """
+
+    def __init__(self, tenants: Tenants, write: Write | None) -> None:
+        self._tenants = tenants
+        self._write = write
+        self._admission = Admission(calls=TEXTS, per_tenant=TEXTS_PER_TENANT)
+
+    def Generate(  # noqa: N802 - the wire's name
+        self, request: wire.GenerateRequest, context: grpc.ServicerContext
+    ) -> Iterator[wire.GenerateResponse]:
+        """Deltas, then how the text ended."""
+        tenant = self._tenants.authenticate(context.invocation_metadata())
+        if self._write is None:
+            raise NotReady(
+                "this cloud has no model that writes",
+                fix="ask the provider to start `sotto-cloud serve` with --decoder or --upstream",
+                subject="decoder",
+            )
+        asked = _asked(request)
+        with self._admission.admitted(tenant):
+            pieces = self._write(tenant, request.adapter, request.bundle_id, asked)
+            if not context.add_callback(pieces.cancel):
+                pieces.cancel()
+            until = time.monotonic() + limits.WRITING_SECONDS
+            try:
+                for piece in pieces:
+                    if time.monotonic() > until:
+                        raise Unavailable(
+                            "this text took too long", fix="ask for less of it, and read faster"
+                        )
+                    yield from _responses(piece)
+            except CancelledError:
+                return  # the caller has gone
+            finally:
+                pieces.cancel()
+
+
+def _asked(request: wire.GenerateRequest) -> Asked:
+    """The request, or what is wrong with it."""
+    if request.adapter:
+        check_name(request.adapter, "adapter")
+    check_padding(request.padding, limits.LARGEST_PROMPT_PADDING)
+    stops = request.released_stops
+    if len(stops) > limits.MOST_STOPS or not all(
+        0 < len(stop.encode()) <= limits.LONGEST_STOP for stop in stops
+    ):
+        raise InvalidInput(
+            "too many stop strings, or one that is empty or too long",
+            fix=f"give at most {limits.MOST_STOPS}, each of 1 to {limits.LONGEST_STOP} bytes",
+            subject="released_stops",
+        )
+    return Asked(_prompt(request), _sampling(request.sampling), tuple(stops))
+
+
+def _prompt(request: wire.GenerateRequest) -> tuple[Turn, ...] | str:
+    turns, text = request.conversation.turns, request.released_text
+    texts = [text] if request.WhichOneof("prompt") == "released_text" else []
+    texts += [turn.released_text for turn in turns]
+    size = sum(len(text.encode()) for text in texts)
+    if not any(texts) or size > limits.LARGEST_PROMPT:
+        raise InvalidInput(
+            "the prompt is empty or too long",
+            fix=f"give a conversation or a text of 1 to {limits.LARGEST_PROMPT} bytes",
+            subject="prompt",
+        )
+    if not turns:
+        return str(text)
+    if len(turns) > limits.MOST_TURNS:
+        raise InvalidInput(
+            "the conversation has too many turns",
+            fix=f"leave out the oldest, so that there are at most {limits.MOST_TURNS}",
+            subject="conversation.turns",
+        )
+    if not all(turn.role in _ROLES for turn in turns):
+        raise InvalidInput(
+            "a turn without a role, or with an unknown one",
+            fix="say whose each turn is: the system's, the user's, the assistant's or a tool's",
+            subject="conversation.turns.role",
+        )
+    return tuple(Turn(_ROLES[turn.role], turn.released_text) for turn in turns)
+
+
+def _sampling(given: wire.GenerateSampling) -> Sampling:
+    # A comparison with what is no number is never true.
+    if not 0 <= given.temperature <= limits.HIGHEST_TEMPERATURE:
+        raise InvalidInput(
+            "the temperature is out of range",
+            fix=f"give 0 to {limits.HIGHEST_TEMPERATURE:g}",
+            subject="sampling.temperature",
+        )
+    if not 0 <= given.top_p <= 1:
+        raise InvalidInput("top_p is out of range", fix="give 0 to 1", subject="sampling.top_p")
+    if given.max_tokens > limits.MOST_NEW_TOKENS:
+        raise InvalidInput(
+            "more tokens than may be asked for at once",
+            fix=f"ask for at most {limits.MOST_NEW_TOKENS}",
+            subject="sampling.max_tokens",
+        )
+    return Sampling(
+        given.max_tokens or limits.NEW_TOKENS,
+        given.temperature,
+        given.top_p or 1.0,
+        given.seed if given.HasField("seed") else None,
+    )
+
+
+def _responses(piece: Piece) -> Iterator[wire.GenerateResponse]:
+    if piece.text:
+        yield _padded(wire.GenerateResponse(delta_text=piece.text))
+    if piece.done is not None:
+        done = wire.GenerateDone(
+            finish_reason=_FINISHES[piece.done.finish],
+            prompt_tokens=piece.done.prompt_tokens,
+            completion_tokens=piece.done.completion_tokens,
+        )
+        yield _padded(wire.GenerateResponse(done=done))
+
+
+def _padded(response: wire.GenerateResponse) -> wire.GenerateResponse:
+    pad(response)
+    return response

@@ -1,0 +1,355 @@
+"""Texts for many tenants out of one decoder in memory, token by token.
+
+Why it is here: a peer of predictor and embedder on the model thread. A text is a row whose steps
+go through the queue like any request: it joins the others' batch between two tokens and leaves with
+its last, prompts are read in parts so that nobody waits for a long one, tenants take turns and pay
+for every token. Rows of any adapter share a pass, as everywhere (`models/rows.py`).
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+
+from sottovoce.cloud.models import adapters
+from sottovoce.cloud.models.decoder import SENTENCE, Decoder
+from sottovoce.cloud.models.decoding import ATTENTION, Cache, Part, advance, position_bytes
+from sottovoce.cloud.models.onednn import pack
+from sottovoce.cloud.models.rows import Row, Update, stacked
+from sottovoce.cloud.serving.adapter_cache import BUDGET, AdapterCache
+from sottovoce.cloud.serving.generation import Asked, Done, Finish, Piece
+from sottovoce.cloud.serving.model_thread import DeviceThread
+from sottovoce.cloud.serving.reservations import Reservations
+from sottovoce.cloud.serving.sampling import Draw, choose
+from sottovoce.cloud.serving.stream import Step, Stream
+from sottovoce.cloud.serving.written_text import Characters, Stops
+from sottovoce.cloud.state.adapters import AdapterFiles
+from sottovoce.core.errors import BundleMismatch, InvalidInput, NotReady, SottovoceError
+
+__all__ = ["MEMORY", "Generator"]
+
+MEMORY: Final = 2 << 30
+"""Bytes for what the texts that are being written remember."""
+
+ROWS: Final = 8
+"""Texts that layers are made fast for."""
+
+CPU_PART, GPU_PART = 128, 2_048
+"""Tokens of a prompt that are read at once."""
+
+_APART: Final = 2e-2
+"""Most by which logits may differ from those of the model's own attention, as a share of the
+largest."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Served:
+    """An adapter as it is run; ``model`` is 0 for the decoder as it is, and for every other set of
+    weights a number of its own."""
+
+    row: Row
+    bundle_id: str = ""
+    model: int = 0
+
+    @property
+    def bytes(self) -> int:
+        """Memory it takes."""
+        return self.row.bytes
+
+    @property
+    def prefix(self) -> int:
+        """Positions that a text remembers besides its own."""
+        return 0 if self.row.prefix is None else len(self.row.prefix)
+
+
+_NONE: Final = _Served(Row())
+
+
+@dataclass(slots=True, eq=False)
+class _Text:
+    """A text that is being written: what its next pass adds, and what it remembers."""
+
+    served: _Served
+    virtual: Tensor | None
+    ids: list[int]
+    cache: Cache
+    draw: Draw
+    characters: Characters
+    stops: Stops
+    prompt: int
+    left: int
+    written: int = 0
+
+    def part(self, longest: int) -> Part:
+        """The next pass's, of so many positions at most."""
+        virtual = self.virtual[:longest] if self.virtual is not None else None
+        room = longest - (0 if virtual is None else len(virtual))
+        return Part(self.served.row, self.cache, virtual, self.ids[:room])
+
+    def added(self, part: Part) -> int:
+        """Positions of the prompt that are left once ``part`` went through the model."""
+        if self.virtual is not None and part.virtual is not None:
+            rest = self.virtual[len(part.virtual) :]
+            self.virtual = rest if len(rest) else None
+        del self.ids[: len(part.ids)]
+        return len(self.ids) + (0 if self.virtual is None else len(self.virtual))
+
+    def wrote(self, token: int, ends: frozenset[int]) -> Piece:
+        """What the reader may see now that ``token`` is chosen."""
+        self.written += 1
+        self.left -= 1
+        if token in ends:
+            return self._done(self.stops.rest(), Finish.STOP)
+        text, stopped = self.stops.add(self.characters.add(token))
+        if stopped:
+            return self._done(text, Finish.STOP)
+        if not self.left:
+            return self._done(text + self.stops.rest(), Finish.LENGTH)
+        self.ids.append(token)
+        return Piece(text)
+
+    def _done(self, text: str, finish: Finish) -> Piece:
+        return Piece(text, Done(finish, self.prompt, self.written))
+
+
+_Step = Step[_Text, Piece]
+
+
+class Generator:
+    """Writes with ``decoder`` on ``thread``.
+
+    Args:
+        thread: runs the model.
+        decoder: freshly loaded; it is moved and hooked, so it is spent.
+        packed: let float32 layers be multiplied by whatever is faster, see `pack`.
+        adapters: bytes for adapters.
+        memory: bytes for what texts remember.
+
+    Raises:
+        InvalidInput: the decoder's attention is of a kind that rows cannot share.
+    """
+
+    def __init__(
+        self,
+        thread: DeviceThread,
+        decoder: Decoder,
+        *,
+        packed: bool = True,
+        adapters: int = BUDGET,
+        memory: int = MEMORY,
+    ) -> None:
+        self._thread, self._decoder = thread, decoder
+        self._device = thread.device
+        decoder.model.to(self._device)
+        self._dtype = next(decoder.stack.parameters()).dtype
+        self._part = GPU_PART if self._device.type == "cuda" else CPU_PART
+        self._take_over()
+        if packed:
+            pack(decoder.model, ROWS)
+        self._ends = decoder.ends
+        self._tokenizing = threading.Lock()
+        self._numbers = itertools.count(1)
+        self._adapters = AdapterCache(self._load, budget=adapters, metrics=thread.metrics)
+        self._reservations = Reservations(memory)
+        self._stacked: tuple[tuple[Row, ...], list[tuple[str, Update]]] = ((), [])
+
+    def submit(
+        self,
+        asked: Asked,
+        files: AdapterFiles | None = None,
+        *,
+        tenant: str = "",
+        bundle_id: str = "",
+    ) -> Stream[Piece]:
+        """Begins a text; its last piece says how it ended.
+
+        Args:
+            asked: prompt and choices, of bounded size.
+            files: of the adapter to write with, as `state.adapters.locate` gives them; None for
+                the decoder as it is.
+            tenant: who asks; tenants are served in turns.
+            bundle_id: of the bundle the prompt was privatised with; must be the adapter's.
+
+        Raises:
+            InvalidInput: a prompt of no tokens, or of more than the decoder has positions for.
+            QuotaExceeded: it would take too much memory. Overloaded: too much is being written
+            already. DataLoss: damaged files. BundleMismatch: an adapter of another decoder or
+            bundle. NotReady: an adapter that does not write, or does not fit into memory.
+        """
+        served, release = (_NONE, _nothing) if files is None else self._adapters.acquire(files)
+        undo = [release]
+        try:
+            if files is not None and bundle_id != served.bundle_id:
+                raise BundleMismatch(
+                    f"the adapter was trained on bundle {served.bundle_id}, not on the text's",
+                    fix="customise again with the bundle the device holds now",
+                    subject="bundle_id",
+                )
+            ids = self._prompt_ids(asked)
+            prompt, left = self._sizes(asked, served, len(ids))
+            room = prompt + left - 1  # the last token is not read
+            size = (room + served.prefix) * position_bytes(self._decoder.stack, self._dtype)
+            undo.append(self._reservations.reserve(tenant, size))
+            text = _Text(
+                served=served,
+                virtual=served.row.prompt,
+                ids=ids,
+                cache=Cache.begun(self._decoder.stack, served.row, room, self._dtype),
+                draw=Draw(asked.sampling),
+                characters=Characters(self._decoder.tokenizer),
+                stops=Stops(asked.stops),
+                prompt=prompt,
+                left=left,
+            )
+            cost = min(prompt, self._part)
+            stream: Stream[Piece] = self._thread.stream(self._step, text, tenant=tenant, cost=cost)
+        except BaseException:
+            for back in undo:
+                back()
+            raise
+
+        def ended(_: Any) -> None:
+            self._stacked = ((), [])  # which may hold the last reference to its adapter
+            for back in undo:
+                back()
+
+        stream.ended.add_done_callback(ended)
+        return stream
+
+    def _prompt_ids(self, asked: Asked) -> list[int]:
+        chat, prompt = self._decoder.chat, asked.prompt
+        with self._tokenizing:  # a tokenizer is not to be changed and used at once
+            return chat.opening(prompt) if isinstance(prompt, str) else chat.prompt(prompt)
+
+    def _sizes(self, asked: Asked, served: _Served, ids: int) -> tuple[int, int]:
+        """Positions of the prompt, virtual tokens included, and tokens to write at most."""
+        prompt, context = served.row.front + ids, self._decoder.context
+        if not ids or prompt >= context:
+            raise InvalidInput(
+                f"the prompt has {ids} tokens, this model takes 1 to {context - 1}"
+                + (f" with the adapter's {served.row.front}" if served.row.front else ""),
+                fix="shorten it, or leave out the oldest turns",
+                subject="prompt",
+            )
+        return prompt, min(asked.sampling.max_tokens, context - prompt)
+
+    def _step(self, texts: Sequence[_Text]) -> Iterator[tuple[int, _Step | Exception]]:
+        """One pass for every text; first those that wait for a token, then those that wait for
+        their prompt."""
+        parts = [text.part(self._part) for text in texts]
+        shapes = [(text.served.model, 0, p.length) for text, p in zip(texts, parts, strict=True)]
+        passes = self._thread.passes(shapes)
+        for unordered in sorted(passes, key=lambda places: max(shapes[p][2] for p in places)):
+            # So that the same texts come in the same order, whoever is served first.
+            places = sorted(unordered, key=lambda place: id(texts[place].served.row))
+            steps = self._advance([texts[p] for p in places], [parts[p] for p in places])
+            yield from zip(places, steps, strict=True)
+
+    def _advance(self, texts: Sequence[_Text], parts: Sequence[Part]) -> list[_Step | Exception]:
+        try:
+            states = advance(self._decoder.stack, parts, self._updates(parts))
+        except Exception as error:  # one row's doing, which must not be the others' loss
+            if len(parts) == 1:
+                return [error]
+            alone = zip(texts, parts, strict=True)
+            return [self._advance([text], [part])[0] for text, part in alone]
+        left = [text.added(part) for text, part in zip(texts, parts, strict=True)]
+        read = [place for place, tokens in enumerate(left) if not tokens]
+        found: list[_Step | Exception] = [
+            Step(None, text, min(tokens, self._part))
+            for text, tokens in zip(texts, left, strict=True)
+        ]
+        written = self._write([texts[p] for p in read], states[read])
+        for place, step in zip(read, written, strict=True):
+            found[place] = step
+        return found
+
+    @torch.inference_mode()
+    def _write(self, texts: Sequence[_Text], states: Tensor) -> list[_Step | Exception]:
+        """The next token of each, from last hidden states Float (B, h)."""
+        if not texts:
+            return []
+        logits = self._decoder.logits(states, texts[0].served.row.weights)
+        logits = logits[:, : self._decoder.tokens]
+        sound = logits.isfinite().all(1).tolist()
+        tokens = choose(logits.nan_to_num(), [text.draw for text in texts])
+        pieces = [
+            text.wrote(token, self._ends) if finite else None
+            for text, token, finite in zip(texts, tokens, sound, strict=True)
+        ]
+        return [
+            _no_numbers()
+            if piece is None
+            else Step(piece if piece.text or piece.done else None, None if piece.done else text)
+            for text, piece in zip(texts, pieces, strict=True)
+        ]
+
+    def _updates(self, parts: Sequence[Part]) -> list[tuple[str, Update]]:
+        """Stacked once for as long as the same rows go on."""
+        rows = tuple(part.row for part in parts)
+        known, found = self._stacked
+        if known != rows:
+            found = stacked(rows)
+            self._stacked = rows, found
+        return found
+
+    def _load(self, folder: Path) -> _Served:
+        adapter = adapters.load(folder)
+        if adapter.task != "generation":
+            raise NotReady(
+                "the adapter was trained to classify, and does not write",
+                fix="ask it for predictions, or customise for generation",
+                subject="adapter",
+            )
+        if adapter.backbone_sha256 != self._decoder.backbone.sha256:
+            raise BundleMismatch(
+                "the adapter was trained on another decoder than this server runs",
+                fix="customise again, or start the server with the adapter's --decoder",
+                subject="adapter",
+            )
+        row = adapter.method.row(self._decoder.stack, adapter.tensors)
+        return _Served(
+            row.to(self._device, self._dtype),
+            str(adapter.origin.get("bundle_id", "")),
+            0 if row.weights is None else next(self._numbers),
+        )
+
+    @torch.inference_mode()
+    def _take_over(self) -> None:
+        """Puts our attention in the place of the decoder's, if it gives the same."""
+        stack = self._decoder.stack
+        ids = self._decoder.tokenizer(SENTENCE)["input_ids"]
+        states = stack(input_ids=torch.tensor([ids], device=self._device)).last_hidden_state
+        expected = self._decoder.logits(states[0, -1])
+        stack.config._attn_implementation = ATTENTION
+        cache = Cache.begun(stack, Row(), len(ids), self._dtype)
+        try:
+            for some in (ids[:-1], ids[-1:]):
+                found = self._decoder.logits(advance(stack, [Part(Row(), cache, None, some)])[0])
+        except (LookupError, TypeError, RuntimeError):
+            found = torch.full_like(expected, torch.nan)
+        if not bool((found - expected).abs().max() <= _APART * expected.abs().max()):
+            raise InvalidInput(
+                "this decoder's attention is of a kind whose rows cannot be shared",
+                fix="serve it with an engine made for it, and give that as --upstream",
+                subject="decoder",
+            )
+
+
+def _nothing() -> None:
+    """What there is to give back where nothing was taken."""
+
+
+def _no_numbers() -> SottovoceError:
+    return SottovoceError(
+        "what the adapter makes of the model is not finite",
+        fix="customise again, with a smaller learning rate",
+        subject="adapter",
+    )

@@ -1,0 +1,244 @@
+"""Texts from a server that speaks OpenAI's protocol: vLLM, llama-server, ollama and others.
+
+Why it is here: large models run on engines made for them. The cloud stands before one: it knows
+the tenants, whose adapters are names of models there, and passes on what was released and nothing
+else. Nothing is kept, and what the other server says in its errors is passed on to nobody: it may
+quote a prompt.
+
+Plain `http.client`: one request, and lines of an answer (`server_sent`), take no more.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import ssl
+import threading
+from collections.abc import Iterator, Mapping
+from concurrent.futures import CancelledError
+from dataclasses import dataclass
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from sottovoce.cloud.serving.generation import Asked, Done, Finish, Piece
+from sottovoce.cloud.serving.written_text import Stops
+from sottovoce.core.errors import (
+    InvalidInput,
+    NotFound,
+    NotReady,
+    Overloaded,
+    SottovoceError,
+    Unavailable,
+)
+from sottovoce.core.wire.server_sent import cut, heard, timed
+
+__all__ = ["Upstream"]
+
+PATIENCE: Final = 120.0
+"""Seconds without a byte; a long prompt is read meanwhile."""
+CONNECT: Final = 10.0
+"""Seconds until someone answers at all."""
+
+_LARGEST_TOKEN: Final = 64
+"""Bytes of text for each token asked for, beyond which the other server does not count as we do."""
+
+_STOPS: Final = 4
+"""Stop strings that all servers take; the text is looked through for every one here."""
+
+_FINISHES: Final = {
+    "length": Finish.LENGTH,
+    "content_filter": Finish.CONTENT_FILTER,
+}
+
+
+class Upstream:
+    """A server behind the cloud.
+
+    Args:
+        url: of its API, "http://127.0.0.1:8000/v1"; without a path that one is meant.
+        model: what it calls the model that writes where no adapter is asked for.
+        key: sent as a bearer token, if there is one.
+        adapters: what it calls the adapters of tenants, by tenant and adapter.
+        patience: seconds to wait for the next byte.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        model: str,
+        *,
+        key: str = "",
+        adapters: Mapping[tuple[str, str], str] | None = None,
+        patience: float = PATIENCE,
+    ) -> None:
+        parts = urlsplit(url)
+        self._secure, self._host, self._port = parts.scheme == "https", parts.hostname, parts.port
+        self._path = parts.path.rstrip("/") or "/v1"
+        self._model, self._adapters = model, dict(adapters or {})
+        self._headers = {"Content-Type": "application/json", "Connection": "close"}
+        if key:
+            self._headers["Authorization"] = f"Bearer {key}"
+        self._patience = patience
+
+    def write(self, tenant: str, adapter: str, bundle_id: str, asked: Asked) -> _Answer:
+        """Begins a text once its first piece is asked for.
+
+        Args:
+            tenant: who asks, known by now.
+            adapter: one of theirs, or empty.
+            bundle_id: not looked at: how a model was trained is known behind the cloud.
+            asked: prompt and choices.
+
+        Raises:
+            NotFound: the tenant has no such adapter there. Reading raises InvalidInput where the
+            prompt is refused, NotReady where the cloud is not set up right, Overloaded and
+            Unavailable where trying again may help.
+        """
+        model = self._adapters.get((tenant, adapter)) if adapter else self._model
+        if model is None:
+            raise NotFound(
+                "no such adapter for this tenant",
+                fix="ask the provider for `sotto-cloud serve --upstream-adapter "
+                "TENANT/ADAPTER=MODEL`",
+                subject="adapter",
+            )
+        where, body = _request(model, asked)
+        if self._secure:
+            line: HTTPConnection = HTTPSConnection(
+                str(self._host),
+                self._port,
+                timeout=CONNECT,
+                context=ssl.create_default_context(),
+            )
+        else:
+            line = HTTPConnection(str(self._host), self._port, timeout=CONNECT)
+        call = _Call(f"{self._path}/{where}", json.dumps(body).encode(), self._headers)
+        return _Answer(line, call, self._patience, asked)
+
+
+def _request(model: str, asked: Asked) -> tuple[str, dict[str, Any]]:
+    sampling, prompt = asked.sampling, asked.prompt
+    body: dict[str, Any] = {
+        "model": model,
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        "max_tokens": sampling.max_tokens,
+        "temperature": sampling.temperature,
+        "top_p": sampling.top_p,
+    }
+    if sampling.seed is not None:
+        body["seed"] = sampling.seed
+    if asked.stops:
+        body["stop"] = list(asked.stops[:_STOPS])
+    if isinstance(prompt, str):
+        return "completions", {**body, "prompt": prompt}
+    turns = [
+        {"role": turn.role, "content": turn.text}
+        | ({"tool_call_id": "0"} if turn.role == "tool" else {})
+        for turn in prompt
+    ]
+    return "chat/completions", {**body, "messages": turns}
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    path: str
+    body: bytes
+    headers: dict[str, str]
+
+
+class _Answer:
+    """The pieces of one text; see `generation.Pieces`."""
+
+    def __init__(self, line: HTTPConnection, call: _Call, patience: float, asked: Asked) -> None:
+        self._line, self._call, self._patience = line, call, patience
+        self._stops = Stops(asked.stops)
+        self._most = _LARGEST_TOKEN * asked.sampling.max_tokens
+        self._cancelled = threading.Event()
+        self._socket: socket.socket | None = None
+
+    def cancel(self) -> None:
+        """See `generation.Pieces`: hangs up, by which servers know."""
+        self._cancelled.set()
+        if self._socket is not None:
+            cut(self._socket)
+
+    def __iter__(self) -> Iterator[Piece]:
+        try:
+            yield from self._pieces()
+        except (OSError, HTTPException, ValueError, RecursionError) as e:
+            if self._cancelled.is_set():
+                raise CancelledError from None
+            raise _broken() from e
+        finally:
+            self._line.close()
+
+    def _pieces(self) -> Iterator[Piece]:
+        self._line.connect()
+        self._socket = self._line.sock
+        self._socket.settimeout(self._patience)
+        if self._cancelled.is_set():
+            raise CancelledError
+        with timed(self._socket):
+            self._line.request("POST", self._call.path, self._call.body, self._call.headers)
+            with self._line.getresponse() as response:
+                if response.status != 200:
+                    raise _refused(response.status)
+                yield from self._read(response)
+
+    def _read(self, response: HTTPResponse) -> Iterator[Piece]:
+        finish, usage = None, (0, 0)
+        for event in heard(response):
+            usage = event.usage or usage
+            text, stopped = self._stops.add(event.text)
+            self._most -= len(text)
+            if stopped or self._most < 0:
+                yield Piece(text, Done(Finish.STOP if stopped else Finish.LENGTH))
+                return
+            if text:
+                yield Piece(text)
+            if event.finish:
+                finish = _FINISHES.get(event.finish, Finish.STOP)
+        if self._cancelled.is_set():
+            raise CancelledError
+        if finish is None:
+            raise _broken()
+        yield Piece(self._stops.rest(), Done(finish, *usage))
+
+
+def _broken() -> Unavailable:
+    return Unavailable(
+        "the server behind the cloud does not answer, or broke off",
+        fix="send the same message again later; the provider sees to what --upstream names",
+        subject="upstream",
+    )
+
+
+def _refused(status: int) -> SottovoceError:
+    """For a status that is not 200."""
+    if status in (400, 413, 422):
+        return InvalidInput(
+            "the server behind the cloud refused the request",
+            fix="shorten the prompt, or begin with the user's turn and alternate",
+            subject="prompt",
+        )
+    if status in (401, 403):
+        return NotReady(
+            "the server behind the cloud does not accept the cloud's key",
+            fix="ask the provider to check `sotto-cloud serve --upstream-key-file`",
+            subject="upstream",
+        )
+    if status == 404:
+        return NotReady(
+            "the server behind the cloud does not have the model",
+            fix="ask the provider to check --upstream, --upstream-model and --upstream-adapter",
+            subject="upstream",
+        )
+    if status in (429, 503):
+        return Overloaded(
+            "the server behind the cloud has too much to do",
+            fix="send the same message again later",
+            subject="upstream",
+        )
+    return _broken()

@@ -1,0 +1,69 @@
+"""An adapter that was trained to write says the same once it was saved and read again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from sottovoce.cloud.models import adapters, decoder
+from sottovoce.cloud.models.generator import TextGenerator
+from sottovoce.cloud.models.methods import Full, Lora, Method, Prefix, Prompt
+from sottovoce.cloud.models.rows import Row, run
+from sottovoce.core.errors import SottovoceError
+from tests.support import decoders
+
+METHODS = (Lora(rank=3), Lora(rank=2, feed_forward=True), Prompt(4), Prefix(3), Full())
+
+
+@pytest.mark.parametrize(
+    ("family", "method"),
+    [
+        *(("qwen2", method) for method in METHODS),
+        ("llama", Full()),  # with output weights of its own
+        ("gemma3", Lora()),
+        ("gemma3", Prefix(3)),
+    ],
+    ids=repr,
+)
+def test_saved_and_read_again_it_gives_the_same_logits(
+    family: str, method: Method, tmp_path: Path
+) -> None:
+    folder = str(decoders.save(tmp_path / "tiny", family))
+    spent = decoder.load(folder)
+    torch.manual_seed(1)
+    model = TextGenerator(spent, method).eval()
+    with torch.no_grad():
+        for tensor in model.trained().values():
+            tensor.add_(torch.randn_like(tensor) * 0.05)
+    ids = torch.randint(3, 300, (3, 30))  # past gemma3's window
+    attention = (torch.arange(30) < torch.tensor([[30], [22], [7]])).long()
+    with torch.no_grad():
+        wanted = spent.logits(model.states(ids, attention))
+
+    adapters.save(tmp_path / "adapter", model, (), spent.backbone, {"job": "j"})
+    opened, adapter = decoder.load(folder), adapters.load(tmp_path / "adapter")
+    row = adapter.method.row(opened.stack, adapter.tensors)
+    with torch.no_grad():
+        states = run(opened.stack, ids, attention, [row] * 3)
+        found = opened.logits(states, row.weights)
+        plain = opened.logits(run(opened.stack, ids, attention, [Row()] * 3))
+
+    there = attention.bool()
+    torch.testing.assert_close(found[there], wanted[there], atol=1e-4, rtol=1e-4)
+    assert (found - plain)[there].abs().max() > 0.01
+    assert (adapter.task, adapter.labels, adapter.weight) == ("generation", (), None)
+    assert adapter.backbone_sha256 == opened.backbone.sha256
+    assert not (tmp_path / "adapter" / "head.safetensors").exists()
+
+
+def test_an_adapter_does_not_fit_another_shape(tmp_path: Path) -> None:
+    spent = decoder.load(str(decoders.save(tmp_path / "tiny")))
+    other = decoder.load(str(decoders.save(tmp_path / "other", hidden_size=32)))
+    for method in METHODS:
+        fresh = decoder.load(str(tmp_path / "tiny"))
+        tensors = TextGenerator(fresh, method).adapted.tensors()
+        with pytest.raises(SottovoceError, match="does not fit"):
+            method.row(other.stack, tensors)
+    assert spent.backbone.sha256 != other.backbone.sha256

@@ -1,0 +1,117 @@
+"""What is shown as tokens come is what all of them spell, and never more than may stay."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from transformers import PreTrainedTokenizerFast
+
+from sottovoce.cloud.serving.written_text import Characters, Stops
+from tests.support.decoders import tokenizer
+
+BYTES = tokenizer()
+SPECIAL = {0, 1, 2}
+
+
+def with_fallback() -> Any:
+    """A tokenizer like Llama's: words that bring their space, and bytes for what has no token."""
+    pieces = ["<unk>", "▁the", "▁a", "dog", "s", *(f"<0x{byte:02X}>" for byte in range(256))]
+    made = Tokenizer(models.Unigram([(piece, -1.0) for piece in pieces], 0, byte_fallback=True))
+    made.pre_tokenizer = pre_tokenizers.Metaspace()
+    made.decoder = decoders.Sequence(
+        [
+            decoders.Replace("▁", " "),
+            decoders.ByteFallback(),
+            decoders.Fuse(),
+            decoders.Strip(" ", 1, 0),
+        ]
+    )
+    return PreTrainedTokenizerFast(tokenizer_object=made, unk_token="<unk>")  # noqa: S106
+
+
+def shown(tokenizer: Any, ids: list[int]) -> list[str]:
+    characters = Characters(tokenizer)
+    return [characters.add(token) for token in ids]
+
+
+@pytest.mark.parametrize("made", [BYTES, with_fallback()], ids=["bytes", "fallback"])
+@settings(max_examples=40)
+@given(text=st.text(max_size=80))
+def test_texts_of_any_script_come_out_whole(made: Any, text: str) -> None:
+    ids = made(text, add_special_tokens=False)["input_ids"]
+    pieces = shown(made, ids)
+    whole = made.decode(ids, clean_up_tokenization_spaces=False)
+    assert "".join(pieces) == whole.rstrip("\ufffd")
+    assert len(text) < 2 or len(pieces) > 1
+
+
+@settings(max_examples=40)
+@given(ids=st.lists(st.integers(3, len(BYTES) - 1), max_size=200))
+def test_whatever_bytes_come_no_character_is_shown_half(ids: list[int]) -> None:
+    whole = BYTES.decode(ids, clean_up_tokenization_spaces=False)
+    assert "".join(shown(BYTES, ids)) == whole.rstrip("\ufffd")
+
+
+def test_a_character_is_held_back_until_it_is_whole() -> None:
+    ids = BYTES("x€", add_special_tokens=False)["input_ids"]
+    assert len(ids) == 4
+    assert shown(BYTES, ids) == ["x", "", "", "€"]
+
+
+def test_special_tokens_are_not_text() -> None:
+    ids = [*BYTES("The dog", add_special_tokens=False)["input_ids"], 2, 0]
+    assert "".join(shown(BYTES, ids)) == "The dog"
+
+
+def test_a_token_costs_the_same_however_long_the_text() -> None:
+    characters, decoded = Characters(BYTES), []
+    known = BYTES.decode
+    seen = type(
+        "Seen", (), {"decode": lambda _, ids, **o: decoded.append(len(ids)) or known(ids, **o)}
+    )
+    characters._tokenizer = seen()
+    broken = BYTES.convert_tokens_to_ids("ÿ")  # a byte that is never part of a character
+    for token in [*BYTES("The dog ran. " * 40)["input_ids"], *[broken] * 300]:
+        characters.add(token)
+    assert max(decoded) < 100
+
+
+def told(stops: list[str], chunks: list[str]) -> tuple[str, bool]:
+    """All that is shown, and whether it was stopped."""
+    ending, text = Stops(stops), ""
+    for chunk in chunks:
+        more, stopped = ending.add(chunk)
+        text += more
+        if stopped:
+            return text, True
+    return text + ending.rest(), False
+
+
+def test_a_text_ends_before_its_stop_wherever_that_is_cut() -> None:
+    assert told(["END"], ["one E", "N", "D two"]) == ("one ", True)
+    assert told(["END"], ["one E", "N"]) == ("one EN", False)
+    assert told([], ["one"]) == ("one", False)
+    assert told(["aab"], ["aa", "a", "b"]) == ("a", True)
+
+
+def test_no_more_is_held_back_than_may_become_a_stop() -> None:
+    ending = Stops(["\n\nUser:"])
+    assert ending.add("Yes.\n") == ("Yes.", False)
+    assert ending.add("\n") == ("", False)
+    assert ending.add("No.") == ("\n\nNo.", False)
+
+
+@settings(max_examples=100)
+@given(data=st.data())
+def test_it_does_not_matter_how_a_text_arrives(data: st.DataObject) -> None:
+    text = data.draw(st.text("abc", max_size=30))
+    stops = data.draw(st.lists(st.text("abc", min_size=1, max_size=5), max_size=3))
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=8)))
+    chunks = [text[a:b] for a, b in zip([0, *cuts], [*cuts, len(text)], strict=True)]
+    ends = [(text.find(stop) + len(stop), text.find(stop)) for stop in stops if stop in text]
+    expected = (text[: min(ends)[1]], True) if ends else (text, False)
+    assert told(stops, chunks) == expected

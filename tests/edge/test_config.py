@@ -82,6 +82,7 @@ def test_paths_expand_home_and_variables(tmp_path: Path) -> None:
         ('[agent]\nstate = "$NOWHERE/x"\n', "NOWHERE, which is not set"),
         ("level = 1\n", "unknown setting"),
         ("[privacy\n", "not TOML"),
+        ("x = " + "[" * 5_000, "not TOML"),
     ],
 )
 def test_mistakes_are_named(tmp_path: Path, text: str, said: str) -> None:
@@ -119,7 +120,7 @@ def _keys() -> set[str]:
     config = load(environ={"HOME": "/h"})
     return {
         f"{section}.{key}"
-        for section in ("agent", "bundle", "privacy", "cloud", "tagger")
+        for section in ("agent", "bundle", "privacy", "cloud", "chat", "tagger")
         for key in getattr(config, section).__slots__
     }
 

@@ -28,6 +28,7 @@ from sottovoce.core.wire.limits import MOST
 __all__ = [
     "AgentConfig",
     "BundleConfig",
+    "ChatConfig",
     "CloudConfig",
     "Config",
     "PrivacyConfig",
@@ -114,6 +115,24 @@ class CloudConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class ChatConfig:
+    """How conversations are privatised, and who answers them.
+
+    ``upstream`` is the address of a server that speaks as OpenAI's do ("https://HOST/v1"), with a
+    key and authorities of its own; without one our cloud answers. ``model`` is what to ask it for
+    where a request names none. ``keep_days`` bounds how long a conversation can go on after its
+    last turn; 0 notes nothing of any.
+    """
+
+    policy: str = "names"
+    upstream: str = ""
+    model: str = ""
+    key_file: Path | None = None
+    ca_file: Path | None = None
+    keep_days: int = 30
+
+
+@dataclass(frozen=True, slots=True)
 class TaggerConfig:
     """``backend`` is "onnx" (the bundle's own tagger) or "spacy" (then name a ``pipeline``)."""
 
@@ -129,6 +148,7 @@ class Config:
     bundle: BundleConfig
     privacy: PrivacyConfig
     cloud: CloudConfig
+    chat: ChatConfig
     tagger: TaggerConfig
     source: Path | None = None
 
@@ -138,6 +158,7 @@ _SECTIONS: dict[str, Any] = {
     "bundle": BundleConfig,
     "privacy": PrivacyConfig,
     "cloud": CloudConfig,
+    "chat": ChatConfig,
     "tagger": TaggerConfig,
 }
 
@@ -184,7 +205,7 @@ def _merge_file(values: dict[str, dict[str, Any]], file: Path, environ: Mapping[
         raise ConfigError(
             f"{file} is not UTF-8 (byte {error.start})", fix="save it as UTF-8", subject=str(file)
         ) from error
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise ConfigError(f"{file} is not TOML: {error}", subject=str(file)) from error
     for section, keys in document.items():
         if section not in _SECTIONS or not isinstance(keys, dict):
@@ -302,18 +323,23 @@ def _check(config: Config) -> None:
             "agent.tls_key",
             "tls_cert and tls_key together, or neither",
         ),
+        (0 <= config.chat.keep_days <= 3650, "chat.keep_days", "a number from 0 to 3650"),
         (agent.listen, "agent.listen", '"unix:PATH" or "HOST:PORT"'),
     )
     where = config.source or "the environment"
     for holds, key, wanted in demands:
         if not holds:
             raise ConfigError(f"{where}: {key} is out of range", fix=f"give {wanted}", subject=key)
-    for key in ("policy", "least_policy"):
+    for key, policy in (
+        ("privacy.policy", privacy.policy),
+        ("privacy.least_policy", privacy.least_policy),
+        ("chat.policy", config.chat.policy),
+    ):
         try:
-            policies.find(getattr(privacy, key))
+            policies.find(policy)
         except NotFound as error:
             raise ConfigError(
-                f"{where}: privacy.{key} is not a policy", fix=error.fix, subject=f"privacy.{key}"
+                f"{where}: {key} is not a policy", fix=error.fix, subject=key
             ) from error
     for section in dataclasses.fields(config):
         part = getattr(config, section.name)

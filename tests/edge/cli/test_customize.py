@@ -46,6 +46,17 @@ def test_a_table_becomes_an_adapter(linked: Device, cloud: FakeCloud) -> None:
     assert all(len(e.plain_token_ids) == 2 for e in cloud.examples())
 
 
+def test_inputs_and_outputs_become_an_adapter_that_writes(linked: Device, cloud: FakeCloud) -> None:
+    table = _table(linked, ["the river, Anna\tAnna has a garden"] * 10, "input\toutput")
+    with running(linked.config):
+        (done,) = linked.json("customize", "desk", "--input", table, "--method", "prompt")
+    assert done["state"] == "SUCCEEDED"
+    settings = cloud.jobs["job-0"].message.training
+    assert settings.task == training.TASK_GENERATION
+    assert settings.method == training.METHOD_PROMPT_TUNING
+    assert all(e.released_output.split()[1:3] == ["has", "a"] for e in cloud.examples())
+
+
 def test_the_method_and_its_settings_are_options(linked: Device, cloud: FakeCloud) -> None:
     options = ["--method", "prefix", "--virtual-tokens", "5", "--noise-aware", "--label-words"]
     options += ["--learning-rate", "0.01", "--batch-size", "4", "--reconstruction"]
@@ -67,6 +78,7 @@ def test_the_method_and_its_settings_are_options(linked: Device, cloud: FakeClou
     [
         (["--method", "prefix", "--rank", "4"], "a rank without LoRA"),
         (["--method", "full", "--virtual-tokens", "4"], "without a prompt or a prefix"),
+        (["--pate", "none.txt"], "PATE without an epsilon"),
         (["--plain-sequences", "4"], "plain sequences without reconstruction"),
         (["--plain-tokens", "4"], "plain tokens without reconstruction"),
         (["--reconstruction-width", "4"], "reconstruction width without reconstruction"),
@@ -101,6 +113,17 @@ def test_a_seed_too_large_for_the_wire_is_refused_in_words(device: Device) -> No
     assert "Traceback" not in result.stderr
 
 
+def test_pate_takes_a_file_of_public_texts(linked: Device, cloud: FakeCloud) -> None:
+    public = linked.folder / "public.txt"
+    public.write_text("\n\n".join(f"the stone by the river {n}" for n in range(32)), "utf-8")
+    options = ["--pate", str(public), "--dp-epsilon", "2", "--dp-few-examples"]
+    with running(linked.config):
+        (done,) = linked.json("customize", "desk", "--input", _table(linked), *options)
+    assert done["examples"] == 52
+    assert cloud.jobs["job-0"].message.training.pate
+    assert sum(not e.label for e in cloud.examples()) == 32
+
+
 def test_without_watching_it_returns_at_once(linked: Device, cloud: FakeCloud) -> None:
     cloud.may_train.clear()
     with running(linked.config):
@@ -109,6 +132,25 @@ def test_without_watching_it_returns_at_once(linked: Device, cloud: FakeCloud) -
         until(lambda: linked.json("status")[0]["customizations"][0]["state"] == "TRAINING")
         cloud.may_train.set()
         until(lambda: linked.json("status")[0]["customizations"][0]["state"] == "SUCCEEDED")
+
+
+def test_the_same_again_waits_for_what_is_on_its_way(linked: Device, cloud: FakeCloud) -> None:
+    cloud.may_train.clear()
+    asked = ("customize", "desk", "--input", _table(linked), "--no-watch")
+    with running(linked.config):
+        (first,) = linked.json(*asked)
+        (again,) = linked.json(*asked)
+        (other,) = linked.json(*asked, "--epochs", "3")
+        assert first["id"] == again["id"] != other["id"]
+        cloud.may_train.set()
+        until(lambda: {"SUCCEEDED"} == _states(linked))
+        (anew,) = linked.json(*asked)
+        assert anew["id"] not in (first["id"], other["id"])
+        until(lambda: len(cloud.jobs) == 3)
+
+
+def _states(device: Device) -> set[str]:
+    return {one["state"] for one in device.json("status")[0]["customizations"]}
 
 
 def test_progress_is_told_on_standard_error(linked: Device) -> None:
@@ -194,6 +236,18 @@ def test_columns_may_stand_in_any_order_among_others(device: Device) -> None:
         ("the lake", "wet"),
         ("the stone", "dry"),
     ]
+
+
+def test_a_header_says_which_task_it_is(device: Device) -> None:
+    columns = (("text", "label"), ("input", "output"))
+    table = Path(_table(device, ["7\ta lake\ta stone "], "id\tinput\toutput"))
+    (example,) = read_table(table, *columns)
+    assert (example.text, example.output, example.label) == ("a lake", "a stone ", "")
+    with pytest.raises(InvalidInput, match="no column 'text'"):
+        read_table(table)
+    both = Path(_table(device, ["a\tb\tc\td"], "text\tlabel\tinput\toutput"))
+    with pytest.raises(InvalidInput, match="both classification and generation"):
+        read_table(both, *columns)
 
 
 def test_bytes_that_are_no_text_name_line_and_offset(device: Device) -> None:

@@ -145,8 +145,8 @@ def test_half_a_state_is_found(linked: Device) -> None:
 def test_an_empty_device_is_told_to_pull(new_device: Callable[..., Device]) -> None:
     checks = _checks(new_device(), 3)
     assert "sotto pull" in checks["bundle"][1]
-    assert checks["cloud"][0] == "SKIP"
-    assert "sotto pull" in checks["tagger"][1]
+    assert checks["signature"][0] == "FAIL"
+    assert {checks[name][0] for name in ("claims", "floors", "tagger", "cloud")} == {"SKIP"}
 
 
 def test_a_wrong_configuration_ends_the_examination(new_device: Callable[..., Device]) -> None:

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import grpc
+
+from sottovoce.v1 import edge_agent_pb2, edge_agent_pb2_grpc
 from tests.support.fake_cloud import FakeCloud
 
 from .conftest import Device
 
 
 @contextmanager
-def _served(device: Device, *arguments: str) -> Iterator[subprocess.Popen[str]]:
-    program = f"from sottovoce.edge.cli import main; main({['serve', '--json', *arguments]!r})"
+def _served(device: Device, *arguments: str, first: str = "") -> Iterator[subprocess.Popen[str]]:
+    program = (
+        f"{first}from sottovoce.edge.cli import main; main({['serve', '--json', *arguments]!r})"
+    )
     with subprocess.Popen(
         [sys.executable, "-c", program],
-        env=device.environment,
+        env={**device.environment, "PYTHONPATH": os.pathsep.join(sys.path)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -56,3 +62,21 @@ def test_listen_overrides_the_configuration(device: Device, tmp_path: Path) -> N
         assert status["running"] is True
         process.terminate()
         process.communicate(timeout=20)
+
+
+def test_it_ends_while_a_text_is_still_being_privatised(device: Device) -> None:
+    endless = (
+        "import threading\nfrom sottovoce.edge.tasks.agent import Agent\n"
+        "Agent.privatize = lambda *_: print(1, flush=True) or threading.Event().wait()\n"
+    )
+    with _served(device, first=endless) as process:
+        assert process.stdout is not None
+        address = json.loads(process.stdout.readline())["serving"]
+        with grpc.insecure_channel(address) as channel:
+            stub = edge_agent_pb2_grpc.EdgeAgentStub(channel)
+            waiting = stub.Privatize.future(edge_agent_pb2.PrivatizeRequest(text="the river"))
+            assert process.stdout.readline() == "1\n"
+            process.terminate()
+            process.communicate(timeout=60)
+            assert process.returncode == 0
+            assert waiting.exception() is not None

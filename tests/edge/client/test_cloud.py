@@ -265,7 +265,7 @@ def test_plaintext_goes_to_no_address_but_loopback(tmp_path: Path) -> None:
         port = server.address.rpartition(":")[2]
         config = configured(tmp_path, SOTTO_CLOUD_ADDRESS=f"0.0.0.0:{port}").cloud
         request = training.CreateJobRequest(request_id="r", adapter="a")
-        with closing(Cloud(config)) as cloud, pytest.raises(Unavailable):
+        with closing(Cloud(config)) as cloud, pytest.raises(ConfigError, match="TLS"):
             cloud.create_job(request)
         assert server.jobs == {}
         with closing(Cloud(_config(tmp_path, server))) as cloud:
@@ -287,7 +287,7 @@ def test_with_an_authority_the_wire_is_tls(tmp_path: Path) -> None:
             if accepted:
                 assert cloud.create_job(request).id == "job-0"
             else:  # somebody else's certificate, or none: not a single request gets there
-                with pytest.raises(Unavailable):
+                with pytest.raises(ConfigError):
                     cloud.create_job(request)
         server.stop()
     assert list(server.jobs) == ["job-0"]

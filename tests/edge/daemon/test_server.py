@@ -264,6 +264,14 @@ def test_beyond_the_socket_only_apps_with_a_certificate_are_heard(
             assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
 
 
+def test_a_folder_in_the_place_of_the_lock_is_named(tmp_path: Path) -> None:
+    config = configured(tmp_path)
+    (config.agent.state / "agent.lock").mkdir(parents=True)
+    config.agent.state.chmod(0o700)
+    with pytest.raises(ConfigError, match=r"cannot write .*agent\.lock"), running(config):
+        pass
+
+
 def test_loopback_works_with_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with running(configured(tmp_path, SOTTO_AGENT_LISTEN="127.0.0.1:0")) as address:
         assert address.startswith("127.0.0.1:")

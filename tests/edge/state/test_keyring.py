@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from sottovoce.core.errors import DataLoss, Unavailable
+from sottovoce.edge.state.conversations import Conversations
 from sottovoce.edge.state.database import Store
 from sottovoce.edge.state.keyring import Keyring
 from sottovoce.edge.state.ledger import Ledger, Spending
@@ -42,6 +43,20 @@ def test_a_new_key_is_everyones_at_once_and_the_old_one_is_gone(tmp_path: Path) 
     assert (one.epoch, other.rotate(), one.epoch) == (2, 3, 3)
     for store in stores:
         store.close()
+
+
+def test_what_surrogates_stand_for_goes_with_the_key(tmp_path: Path) -> None:
+    store = Store.open(tmp_path)
+    kept = Conversations(store, 30)
+    held = kept.find("c", [(2, "a")], [])
+    held.answers[kept.digest("shown")] = ("what", "came")
+    kept.keep(held)
+    assert kept.find("c", [(2, "a")], []) == held
+    Keyring(store).rotate()
+    assert kept.find("c", [(2, "a")], []).answers == {}
+    for table in ("conversations", "answers"):
+        assert store.rows(f"SELECT * FROM {table}") == []
+    store.close()
 
 
 def test_an_old_key_that_somebody_still_reads_is_said(tmp_path: Path) -> None:

@@ -50,6 +50,19 @@ def test_a_refused_charge_takes_the_rest_of_its_transaction_along(tmp_path: Path
     store.close()
 
 
+def test_several_are_charged_together_or_none(tmp_path: Path) -> None:
+    store = Store.open(tmp_path)
+    ledger = Ledger(store, 10)
+    assert ledger.charge_each({b"a": 4.0, b"b": 0.0}) == (4.0, 2)
+    assert ledger.charge_each({b"a": 4.0, b"b": 0.0}) == (0.0, 0)
+    with pytest.raises(QuotaExceeded, match="ledger_limit"):
+        ledger.charge_each({b"a": 4.0, b"c": 3.0, b"d": 4.0})
+    assert not ledger.charged(b"c")
+    assert ledger.charge_each({b"a": 4.0, b"c": 3.0}) == (3.0, 1)
+    assert ledger.spending() == Spending(7, 3)
+    store.close()
+
+
 def test_what_has_one_digest_is_charged_once(tmp_path: Path) -> None:
     store, other = Store.open(tmp_path), Store.open(tmp_path)
     ledger = Ledger(store, 10)

@@ -15,23 +15,9 @@ from sottovoce.edge.state.ledger import Spending
 from sottovoce.edge.tasks.agent import Agent
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import training_pb2 as training
-from tests.support.agent import customizing
+from tests.support.agent import customizing, labelled, queued
 
 SETTINGS = agent.CustomizationSettings(adapter="desk")
-
-
-def _examples(number: int = 20) -> list[agent.LabelledText]:
-    return [
-        agent.LabelledText(
-            text=f"The {('river', 'doctor')[n % 2]} was in the garden, Anna{n}",
-            label=("outside", "clinic")[n % 2],
-        )
-        for n in range(number)
-    ]
-
-
-def _queued(device: Agent, identity: str) -> list[training.PrivatizedExample]:
-    return [e for batch in device.outbox.batches(identity, 0) for e in batch.examples]
 
 
 def _own(device: Agent, example: training.PrivatizedExample) -> str:
@@ -49,17 +35,17 @@ def test_examples_are_queued_as_released(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:
     with customizing(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, device):
-        record = customizer.accept(SETTINGS, _examples())
+        record = customizer.accept(SETTINGS, labelled())
         assert (record.examples, record.uploaded) == (20, 0)
         assert record.state == agent.CUSTOMIZATION_STATE_UPLOADING
         assert device.outbox.get(record.id) == record
-        queued = _queued(device, record.id)
-        assert len({e.example_id for e in queued}) == 20
+        waiting = queued(device, record.id)
+        assert len({e.example_id for e in waiting}) == 20
         # what goes out is the very release an app gets for the same text
-        assert Counter((e.released_text, _own(device, e)) for e in queued) == Counter(
-            (device.releases.release(e.text, device.default).text, e.label) for e in _examples()
+        assert Counter((e.released_text, _own(device, e)) for e in waiting) == Counter(
+            (device.releases.release(e.text, device.default).text, e.label) for e in labelled()
         )
-        assert not any(waiting.plain_token_ids for waiting in queued)
+        assert not any(waiting.plain_token_ids for waiting in waiting)
         assert device.ledger.spending().releases == 20
         assert device.store.rows("SELECT * FROM staged") == []
         release = device.outbox.job_request(record.id).release
@@ -75,14 +61,14 @@ def test_repeated_texts_are_released_and_charged_once(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:
     with customizing(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, device):
-        known = device.releases.release(_examples()[0].text, device.default)
-        record = customizer.accept(SETTINGS, _examples() + _examples())
-        queued = _queued(device, record.id)
-        alike = [e.example_id for e in queued if e.released_text == known.text]
+        known = device.releases.release(labelled()[0].text, device.default)
+        record = customizer.accept(SETTINGS, labelled() + labelled())
+        waiting = queued(device, record.id)
+        alike = [e.example_id for e in waiting if e.released_text == known.text]
         assert len(alike) == len(set(alike)) == 2
         spent = device.ledger.spending()
         assert spent.releases == 20
-        customizer.accept(agent.CustomizationSettings(adapter="again"), _examples())
+        customizer.accept(agent.CustomizationSettings(adapter="again"), labelled())
         assert device.ledger.spending() == spent
 
 
@@ -91,7 +77,7 @@ def test_the_same_request_is_the_same_customisation(
 ) -> None:
     with customizing(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, device):
         settings = agent.CustomizationSettings(adapter="desk", request_id="r")
-        first = customizer.accept(settings, _examples())
+        first = customizer.accept(settings, labelled())
         assert customizer.accept(settings, iter(())) == first
         assert len(device.outbox.all()) == 1
 
@@ -104,8 +90,8 @@ def test_the_same_request_twice_at_once_is_one_customisation(
         inner: list[agent.Customization] = []
 
         def examples() -> Iterator[agent.LabelledText]:
-            yield from _examples()
-            inner.append(customizer.accept(settings, _examples()))  # overtakes the outer call
+            yield from labelled()
+            inner.append(customizer.accept(settings, labelled()))  # overtakes the outer call
 
         outer = customizer.accept(settings, examples())
         assert [outer] == inner
@@ -120,13 +106,13 @@ def test_plain_tokens_are_drawn_for_each_example_and_released_with_it(
         settings = agent.CustomizationSettings(
             adapter="desk", reconstruction=True, privacy=agent.PrivacyOptions(level="light")
         )
-        record = customizer.accept(settings, _examples())
-        queued = _queued(device, record.id)
+        record = customizer.accept(settings, labelled())
+        waiting = queued(device, record.id)
         words = device.engine.current().bundle.words
-        assert all(len(e.plain_token_ids) == len(e.released_plain_tokens) == 3 for e in queued)
-        assert len({tuple(e.plain_token_ids) for e in queued}) > 15
+        assert all(len(e.plain_token_ids) == len(e.released_plain_tokens) == 3 for e in waiting)
+        assert len({tuple(e.plain_token_ids) for e in waiting}) > 15
         # at this level of the small bundle the noise moves no word
-        for example in queued:
+        for example in waiting:
             assert [words[i] for i in example.plain_token_ids] == list(
                 example.released_plain_tokens
             )
@@ -149,14 +135,14 @@ def test_the_methods_settings_reach_the_cloud_and_few_sequences_are_shared(
             plain_sequences=2,
             plain_vocabulary=10,
         )
-        record = customizer.accept(settings, _examples())
+        record = customizer.accept(settings, labelled())
         asked = device.outbox.job_request(record.id).training
         assert (asked.method, asked.virtual_tokens) == (training.METHOD_PREFIX_TUNING, 7)
         assert asked.noise_aware
         assert (asked.reconstruction_width, asked.plain_tokens) == (48, 20)
-        drawn = {tuple(e.plain_token_ids) for e in _queued(device, record.id)}
+        drawn = {tuple(e.plain_token_ids) for e in queued(device, record.id)}
         assert len(drawn) == 2
-        released = {tuple(e.released_plain_tokens) for e in _queued(device, record.id)}
+        released = {tuple(e.released_plain_tokens) for e in queued(device, record.id)}
         assert len(released) > 2  # the same plain tokens, but noise of their own every time
 
 
@@ -168,7 +154,7 @@ def test_without_word_frequencies_nothing_is_spent(
             adapter="desk", reconstruction=True, plain_sampling=agent.PLAIN_SAMPLING_FREQUENCY
         )
         with pytest.raises(NotReady, match="word frequencies"):
-            customizer.accept(settings, _examples())
+            customizer.accept(settings, labelled())
         assert _untouched(device)
 
 
@@ -201,12 +187,12 @@ def test_wrong_settings_are_refused(
     with customizing(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, device):
         settings = agent.CustomizationSettings(**{"adapter": "desk", **change})
         with pytest.raises(InvalidInput, match=said):
-            customizer.accept(settings, _examples())
+            customizer.accept(settings, labelled())
         assert _untouched(device)
 
 
 def _with(number: int, **change: str) -> list[agent.LabelledText]:
-    examples = _examples()
+    examples = labelled()
     for name, value in change.items():
         setattr(examples[number], name, value)
     return examples
@@ -215,9 +201,9 @@ def _with(number: int, **change: str) -> list[agent.LabelledText]:
 @pytest.mark.parametrize(
     ("examples", "said"),
     [
-        (_examples(7), "7 examples are too few"),
+        (labelled(7), "7 examples are too few"),
         ([], "0 examples"),
-        ([e for e in _examples(40) if e.label == "clinic"], "same label"),
+        ([e for e in labelled(40) if e.label == "clinic"], "same label"),
         (_with(19, label="once"), "'once' occurs once"),
         (_with(4, text=""), "example 5: the text is empty"),
         (_with(4, text="a\0b"), "example 5: the text looks binary"),
@@ -245,19 +231,79 @@ def test_few_examples_are_not_trained_on_privately_unless_that_is_asked_for(
     with customizing(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, device):
         settings = agent.CustomizationSettings(adapter="desk", dp_epsilon=3.0)
         with pytest.raises(InvalidInput, match="20 examples are few") as caught:
-            customizer.accept(settings, _examples())
+            customizer.accept(settings, labelled())
         assert "1,000" in caught.value.fix
         assert _untouched(device)
         settings.dp_few_examples = True
-        record = customizer.accept(settings, _examples())
+        record = customizer.accept(settings, labelled())
         wanted = device.outbox.job_request(record.id).training
         assert (wanted.dp_epsilon, wanted.dp_delta) == (3.0, 1e-5)
         spent = device.ledger.spending()
         assert (spent.adapters_private, spent.adapter_epsilon) == (1, 3.0)
-        customizer.accept(settings, _examples())  # asked twice, it is told twice
+        customizer.accept(settings, labelled())  # asked twice, it is told twice
         spent = device.ledger.spending()
         assert (spent.adapters_private, spent.adapter_epsilon) == (2, 6.0)
         assert spent.adapter_delta == pytest.approx(2e-5)
+
+
+def _public(number: int = 40) -> list[agent.LabelledText]:
+    words = ("river", "stone", "garden", "doctor")
+    texts = (f"the {words[n % 4]} and the {words[n // 4 % 4]}, {n}" for n in range(number))
+    return [agent.LabelledText(text=text, public=True) for text in texts]
+
+
+def test_public_texts_are_released_and_charged_as_the_others_are_and_have_no_label(
+    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
+) -> None:
+    with customizing(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, device):
+        settings = agent.CustomizationSettings(
+            adapter="desk", dp_epsilon=3.0, dp_few_examples=True, pate=True, label_epsilon=2.0
+        )
+        record = customizer.accept(settings, labelled() + _public())
+        assert record.examples == 60
+        sent = queued(device, record.id)
+        public = [e.released_text for e in sent if not e.label]
+        assert Counter(public) == Counter(
+            device.releases.release(e.text, device.default).text for e in _public()
+        )
+        assert [bool(e.label) for e in sent] != [True] * 20 + [False] * 40, "in no order"
+        assert device.outbox.job_request(record.id).training.pate
+        spent = device.ledger.spending()
+        assert spent.releases == 60
+        # A text without a label has none to randomise, and none that could be told.
+        assert (spent.labels_randomized, spent.label_epsilon) == (20, 40.0)
+        assert (spent.adapters_private, spent.adapter_epsilon) == (1, 3.0)
+
+
+@pytest.mark.parametrize(
+    ("pate", "public", "said"),
+    [
+        (True, _public(31), "31 public texts are too few"),
+        (True, [], "0 public texts are too few"),
+        (False, _public(), "public texts without PATE"),
+        (True, [agent.LabelledText(text="the river")], "example 21: it has no label"),
+        (
+            True,
+            [agent.LabelledText(text="the river", label="clinic", public=True)],
+            "example 21: it is public and has a label",
+        ),
+    ],
+)
+def test_public_texts_that_make_no_sense_are_refused(
+    tmp_path: Path,
+    small_bundle_folder: Path,
+    lexicon_tagger: Tagger,
+    pate: bool,
+    public: list[agent.LabelledText],
+    said: str,
+) -> None:
+    with customizing(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, device):
+        settings = agent.CustomizationSettings(
+            adapter="desk", dp_epsilon=3.0, dp_few_examples=True, pate=pate
+        )
+        with pytest.raises(InvalidInput, match=said):
+            customizer.accept(settings, labelled() + public)
+        assert _untouched(device)
 
 
 def test_a_spent_ledger_takes_nothing_in(
@@ -269,7 +315,7 @@ def test_a_spent_ledger_takes_nothing_in(
         device,
     ):
         with pytest.raises(QuotaExceeded):
-            customizer.accept(SETTINGS, _examples())
+            customizer.accept(SETTINGS, labelled())
         assert _untouched(device)
 
 
@@ -277,7 +323,7 @@ def test_a_caller_that_goes_away_leaves_nothing(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:
     def broken() -> Iterator[agent.LabelledText]:
-        yield from _examples(100)  # more than are staged at once
+        yield from labelled(100)  # more than are staged at once
         raise ConnectionError
 
     with customizing(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, device):
@@ -294,7 +340,7 @@ def test_an_unknown_level_is_refused_before_the_first_example(
             adapter="desk", privacy=agent.PrivacyOptions(level="weak")
         )
         with pytest.raises(NotFound):
-            customizer.accept(settings, _examples())
+            customizer.accept(settings, labelled())
         assert _untouched(device)
 
 

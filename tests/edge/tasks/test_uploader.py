@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from sottovoce.core.errors import NotReady, QuotaExceeded, SottovoceError
+from sottovoce.core.errors import InvalidInput, NotReady, QuotaExceeded, SottovoceError
 from sottovoce.core.text.tagger import Tagger
 from sottovoce.core.wire.padding import padded_size
 from sottovoce.edge.tasks.agent import Agent
@@ -137,6 +137,34 @@ def test_what_waiting_cannot_mend_is_told_with_its_fix(
         uploader.resume()
         until(lambda: device.outbox.get(identity).state == FAILED)
         assert device.outbox.get(identity).message == str(error)
+        uploader.stop()
+
+
+class _Twice(dict[str, SottovoceError]):
+    """Refuses a call as often, and then no more."""
+
+    left = 2
+
+    def __contains__(self, call: object) -> bool:
+        return self.left > 0 and super().__contains__(call)
+
+    def __getitem__(self, call: str) -> SottovoceError:
+        self.left -= 1
+        return super().__getitem__(call)
+
+
+@pytest.mark.parametrize("call", ["CreateJob", "UploadExamples", "StartJob"])
+def test_what_was_lost_on_the_way_is_sent_again(
+    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger, call: str
+) -> None:
+    with (
+        fake_cloud() as cloud,
+        _queued(tmp_path, small_bundle_folder, lexicon_tagger, cloud, 20) as (device, identity),
+    ):
+        cloud.refuses = _Twice({call: InvalidInput("the request is not a message of this method")})
+        uploader = _uploader(device)
+        uploader.carry(identity)
+        until(lambda: device.outbox.get(identity).state == SUCCEEDED)
         uploader.stop()
 
 

@@ -11,30 +11,15 @@ from sottovoce.core.text.tagger import Tagger
 from sottovoce.edge.state.ledger import Spending
 from sottovoce.edge.tasks.agent import Agent
 from sottovoce.v1 import edge_agent_pb2 as agent
-from sottovoce.v1 import training_pb2 as training
-from tests.support.agent import customizing
+from tests.support.agent import customizing, labelled, queued
 
 SETTINGS = agent.CustomizationSettings(adapter="desk")
-
-
-def _examples(number: int = 20) -> list[agent.LabelledText]:
-    return [
-        agent.LabelledText(
-            text=f"The {('river', 'doctor')[n % 2]} was in the garden, Anna{n}",
-            label=("outside", "clinic")[n % 2],
-        )
-        for n in range(number)
-    ]
-
-
-def _queued(device: Agent, identity: str) -> list[training.PrivatizedExample]:
-    return [e for batch in device.outbox.batches(identity, 0) for e in batch.examples]
 
 
 def _labels(device: Agent, adapter: str) -> dict[str, str]:
     """The owner's label of each queued text, of texts that are all different."""
     names, identity = device.outbox.adapter(adapter)
-    return {e.released_text: names.label(e.label) for e in _queued(device, identity)}
+    return {e.released_text: names.label(e.label) for e in queued(device, identity)}
 
 
 def _spelt(number: int) -> list[agent.LabelledText]:
@@ -84,7 +69,7 @@ def test_near_copies_share_the_noise_of_their_label(
         for n in range(1, 51)
     ]
     with customizing(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, device):
-        rest = [e for e in _examples(40) if e.label == "clinic"]
+        rest = [e for e in labelled(40) if e.label == "clinic"]
         settings = agent.CustomizationSettings(adapter="desk", label_epsilon=0.05)
         customizer.accept(settings, copies + rest)
         released = {device.releases.release(e.text, device.default).text for e in copies}
@@ -98,7 +83,7 @@ def test_labels_are_charged_apart_from_words_and_once(
 ) -> None:
     def customize(epsilon: float, number: int = 20) -> Spending:
         settings = agent.CustomizationSettings(adapter="desk", label_epsilon=epsilon)
-        customizer.accept(settings, _examples(number))
+        customizer.accept(settings, labelled(number))
         return device.ledger.spending()
 
     with customizing(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, device):
@@ -119,16 +104,16 @@ def test_no_name_of_the_owners_is_queued_for_the_cloud(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:
     with customizing(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, device):
-        record = customizer.accept(SETTINGS, _examples())
+        record = customizer.accept(SETTINGS, labelled())
         asked = device.outbox.job_request(record.id)
         assert asked.adapter == record.adapter_id != "desk"
-        labels = {e.label for e in _queued(device, record.id)}
+        labels = {e.label for e in queued(device, record.id)}
         assert len(labels) == 2
         assert not labels & {"outside", "clinic"}
         # another customisation of the name is the same adapter to the cloud, with the same labels
-        again = customizer.accept(SETTINGS, _examples())
+        again = customizer.accept(SETTINGS, labelled())
         assert again.adapter_id == record.adapter_id
-        assert {e.label for e in _queued(device, again.id)} == labels
+        assert {e.label for e in queued(device, again.id)} == labels
 
 
 def test_words_of_labels_leave_where_a_decoder_is_to_read_them(
@@ -136,8 +121,8 @@ def test_words_of_labels_leave_where_a_decoder_is_to_read_them(
 ) -> None:
     with customizing(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, device):
         settings = agent.CustomizationSettings(adapter="desk", label_words=True)
-        record = customizer.accept(settings, _examples())
-        assert {e.label for e in _queued(device, record.id)} == {"outside", "clinic"}
+        record = customizer.accept(settings, labelled())
+        assert {e.label for e in queued(device, record.id)} == {"outside", "clinic"}
         assert device.outbox.adapter("desk")[0].label("clinic") == "clinic"
 
 
@@ -156,8 +141,8 @@ def test_the_place_of_an_example_tells_nothing(
         for adapter in ("one", "two"):
             settings = agent.CustomizationSettings(adapter=adapter)
             record = customizer.accept(settings, examples)
-            orders.append([place[e.released_text] for e in _queued(device, record.id)])
-            assert [place[e.released_text] for e in _queued(device, record.id)] == orders[-1]
+            orders.append([place[e.released_text] for e in queued(device, record.id)])
+            assert [place[e.released_text] for e in queued(device, record.id)] == orders[-1]
         table = sorted(
             place[device.releases.release(e.text, device.default).text] for e in examples
         )

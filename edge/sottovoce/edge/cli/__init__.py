@@ -23,6 +23,8 @@ COMMANDS = {
     "pull": "Fetch the bundle from a cloud, or update it.",
     "privatize": "Replace the words of texts; contacts no cloud.",
     "predict": "Have an adapter classify texts, privatised first.",
+    "chat": "Talk with a model in the cloud; names are turned back here.",
+    "generate": "Have an adapter write on from texts, privatised first.",
     "embed": "Turn texts into sentence embeddings, with noise on what leaves.",
     "customize": "Train an adapter on labelled texts, privatised first.",
     "calibrate": "Explain the protection levels of the bundle.",

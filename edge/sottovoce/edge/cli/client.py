@@ -6,7 +6,8 @@ bytes as with one: both ways lead to the same state.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import hashlib
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
 from typing import Any, Protocol, Self
 
@@ -23,10 +24,12 @@ from sottovoce.core.wire.address import (
 from sottovoce.core.wire.status import from_rpc_error
 from sottovoce.core.wire.unreadable import ReadingChannel, answered
 from sottovoce.edge.config import Config
+from sottovoce.edge.state.outbox import ENDED
 from sottovoce.v1 import edge_agent_pb2 as agent
-from sottovoce.v1 import edge_agent_pb2_grpc
+from sottovoce.v1 import edge_agent_pb2_grpc, edge_chat_pb2_grpc
+from sottovoce.v1 import edge_chat_pb2 as chats
 
-__all__ = ["Backend", "Remote", "backend", "is_running", "remote"]
+__all__ = ["Backend", "Remote", "backend", "in_process", "is_running", "remote", "request_id"]
 
 
 class Backend(Protocol):
@@ -43,6 +46,14 @@ class Backend(Protocol):
     ) -> Iterator[agent.EmbedStreamResponse]:
         """Embeds texts, in order."""
 
+    def chat(self, request: chats.ChatRequest) -> Generator[chats.ChatResponse, None, None]:
+        """Answers the last turn of a conversation, in pieces."""
+
+    def complete(
+        self, request: chats.CompleteRequest
+    ) -> Generator[chats.CompleteResponse, None, None]:
+        """Continues a text, in pieces."""
+
     def status(self) -> agent.GetStatusResponse:
         """Says what there is."""
 
@@ -57,6 +68,9 @@ class Remote:
             [("grpc.max_receive_message_length", LARGEST_ANSWER), ("grpc.enable_http_proxy", 0)],
         )
         self._stub = edge_agent_pb2_grpc.EdgeAgentStub(  # type: ignore[no-untyped-call]
+            ReadingChannel(self._channel)
+        )
+        self._conversations = edge_chat_pb2_grpc.EdgeChatStub(  # type: ignore[no-untyped-call]
             ReadingChannel(self._channel)
         )
 
@@ -78,6 +92,14 @@ class Remote:
         self, requests: Iterable[agent.EmbedStreamRequest]
     ) -> Iterator[agent.EmbedStreamResponse]:
         return self._streamed(self._stub.EmbedStream, iter(requests))
+
+    def chat(self, request: chats.ChatRequest) -> Generator[chats.ChatResponse, None, None]:
+        yield from self._streamed(self._conversations.Chat, request)
+
+    def complete(
+        self, request: chats.CompleteRequest
+    ) -> Generator[chats.CompleteResponse, None, None]:
+        yield from self._streamed(self._conversations.Complete, request)
 
     def status(self) -> agent.GetStatusResponse:
         response: agent.GetStatusResponse = self._call(
@@ -148,12 +170,27 @@ def remote(config: Config) -> Remote:
 
 def backend(config: Config) -> AbstractContextManager[Backend]:
     """The running agent, else its parts in this process over the same state."""
-    return Remote(config.agent.listen) if is_running(config) else _in_process(config)
+    return Remote(config.agent.listen) if is_running(config) else in_process(config)
 
 
 @contextmanager
-def _in_process(config: Config) -> Iterator[Backend]:
+def in_process(config: Config) -> Iterator[Backend]:
+    """The parts of an agent in this process, whether or not one is running."""
     from sottovoce.edge.tasks.agent import Agent  # onnxruntime and all: only where needed
 
     with closing(Agent(config)) as device:
         yield device
+
+
+def request_id(
+    settings: agent.CustomizationSettings,
+    examples: Iterable[agent.LabelledText],
+    defaults: str,
+    before: Iterable[agent.Customization],
+) -> str:
+    """The same for the same request, until an adapter of its name has been trained, or has not."""
+    asked = hashlib.sha256(defaults.encode())
+    for message in (settings, *examples):
+        asked.update(hashlib.sha256(message.SerializeToString(deterministic=True)).digest())
+    ended = sum(one.adapter == settings.adapter and one.state in ENDED for one in before)
+    return f"{asked.hexdigest()[:32]}-{ended}"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Final
 
 import click
 from rich.progress import Progress
@@ -14,14 +14,18 @@ from sottovoce.core.system.console import Command, json_option, print_json, prog
 from sottovoce.core.wire import training_settings
 from sottovoce.core.wire.limits import MOST, MOST_SEQUENCES
 from sottovoce.edge.cli import views
-from sottovoce.edge.cli.client import Remote, remote
+from sottovoce.edge.cli.client import Remote, remote, request_id
 from sottovoce.edge.cli.common import load_config, privacy_options
 from sottovoce.edge.cli.lines import read_lines
 from sottovoce.v1 import edge_agent_pb2 as agent
+from sottovoce.v1 import training_pb2 as training
 
 __all__ = ["command", "read_table"]
 
 _EXAMPLES_A_MESSAGE = 16
+_COLUMNS: Final = (("text", "label"), ("input", "output"))
+"""Of tables for classification and for generation."""
+
 _SAMPLING = {
     "uniform": agent.PLAIN_SAMPLING_UNIFORM,
     "frequency": agent.PLAIN_SAMPLING_FREQUENCY,
@@ -39,7 +43,8 @@ def _up_to(setting: str) -> click.IntRange:
     "source",
     type=click.Path(path_type=Path),
     required=True,
-    help="Table: a header with the columns text and label, then one example a line, tab-separated.",
+    help="Table: a header with the columns text and label, then one example a line, tab-separated. "
+    "With input and output instead, the cloud's decoder learns to write the outputs.",
 )
 @privacy_options
 @click.option(
@@ -47,7 +52,7 @@ def _up_to(setting: str) -> click.IntRange:
     type=click.Choice(list(training_settings.METHODS)),
     default="lora",
     show_default=True,
-    help="What is trained: low-rank updates (qlora: of a backbone in 4 bits, on a GPU), a soft "
+    help="What is trained: low-rank updates (qlora: of a backbone in 4 bits), a soft "
     "prompt, a prefix in every layer, the full backbone, or a linear head alone.",
 )
 @click.option(
@@ -150,6 +155,14 @@ def _up_to(setting: str) -> click.IntRange:
     help="Do so on fewer than 1,000 examples too, which costs much accuracy.",
 )
 @click.option(
+    "--pate",
+    "public",
+    metavar="PUBLIC",
+    type=click.Path(path_type=Path),
+    help="With --dp-epsilon, learn by PATE: from the texts in this file, one a line, which are "
+    "nobody's secret and have no labels; teachers on shares of the input vote on those.",
+)
+@click.option(
     "--seed",
     type=click.IntRange(0, 2**64 - 1),
     default=0,
@@ -184,14 +197,17 @@ def command(
     dp_epsilon: float,
     dp_delta: float,
     dp_few_examples: bool,
+    public: Path | None,
     seed: int,
     watch: bool,
     as_json: bool,
 ) -> None:
-    """Train the adapter NAME on labelled texts, privatised first. The name stays on the device.
+    """Train the adapter NAME on labelled texts, or inputs and outputs, privatised first. The name
+    stays on the device.
 
     Returns at the latest when training has ended; Ctrl-C while waiting stops the waiting only. Once
-    all texts are privatised and queued, upload and training go on without this command.
+    all texts are privatised and queued, upload and training go on without this command; the same
+    command again then waits for them, and starts no second training.
     """
     config = load_config(ctx)
     settings = agent.CustomizationSettings(
@@ -213,16 +229,22 @@ def command(
         dp_epsilon=dp_epsilon,
         dp_delta=dp_delta,
         dp_few_examples=dp_few_examples,
+        pate=public is not None,
         epochs=epochs,
         batch_size=batch_size,
         learning_rate=learning_rate,
         seed=seed,
-        request_id=secrets.token_hex(16),
     )
     training_settings.check_plain(settings)
     training_settings.check(training_settings.of(settings, plain_tokens or int(reconstruction)))
     with remote(config) as running:
-        examples = read_table(source)
+        examples = read_table(source, *_COLUMNS)
+        if examples and examples[0].output:
+            settings.task = training.TASK_GENERATION
+        if public:
+            examples += _public_texts(public)
+        before = running.status().customizations
+        settings.request_id = request_id(settings, examples, repr(config.privacy), before)
         with progress_bar() as progress:
             requests = _requests(settings, examples, progress)
             record = running.customize(requests)
@@ -239,21 +261,31 @@ def command(
         )
 
 
-def read_table(source: Path) -> list[agent.LabelledText]:
-    """The examples of a tab-separated file whose header names the columns text and label.
+def read_table(source: Path, *columns: tuple[str, str]) -> list[agent.LabelledText]:
+    """The examples of a tab-separated file whose header names two columns.
+
+    Args:
+        source: the file.
+        columns: which they may be, of `_COLUMNS`; texts and labels if not said.
 
     Raises:
         InvalidInput: the header or a row is wrong; the message gives the line's number.
     """
+    columns = columns or _COLUMNS[:1]
     rows = read_lines(source, "reading")
     header = next(rows).text.rstrip("\r").split("\t")
-    missing = [name for name in ("text", "label") if header.count(name) != 1]
-    if missing:
+    found = [names for names in columns if all(header.count(name) == 1 for name in names)]
+    if len(found) != 1:
+        wanted = " or ".join("<TAB>".join(names) for names in columns)
+        missing = [name for name in columns[0] if header.count(name) != 1]
         raise InvalidInput(
-            f"{source}, line 1: no column {missing[0]!r}",
-            fix="begin the file with a header: text<TAB>label",
+            f"{source}, line 1: no column {missing[0]!r}"
+            if missing
+            else f"{source}, line 1: columns for both classification and generation",
+            fix=f"begin the file with a header: {wanted}",
             subject="input",
         )
+    names = found[0]
     examples: list[agent.LabelledText] = []
     for line in rows:
         fields = line.text.rstrip("\r").split("\t")
@@ -262,17 +294,27 @@ def read_table(source: Path) -> list[agent.LabelledText]:
         if len(fields) != len(header):
             raise InvalidInput(
                 f"{line.place}: {len(fields)} columns where the header has {len(header)}",
-                fix="put one tab between text and label, and none inside them",
+                fix=f"put one tab between {names[0]} and {names[1]}, and none inside them",
                 subject="input",
             )
         row = dict(zip(header, fields, strict=True))
-        for name in ("text", "label"):
+        for name in names:
             if not row[name].strip():
                 raise InvalidInput(
                     f"{line.place}: the {name} is empty", fix="fill it in or drop the line"
                 )
-        examples.append(agent.LabelledText(text=row["text"], label=row["label"].strip()))
+        text, other = (row[name] for name in names)
+        examples.append(
+            agent.LabelledText(text=text, label=other.strip())
+            if names == _COLUMNS[0]
+            else agent.LabelledText(text=text, output=other)
+        )
     return examples
+
+
+def _public_texts(source: Path) -> list[agent.LabelledText]:
+    lines = (line.text.strip() for line in read_lines(source, "reading"))
+    return [agent.LabelledText(text=text, public=True) for text in lines if text]
 
 
 def _requests(

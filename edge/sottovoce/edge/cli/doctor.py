@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import asdict, dataclass
+from typing import Final
 
 import click
 import numpy as np
@@ -15,7 +16,7 @@ from sottovoce.core.errors import BundleMismatch, NotReady, SottovoceError
 from sottovoce.core.privacy import inspection, policies
 from sottovoce.core.privacy.floors import Floors
 from sottovoce.core.privacy.noise import SecureRandom
-from sottovoce.core.system.console import Command, json_option, print_json
+from sottovoce.core.system.console import Command, json_option, plain, print_json
 from sottovoce.core.system.files import open_to_others
 from sottovoce.edge.cli.client import is_running
 from sottovoce.edge.cli.common import load_config
@@ -28,6 +29,9 @@ from sottovoce.edge.tasks.bundle import open_current, signer
 from sottovoce.edge.tasks.engine import open_tagger
 
 __all__ = ["command"]
+
+_OF_THE_BUNDLE: Final = ("claims", "floors", "tagger")
+"""Not looked at where the bundle cannot be used: once said, with its fix, is enough."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +57,9 @@ def command(ctx: click.Context, as_json: bool) -> None:
         findings.append(finding)
         if as_json:
             continue
-        click.echo(f"{finding.result:5} {finding.check:12} {finding.detail}")
+        click.echo(f"{finding.result:5} {finding.check:12} {plain(finding.detail, line=True)}")
         if finding.fix:
-            click.echo(f"        fix: {finding.fix}")
+            click.echo(f"        fix: {plain(finding.fix, line=True)}")
     failed = [finding.check for finding in findings if finding.result == "FAIL"]
     if as_json:
         checks = [asdict(finding) for finding in findings]
@@ -87,8 +91,15 @@ def _examine(ctx: click.Context) -> Iterator[Finding]:
         ("tagger", _tagger),
         ("daemon", _daemon),
     )
+    failed: set[str] = set()
     for name, check in checks:
-        yield _run(name, lambda check=check: check(settings))  # type: ignore[misc]
+        if name in _OF_THE_BUNDLE and "bundle" in failed:
+            yield Finding(name, "SKIP", "the bundle cannot be used")
+            continue
+        finding = _run(name, lambda check=check: check(settings))  # type: ignore[misc]
+        if finding.result == "FAIL":
+            failed.add(name)
+        yield finding
     if not settings.cloud.address:
         yield Finding("cloud", "SKIP", "none configured; privatising works without")
         return

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import os
+import sys
 
 import click
 
@@ -36,3 +38,8 @@ def command(ctx: click.Context, listen: str | None, as_json: bool) -> None:
             print_json({"serving": address})
 
     server.serve(config, ready=ready)
+    # All is closed and nothing more is given out. A thread that is still at a long text, whose
+    # caller has gone, would keep the process for as long as that takes.
+    sys.stdout.flush()
+    logging.shutdown()
+    os._exit(0)

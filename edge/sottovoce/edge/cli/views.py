@@ -9,8 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 from sottovoce.v1 import edge_agent_pb2 as agent
+from sottovoce.v1 import edge_chat_pb2 as chats
+from sottovoce.v1 import generation_pb2 as generation
 
 __all__ = [
+    "answer",
     "customization",
     "embedding",
     "prediction",
@@ -52,6 +55,35 @@ def prediction(response: agent.PredictResponse) -> dict[str, Any]:
         "scores": [{"label": s.label, "score": round(s.score, 6)} for s in response.scores],
         "released_text": response.released_text,
     }
+
+
+def answer(departed: chats.Departed, text: str, ended: chats.Answered) -> dict[str, Any]:
+    """An answer: as it is shown and as it came, and what left for it."""
+    return {
+        "text": text,
+        "came": ended.came,
+        "finish_reason": _named(generation.FinishReason.Name(ended.finish_reason)),
+        "prompt_tokens": ended.prompt_tokens,
+        "completion_tokens": ended.completion_tokens,
+        "restored": [
+            {"came": each.came, "shown": each.shown, "times": each.times} for each in ended.restored
+        ],
+        "doubtful": [{"came": each.came, "times": each.times} for each in ended.doubtful],
+        "left": [
+            {"role": _named(generation.Role.Name(turn.role)), "text": turn.released_text}
+            for turn in departed.turns
+        ],
+        "charged": departed.charged,
+        "level": departed.level,
+        "mechanism": departed.mechanism,
+        "policy": departed.policy,
+        "eta": departed.eta,
+        "bundle_id": departed.bundle_id,
+    }
+
+
+def _named(value: str) -> str:
+    return value.removeprefix("FINISH_REASON_").removeprefix("ROLE_").lower()
 
 
 def embedding(response: agent.EmbedResponse) -> dict[str, Any]:

@@ -10,30 +10,33 @@ from __future__ import annotations
 import json
 import logging
 import threading
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import grpc
 
-from sottovoce.core.errors import ConfigError, NotReady, Unavailable
+from sottovoce.core.errors import ConfigError, NotReady, SottovoceError, Unavailable
 from sottovoce.core.system.files import open_to_others
 from sottovoce.core.wire.address import is_loopback, split_address
-from sottovoce.core.wire.limits import LARGEST_MESSAGE
+from sottovoce.core.wire.limits import LARGEST_MESSAGE, WRITING_SECONDS
 from sottovoce.core.wire.status import from_rpc_error
 from sottovoce.core.wire.unreadable import ReadingChannel, answered
+from sottovoce.edge.client.handshake import diagnosis
 from sottovoce.edge.config import CloudConfig
 from sottovoce.v1 import (
     bundles_pb2,
     bundles_pb2_grpc,
+    generation_pb2,
+    generation_pb2_grpc,
     inference_pb2,
     inference_pb2_grpc,
     training_pb2,
     training_pb2_grpc,
 )
 
-__all__ = ["Cloud"]
+__all__ = ["Cloud", "Stoppable"]
 
 SECONDS = 30.0
 UPLOAD_SECONDS = 300.0
@@ -43,8 +46,9 @@ _RETRIED = {
     "sottovoce.v1.Bundles": ("GetManifest",),
     "sottovoce.v1.Training": ("CreateJob", "StartJob", "GetJob", "ListJobs"),
     "sottovoce.v1.Inference": ("Predict", "Encode"),
+    "sottovoce.v1.Generation": ("Generate",),  # until something was written
 }
-_BUSY = {"sottovoce.v1.Inference"}
+_BUSY = {"sottovoce.v1.Inference", "sottovoce.v1.Generation"}
 """Services whose RESOURCE_EXHAUSTED passes; elsewhere it is a quota, which does not."""
 _SERVICE_CONFIG = json.dumps(
     {
@@ -64,12 +68,15 @@ _SERVICE_CONFIG = json.dumps(
         ]
     }
 )
+Stoppable = Callable[[Callable[[], None]], None]
+"""Is given what ends a call, for another thread to use."""
+
 _Metadata = tuple[tuple[str, str], ...]
 _log = logging.getLogger(__name__)
 
 
 class _Stubs:
-    """The three services over one channel."""
+    """The services over one channel."""
 
     def __init__(self, channel: grpc.Channel) -> None:
         self.channel = channel
@@ -77,10 +84,11 @@ class _Stubs:
         self.bundles = bundles_pb2_grpc.BundlesStub(read)  # type: ignore[no-untyped-call]
         self.training = training_pb2_grpc.TrainingStub(read)  # type: ignore[no-untyped-call]
         self.inference = inference_pb2_grpc.InferenceStub(read)  # type: ignore[no-untyped-call]
+        self.generation = generation_pb2_grpc.GenerationStub(read)  # type: ignore[no-untyped-call]
 
 
 class Cloud:
-    """Calls the three services of the cloud; connects on the first call.
+    """Calls the services of the cloud; connects on the first call.
 
     Every method raises `Unavailable` when the cloud does not answer in time, what the cloud itself
     raised otherwise, and `NotReady` or `ConfigError` where the settings do not suffice.
@@ -195,6 +203,14 @@ class Cloud:
         for response in self._streamed(call, sent, self._credentials()):
             yield response.response
 
+    def generate(
+        self, request: generation_pb2.GenerateRequest, stoppable: Stoppable
+    ) -> Generator[generation_pb2.GenerateResponse, None, None]:
+        """What the cloud writes, piece by piece; ``stoppable`` gets what ends it at once."""
+        call = self._stubs().generation.Generate
+        credentials = self._credentials()
+        yield from self._streamed(call, request, credentials, WRITING_SECONDS, stoppable)
+
     def _job(self, method: Any, request: Any) -> training_pb2.Job:
         job: training_pb2.Job = self._unary(method, request, self._credentials()).job
         return job
@@ -205,9 +221,17 @@ class Cloud:
         with self._explained():
             return answered(method(request, timeout=seconds, metadata=metadata), peer=self._peer)
 
-    def _streamed(self, method: Any, request: Any, metadata: _Metadata) -> Iterator[Any]:
+    def _streamed(
+        self,
+        method: Any,
+        request: Any,
+        metadata: _Metadata,
+        seconds: float | None = None,
+        stoppable: Stoppable = lambda stop: None,
+    ) -> Iterator[Any]:
         with self._explained():
-            call = method(request, metadata=metadata)
+            call = method(request, timeout=seconds, metadata=metadata)
+            stoppable(lambda: _end(call))
             try:
                 for response in call:
                     yield answered(response, peer=self._peer)
@@ -219,11 +243,17 @@ class Cloud:
         try:
             yield
         except grpc.RpcError as error:
-            raise from_rpc_error(error, peer=self._peer) from error
+            raise self._diagnosed(from_rpc_error(error, peer=self._peer)) from error
         except ValueError as error:  # what gRPC raises for a call on a channel just closed
             if not self._closed:
                 raise
             raise Unavailable("the agent is stopping") from error
+
+    def _diagnosed(self, error: SottovoceError) -> SottovoceError:
+        """The same, or what keeps the cloud from answering, if it is TLS."""
+        if type(error) is not Unavailable or self._closed or not _needs_tls(self._config):
+            return error
+        return diagnosis(*split_address(self._config.address), _roots(self._config)) or error
 
     def _stubs(self) -> _Stubs:
         if not self._config.address:
@@ -260,22 +290,32 @@ class Cloud:
         return (("sottovoce-tenant", tenant), ("authorization", f"Bearer {token}"))
 
 
+def _end(call: grpc.Call) -> None:
+    call.cancel()
+
+
 def _connect(config: CloudConfig) -> grpc.Channel:
     host, port = split_address(config.address)
-    local = is_loopback(host)
     options = [
         ("grpc.service_config", _SERVICE_CONFIG),
         ("grpc.max_receive_message_length", LARGEST_MESSAGE),
         ("grpc.max_send_message_length", LARGEST_MESSAGE),
         ("grpc.keepalive_time_ms", 60_000),
         ("grpc.keepalive_timeout_ms", 20_000),
-        ("grpc.enable_http_proxy", 0 if local else 1),
+        ("grpc.enable_http_proxy", 0 if is_loopback(host) else 1),
     ]
     target = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    if local and config.ca_file is None:
+    if not _needs_tls(config):
         return grpc.insecure_channel(target, options)
-    roots = _read(config.ca_file, "cloud.ca_file") if config.ca_file else None
-    return grpc.secure_channel(target, grpc.ssl_channel_credentials(roots), options)
+    return grpc.secure_channel(target, grpc.ssl_channel_credentials(_roots(config)), options)
+
+
+def _needs_tls(config: CloudConfig) -> bool:
+    return config.ca_file is not None or not is_loopback(split_address(config.address)[0])
+
+
+def _roots(config: CloudConfig) -> bytes | None:
+    return _read(config.ca_file, "cloud.ca_file") if config.ca_file else None
 
 
 def _read(path: Path, setting: str) -> bytes:

@@ -31,12 +31,19 @@ from sottovoce.core.wire.address import (
     socket_path,
     split_address,
 )
+from sottovoce.core.wire.certificates import check_certificate
 from sottovoce.core.wire.status import ErrorInterceptor
 from sottovoce.edge.config import AgentConfig, Config
+from sottovoce.edge.daemon.chat_service import ChatService
 from sottovoce.edge.daemon.service import Service
 from sottovoce.edge.tasks.agent import Agent
 from sottovoce.edge.tasks.engine import Engine
-from sottovoce.v1 import edge_agent_pb2, edge_agent_pb2_grpc
+from sottovoce.v1 import (
+    edge_agent_pb2,
+    edge_agent_pb2_grpc,
+    edge_chat_pb2,
+    edge_chat_pb2_grpc,
+)
 
 __all__ = ["serve"]
 
@@ -70,7 +77,7 @@ def serve(
     memory.give_back()
     with _only_one(config.agent.state), _agent(config, engine) as device:
         service, checks = Service(device), health.HealthServicer()
-        server = _server(service, checks)
+        server = _server(service, ChatService(device), checks)
         with _bound(server, config.agent) as address:
             service.begin()
             server.start()
@@ -92,7 +99,9 @@ def serve(
     _log.info("stopped")
 
 
-def _server(service: Service, checks: health.HealthServicer) -> grpc.Server:
+def _server(
+    service: Service, conversations: ChatService, checks: health.HealthServicer
+) -> grpc.Server:
     server = grpc.server(
         ThreadPoolExecutor(CALLS_AT_ONCE, thread_name_prefix="call"),
         interceptors=[ErrorInterceptor()],
@@ -108,9 +117,13 @@ def _server(service: Service, checks: health.HealthServicer) -> grpc.Server:
     edge_agent_pb2_grpc.add_EdgeAgentServicer_to_server(  # type: ignore[no-untyped-call]
         service, server
     )
+    edge_chat_pb2_grpc.add_EdgeChatServicer_to_server(  # type: ignore[no-untyped-call]
+        conversations, server
+    )
     health_pb2_grpc.add_HealthServicer_to_server(checks, server)
     names = (
         edge_agent_pb2.DESCRIPTOR.services_by_name["EdgeAgent"].full_name,
+        edge_chat_pb2.DESCRIPTOR.services_by_name["EdgeChat"].full_name,
         health.SERVICE_NAME,
         reflection.SERVICE_NAME,
     )
@@ -203,6 +216,7 @@ def _bind_port(server: grpc.Server, config: AgentConfig) -> str:
             fix="mend agent.tls_cert, agent.tls_key or agent.tls_client_ca",
             subject="agent.tls_cert",
         ) from error
+    check_certificate(pair[1], "agent.tls_cert")
     credentials = grpc.ssl_server_credentials([pair], roots, roots is not None)
     bound = _bind(lambda: server.add_secure_port(f"{shown}:{port}", credentials), config.listen)
     return f"{shown}:{bound}"

@@ -27,7 +27,7 @@ __all__ = ["DATABASE", "KEY", "Store", "noise_place"]
 DATABASE = "agent.db"
 KEY = "agent.key"
 _NEW_KEY = ".agent.key.new"
-_VERSION = 5
+_VERSION = 6
 _WAIT_SECONDS = 15
 _LOST = "is gone or empty, and its key is still there"
 _MARK = "CREATE TABLE seal (mark BLOB NOT NULL)"
@@ -110,6 +110,18 @@ _FIFTH = """
 ALTER TABLE ledger ADD COLUMN adapters_private INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE ledger ADD COLUMN adapter_epsilon REAL NOT NULL DEFAULT 0;
 ALTER TABLE ledger ADD COLUMN adapter_delta REAL NOT NULL DEFAULT 0;
+"""
+_SIXTH = """
+CREATE TABLE conversations (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,  -- the last used has the largest
+    name BLOB UNIQUE NOT NULL,         -- keyed hash of what it is known by
+    day INTEGER NOT NULL,              -- of its last use, since 1970
+    sealed BLOB NOT NULL               -- what its surrogates stand for, and answers as they came
+);
+CREATE TABLE answers (
+    digest BLOB PRIMARY KEY,           -- keyed hash of an answer as it was shown
+    conversation BLOB NOT NULL
+) WITHOUT ROWID;
 """
 
 
@@ -240,8 +252,11 @@ def _prepare(connection: sqlite3.Connection, folder: Path) -> Seal:
             connection.execute(statement)
         secret = seal.new_secret(noise_place(1))
         connection.execute("INSERT INTO noise_key VALUES (1, 1, ?)", (secret,))
-    if version < _VERSION:
+    if version < 5:
         for statement in _FIFTH.split(";\n"):
+            connection.execute(statement)
+    if version < _VERSION:
+        for statement in _SIXTH.split(";\n"):
             connection.execute(statement)
         connection.execute(f"PRAGMA user_version = {_VERSION}")
         connection.execute("COMMIT")

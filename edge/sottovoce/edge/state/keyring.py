@@ -3,7 +3,8 @@
 Why it is here: whoever has this key can take the noise out of all that was released under it, so
 the owner must be able to destroy it without losing the ledger. It is a random number of its own,
 not derived from the sealing key: to change it, nothing is sealed anew. Under another key every text
-is drawn once more, and charged once more: the ledger knows charges by digests under this key.
+is drawn once more, and charged once more: the ledger knows charges by digests under this key. What
+was noted of conversations, which says what surrogates stand for, is destroyed with it.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ class Keyring:
             (epoch,) = transaction.execute("SELECT epoch + 1 FROM noise_key").fetchone()
             sealed = self._store.seal.new_secret(noise_place(epoch))
             transaction.execute("UPDATE noise_key SET epoch = ?, sealed = ?", (epoch, sealed))
-            transaction.execute("DELETE FROM charged")
+            for table in ("charged", "conversations", "answers"):
+                transaction.execute(f"DELETE FROM {table}")
         self._store.overwrite()
         return int(epoch)

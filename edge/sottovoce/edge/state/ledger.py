@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from sottovoce.core.errors import QuotaExceeded
@@ -133,6 +133,25 @@ class Ledger:
         with self._store.transaction() as transaction:
             if self.first(transaction, digest):
                 self.charge(transaction, amount, 1)
+
+    def charge_each(self, charges: Mapping[bytes, float]) -> tuple[float, int]:
+        """Charges several releases at once, those that were not charged before: all or none.
+
+        Args:
+            charges: of each digest what its release costs.
+
+        Returns:
+            What was charged, and for how many.
+
+        Raises:
+            QuotaExceeded: the limit would be passed, or the disk is full; nothing is charged.
+        """
+        if all(self.charged(digest) for digest in charges):
+            return 0.0, 0
+        with self._store.transaction() as transaction:
+            new = [amount for digest, amount in charges.items() if self.first(transaction, digest)]
+            self.charge(transaction, math.fsum(new), len(new))
+        return math.fsum(new), len(new)
 
     def charge_adapter(self, transaction: sqlite3.Connection, epsilon: float, delta: float) -> None:
         """Adds what a private adapter tells of its examples, as part of the caller's transaction.

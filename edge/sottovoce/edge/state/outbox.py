@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 
 from sottovoce.core.errors import NotFound, QuotaExceeded
+from sottovoce.core.privacy.setting import Setting
 from sottovoce.edge.state.database import Store
 from sottovoce.edge.state.pseudonyms import BY_ID, Pseudonyms
 from sottovoce.v1 import edge_agent_pb2 as agent
@@ -138,6 +139,13 @@ class Outbox:
         ((sealed,),) = self._store.rows("SELECT job FROM customizations WHERE id = ?", identity)
         plain = self._store.seal.unseal(sealed, b"job" + identity.encode())
         return training.CreateJobRequest.FromString(plain)
+
+    def trained_with(self, identity: str) -> Setting | None:
+        """How the examples of a customisation were privatised; None where it is no one's here."""
+        if not identity:
+            return None
+        release = self.job_request(identity).release
+        return Setting(release.level, release.mechanism, release.policy)
 
     def batches(self, identity: str, first: int) -> Iterator[training.UploadExamplesRequest]:
         """The examples from sequence number `first` on, in messages of bounded size."""

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 
 from sottovoce.core.errors import BundleMismatch, NotReady
 from sottovoce.core.privacy.setting import Setting
 from sottovoce.edge.client.cloud import Cloud
+from sottovoce.edge.client.generation import Stoppable, Writer
 from sottovoce.edge.config import Config
+from sottovoce.edge.state.conversations import Conversations
 from sottovoce.edge.state.database import Store
 from sottovoce.edge.state.keyring import Keyring
 from sottovoce.edge.state.ledger import Ledger
 from sottovoce.edge.state.outbox import Outbox
+from sottovoce.edge.tasks.chat import Chat
+from sottovoce.edge.tasks.cloud_writer import CloudWriter
 from sottovoce.edge.tasks.embed import Embedder
 from sottovoce.edge.tasks.engine import Engine
 from sottovoce.edge.tasks.predict import Predictor
 from sottovoce.edge.tasks.privatize import Releases, resolve, to_response
 from sottovoce.v1 import edge_agent_pb2 as agent
+from sottovoce.v1 import edge_chat_pb2 as chats
 
 __all__ = ["Agent"]
 
@@ -43,6 +48,14 @@ class Agent:
         self.embedder = Embedder(
             self.engine, self.keyring, self.ledger, self.cloud, self.default.level
         )
+        self.conversations = Chat(
+            self.engine,
+            self.releases,
+            Conversations(self.store, config.chat.keep_days),
+            self.outbox,
+            self._writer(),
+            Setting(privacy.level, privacy.mechanism, config.chat.policy),
+        )
 
     def privatize(self, request: agent.PrivatizeRequest) -> agent.PrivatizeResponse:
         """One text; see `Releases.release`."""
@@ -63,6 +76,29 @@ class Agent:
     ) -> Iterator[agent.EmbedStreamResponse]:
         """Texts in order; see `Embedder.embed_stream`."""
         return self.embedder.embed_stream(requests)
+
+    def chat(
+        self, request: chats.ChatRequest, stoppable: Stoppable = lambda stop: None
+    ) -> Generator[chats.ChatResponse, None, None]:
+        """One turn; see `Chat.chat`."""
+        return self.conversations.chat(request, stoppable)
+
+    def complete(
+        self, request: chats.CompleteRequest, stoppable: Stoppable = lambda stop: None
+    ) -> Generator[chats.CompleteResponse, None, None]:
+        """One text; see `Chat.complete`."""
+        return self.conversations.complete(request, stoppable)
+
+    def _writer(self) -> Writer:
+        """Who answers conversations, as the owner chose."""
+        if self.config.chat.upstream:
+            from sottovoce.edge.client.openai import OpenAIWriter  # for those who have one
+
+            def is_adapter(name: str) -> bool:
+                return any(record.adapter == name for record in self.outbox.all())
+
+            return OpenAIWriter(self.config.chat, is_adapter)
+        return CloudWriter(self.cloud, self.outbox)
 
     def status(self) -> agent.GetStatusResponse:
         """What the agent holds and can do."""

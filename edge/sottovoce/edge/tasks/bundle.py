@@ -13,7 +13,7 @@ from sottovoce.core.bundle import soundness
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.manifest import MANIFEST
 from sottovoce.core.bundle.signature import SIGNATURE, Signature
-from sottovoce.core.errors import BundleMismatch
+from sottovoce.core.errors import BundleMismatch, NotReady
 from sottovoce.edge.client.known_clouds import KnownClouds
 from sottovoce.edge.config import BundleConfig
 
@@ -42,9 +42,12 @@ def signer(config: BundleConfig) -> bytes | None:
     """The public key that vouches for the current bundle; None for one linked by hand.
 
     Raises:
+        NotReady: there is none. DataLoss: the signature does not fit the manifest.
         BundleMismatch: it is signed with no key that this device knows, or not at all though it
-            must be. DataLoss: the signature does not fit the manifest.
+            must be.
     """
+    if not config.current.exists():
+        raise NotReady("there is no bundle, so nobody vouches for one", fix="run `sotto pull`")
     return _signer(config, config.current.resolve())
 
 

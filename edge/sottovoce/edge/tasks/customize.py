@@ -26,20 +26,18 @@ from sottovoce.core.privacy.randomized_response import check_epsilon, respond
 from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.text.words import iter_words
 from sottovoce.core.wire import training_settings
-from sottovoce.core.wire.limits import (
-    FEWEST_EXAMPLES,
-    FEWEST_PRIVATE_EXAMPLES,
-    LARGEST_TEXT,
-    LONGEST_LABEL,
-    MOST_EXAMPLES,
-    MOST_LABELS,
-    NAME,
-)
+from sottovoce.core.wire.limits import NAME
 from sottovoce.edge.state.database import Store
 from sottovoce.edge.state.ledger import Ledger
 from sottovoce.edge.state.outbox import Outbox, outbox_place
 from sottovoce.edge.state.pseudonyms import adapter_id, label_ids
 from sottovoce.edge.tasks.engine import Engine, OpenBundle
+from sottovoce.edge.tasks.examples import (
+    check_example,
+    check_labels,
+    check_number,
+    check_private,
+)
 from sottovoce.edge.tasks.privatize import Releases, resolve
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import training_pb2 as training
@@ -107,14 +105,19 @@ class Customizer:
         plain = _plain_tokens(settings, wanted.plain_tokens, opened.bundle, setting.policy)
         identity = secrets.token_hex(16)
         try:
-            seen = self._stage(identity, opened, setting, plain, examples)
-            _check_labels(seen)
-            _check_private(settings, seen.total())
+            writes = wanted.task == training.TASK_GENERATION
+            seen, public = self._stage(identity, opened, setting, plain, examples, writes=writes)
+            check_number(seen.total())
+            if not writes:
+                check_labels(seen)
+            check_private(settings, seen.total(), public)
             if wanted.dp_epsilon:
                 wanted.dp_delta = wanted.dp_delta or training_settings.usual_delta(seen.total())
-            record, job = self._records(identity, settings.adapter, setting, opened, wanted, seen)
+            record, job = self._records(
+                identity, settings.adapter, setting, opened, wanted, seen.total() + public
+            )
             sent = {label: label for label in sorted(seen)}
-            if not wanted.label_words:  # a decoder that is to read them needs the words
+            if not (wanted.label_words or writes):  # a decoder that is to read them needs the words
                 sent = label_ids(self._store.seal, record.adapter_id, sent)
             own = {sent[label]: label for label in sent if sent[label] != label}
             try:
@@ -144,6 +147,12 @@ class Customizer:
             )
         if settings.label_epsilon:
             check_epsilon(settings.label_epsilon)
+            if settings.task == training.TASK_GENERATION:
+                raise InvalidInput(
+                    "an epsilon for labels, and generation has none",
+                    fix="leave label_epsilon out",
+                    subject="label_epsilon",
+                )
         training_settings.check_plain(settings)
         count = settings.plain_tokens or self._defaults.plain_tokens
         wanted = training_settings.of(settings, count if settings.reconstruction else 0)
@@ -157,15 +166,24 @@ class Customizer:
         setting: Setting,
         plain: Iterator[list[int]] | None,
         examples: Iterable[agent.LabelledText],
-    ) -> Counter[str]:
-        """Privatises every example into the staging table; returns how often each label came."""
+        *,
+        writes: bool,
+    ) -> tuple[Counter[str], int]:
+        """Privatises every example into the staging table; returns how often each label came, and
+        how many texts are public and have none."""
         seen: Counter[str] = Counter()
+        public = 0
         rows: list[tuple[object, ...]] = []
         for sequence, example in enumerate(examples):
-            _check_example(sequence, example)
-            seen[example.label] += 1
+            check_example(sequence, example, writes=writes)
+            if example.public:
+                public += 1
+            else:
+                seen[example.label] += 1
+            # Input and output are one document: what stands in both is released once.
+            document = f"{example.text}\n{example.output}" if writes else example.text
             try:
-                made = self._releases.drawn(opened, example.text, setting)
+                made = self._releases.drawn(opened, document, setting)
             except InvalidInput as error:
                 raise InvalidInput(
                     f"example {sequence + 1}: {error.problem}", fix=error.fix, subject="text"
@@ -174,6 +192,9 @@ class Customizer:
             waiting = training.PrivatizedExample(
                 example_id=drawn.hex(), label=example.label, released_text=made.release.text
             )
+            if writes:
+                text, output = made.release.cut(len(example.text))
+                waiting.released_text, waiting.released_output = text, output
             if plain is not None:
                 ids = next(plain)
                 waiting.plain_token_ids.extend(ids)
@@ -187,7 +208,9 @@ class Customizer:
                     drawn,
                     made.digest,
                     made.release.charge,
-                    seal.name(b"labelled", _words(example.text), example.label.encode()),
+                    b""
+                    if example.public
+                    else seal.name(b"labelled", _words(document), example.label.encode()),
                     seal.seal(waiting.SerializeToString(), _staged_place(identity, drawn)),
                 )
             )
@@ -195,7 +218,7 @@ class Customizer:
                 self._write(rows)
                 rows = []
         self._write(rows)
-        return seen
+        return seen, public
 
     def _write(self, rows: list[tuple[object, ...]]) -> None:
         with self._store.transaction() as transaction:
@@ -220,18 +243,20 @@ class Customizer:
                 charges.append(charge)
             plain = seal.unseal(sealed, _staged_place(identity, drawn))
             example = training.PrivatizedExample.FromString(plain)
-            if epsilon:
+            if epsilon and labelled:
                 chance = seal.name(b"label chance", labelled, among)
                 example.label = respond(example.label, classes, epsilon, chance)
-            example.label = sent[example.label]
+            example.label = sent[example.label] if labelled else ""
             place = outbox_place(identity, sequence)
             transaction.execute(
                 "INSERT INTO outbox VALUES (?, ?, ?)",
                 (identity, sequence, seal.seal(example.SerializeToString(), place)),
             )
         self._ledger.charge(transaction, math.fsum(charges), len(charges))
+        if not any(classes):  # of generation: there are no labels
+            return
         asked = transaction.execute(
-            "SELECT labelled FROM staged WHERE customization = ?", (identity,)
+            "SELECT labelled FROM staged WHERE customization = ? AND labelled != x''", (identity,)
         )
         examples = (seal.name(b"label charged", labelled, among) for (labelled,) in asked)
         self._ledger.charge_labels(transaction, examples, epsilon or math.inf)
@@ -243,7 +268,7 @@ class Customizer:
         setting: Setting,
         opened: OpenBundle,
         wanted: training.TrainingSettings,
-        seen: Counter[str],
+        examples: int,
     ) -> tuple[agent.Customization, training.CreateJobRequest]:
         now = timestamp_pb2.Timestamp()
         now.GetCurrentTime()
@@ -252,7 +277,7 @@ class Customizer:
             id=identity,
             adapter=adapter,
             state=agent.CUSTOMIZATION_STATE_UPLOADING,
-            examples=seen.total(),
+            examples=examples,
             create_time=now,
             adapter_id=opaque,
         )
@@ -295,42 +320,3 @@ def _words(text: str) -> bytes:
         if any(map(str.isalnum, word.text)):
             held.update(word.text.lower().encode() + b" ")
     return held.digest()
-
-
-def _check_example(sequence: int, example: agent.LabelledText) -> None:
-    problem = fix = ""
-    if sequence >= MOST_EXAMPLES:
-        problem, fix = "one example too many", f"send at most {MOST_EXAMPLES}"
-    elif len(example.text.encode()) > LARGEST_TEXT:
-        problem, fix = "its text is too long", f"cut it to {LARGEST_TEXT >> 10} KiB"
-    elif not example.label.strip():
-        problem, fix = "it has no label", "label every example"
-    elif len(example.label) > LONGEST_LABEL:
-        problem, fix = "its label is too long", f"use at most {LONGEST_LABEL} characters"
-    if problem:
-        raise InvalidInput(f"example {sequence + 1}: {problem}", fix=fix, subject="examples")
-
-
-def _check_private(settings: agent.CustomizationSettings, examples: int) -> None:
-    if settings.dp_epsilon and examples < FEWEST_PRIVATE_EXAMPLES and not settings.dp_few_examples:
-        raise InvalidInput(
-            f"{examples} examples are few for private training: it would cost much accuracy",
-            fix=f"give {FEWEST_PRIVATE_EXAMPLES:,}, or ask for it all the same (--dp-few-examples)",
-            subject="examples",
-        )
-
-
-def _check_labels(seen: Counter[str]) -> None:
-    problem = fix = ""
-    alone = sorted(label for label, times in seen.items() if times == 1)
-    if seen.total() < FEWEST_EXAMPLES:
-        problem, fix = f"{seen.total()} examples are too few", f"give at least {FEWEST_EXAMPLES}"
-    elif len(seen) < 2:
-        problem, fix = "all examples have the same label", "give examples of at least two labels"
-    elif len(seen) > MOST_LABELS:
-        problem, fix = f"{len(seen)} labels are too many", f"use at most {MOST_LABELS}"
-    elif alone:
-        problem = f"label {alone[0]!r} occurs once"
-        fix = "give at least 2 examples of each label, or drop it"
-    if problem:
-        raise InvalidInput(problem, fix=fix, subject="examples")

@@ -22,6 +22,7 @@ from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import InvalidInput, NotFound, NotReady, SottovoceError
 from sottovoce.core.privacy.token_embedding import LONGEST, TokenEmbedding, pack
 from sottovoce.core.privacy.vectors import unit_rows
+from sottovoce.core.system import memory
 from sottovoce.core.text.checks import check_text
 from sottovoce.core.wire.ordered import ordered
 from sottovoce.core.wire.padding import pad
@@ -215,4 +216,6 @@ def _eta(bundle: Bundle, level: str) -> float:
 def _open_denoiser(bundle: Bundle) -> Denoising:
     from sottovoce.core.privacy.denoiser import Denoiser  # only where embeddings are asked for
 
-    return Denoiser.load(bundle.denoiser_folder, bundle)
+    denoiser = Denoiser.load(bundle.denoiser_folder, bundle)
+    memory.give_back()  # what onnxruntime needed to start only
+    return denoiser

@@ -88,19 +88,13 @@ class Predictor:
                 "no adapter is named", fix="name one that was customised", subject="adapter"
             )
         names, trained = self._outbox.adapter(request.adapter)
-        setting = resolve(request.privacy, self._trained_with(trained))
+        setting = resolve(request.privacy, self._outbox.trained_with(trained) or self._default)
         release = self._releases.release(request.text, setting, request.session)
         message = inference.InferencePredictRequest(
             adapter=names.adapter_id, released_text=release.text, bundle_id=release.bundle_id
         )
         pad(message)
         return message, names
-
-    def _trained_with(self, customization: str) -> Setting:
-        if not customization:
-            return self._default
-        release = self._outbox.job_request(customization).release
-        return Setting(release.level, release.mechanism, release.policy)
 
 
 def _answer(

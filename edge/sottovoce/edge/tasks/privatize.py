@@ -7,11 +7,13 @@ the same document is the same release, charged already.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from sottovoce.core.errors import InvalidInput
 from sottovoce.core.privacy.release import Release
 from sottovoce.core.privacy.setting import Setting
+from sottovoce.core.privacy.surrogates.document import Owners
 from sottovoce.edge.state.keyring import Keyring
 from sottovoce.edge.state.ledger import Ledger
 from sottovoce.edge.tasks.engine import Engine, OpenBundle
@@ -74,6 +76,19 @@ class Releases:
         self._keyring = keyring
         self._ledger = ledger
 
+    def check_session(self, session: str) -> None:
+        """Refuses too long a name of a conversation.
+
+        Raises:
+            InvalidInput: it is.
+        """
+        if len(session.encode("utf-8", "surrogatepass")) > LONGEST_SESSION:
+            raise InvalidInput(
+                "the session's name is too long",
+                fix=f"use at most {LONGEST_SESSION} bytes",
+                subject="session",
+            )
+
     def release(self, document: str, setting: Setting, session: str = "") -> Release:
         """The release of `document`, charged.
 
@@ -87,22 +102,35 @@ class Releases:
             NotFound: unknown level, mechanism or policy.
             NotReady: no bundle. QuotaExceeded: the ledger's limit or the disk.
         """
-        if len(session.encode("utf-8", "surrogatepass")) > LONGEST_SESSION:
-            raise InvalidInput(
-                "the session's name is too long",
-                fix=f"use at most {LONGEST_SESSION} bytes",
-                subject="session",
-            )
+        self.check_session(session)
         drawn = self.drawn(self._engine.current(), document, setting, session)
         self._ledger.charge_once(drawn.digest, drawn.release.charge)
         return drawn.release
 
+    def charge(self, drawn: Iterable[Drawn]) -> tuple[float, int]:
+        """Charges what was drawn: all or none.
+
+        Returns:
+            What was charged, and for how many; the others were charged before.
+
+        Raises:
+            QuotaExceeded: the ledger's limit or the disk.
+        """
+        return self._ledger.charge_each({each.digest: each.release.charge for each in drawn})
+
     def drawn(
-        self, opened: OpenBundle, document: str, setting: Setting, session: str = ""
+        self,
+        opened: OpenBundle,
+        document: str,
+        setting: Setting,
+        session: str = "",
+        owners: Owners | None = None,
     ) -> Drawn:
         """The same over one bundle, not to be given out before it is charged."""
         key = self._keyring.current()
-        release = opened.privatizer.release(document, setting, key=key, session=session)
+        release = opened.privatizer.release(
+            document, setting, key=key, session=session, owners=owners
+        )
         # Level and policy count by what they mean: under two names of one strength the release is
         # the same. A session does not, as no surrogate tells anything of what it stands for.
         mechanism = repr(opened.privatizer.mechanism(setting))

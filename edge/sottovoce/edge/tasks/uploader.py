@@ -37,6 +37,9 @@ __all__ = ["Uploader"]
 # What trying again cannot mend. Everything else is waited out, the owner's mistakes included: a
 # missing token or address is mended while the examples wait.
 _FATAL = (InvalidInput, NotFound, BundleMismatch, DataLoss)
+_TIMES = 3
+"""In a row, until it is believed: a frame that was lost or altered on a line without TLS may make
+the cloud refuse what it was never sent."""
 _TOO_LARGE = ("examples", "upload_bytes")  # limits on one job; waiting makes it no smaller
 _MESSAGES_A_CALL = 4
 _LONGEST_WAIT = 60.0
@@ -99,7 +102,7 @@ class Uploader:
                 del self._threads[identity]
 
     def _until_ended(self, identity: str) -> None:
-        wait = self._first_wait
+        wait, refused = self._first_wait, 0
         names = self._outbox.pseudonyms(self._outbox.get(identity))
         while not self._stopped.is_set():
             record = self._outbox.get(identity)
@@ -108,12 +111,13 @@ class Uploader:
             before = (record.state, record.uploaded)
             try:
                 self._attempt(record, names)
-                wait = self._first_wait
+                wait, refused = self._first_wait, 0
             except SottovoceError as raised:
                 if self._stopped.is_set():
                     return
                 error = names.revealed(raised)
-                if _is_fatal(error):
+                refused = refused + 1 if _is_fatal(error) else 0
+                if refused == _TIMES:
                     record.state = agent.CUSTOMIZATION_STATE_FAILED
                     record.message = str(error)
                     self._outbox.save(record)

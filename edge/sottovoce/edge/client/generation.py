@@ -1,0 +1,44 @@
+"""Who writes: our cloud's models, or any server that speaks as OpenAI's do.
+
+Why it is here: both get the same message, whose every text is released, and answer with the same
+pieces, so nothing else on the device knows which of them it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Protocol
+
+from sottovoce.edge.client.cloud import Stoppable
+from sottovoce.v1 import generation_pb2 as generation
+
+__all__ = ["Stoppable", "Writer"]
+
+
+class Writer(Protocol):
+    """Answers released prompts."""
+
+    @property
+    def peer(self) -> str:
+        """Who it is; what one was told another was not."""
+
+    def check(self, model: str) -> str:
+        """Refuses what cannot be asked, and calls nobody.
+
+        Args:
+            model: as the app names it.
+
+        Returns:
+            The customisation that trained it on this device, empty where none did.
+        """
+
+    def write(
+        self, model: str, request: generation.GenerateRequest, stoppable: Stoppable
+    ) -> Generator[generation.GenerateResponse, None, None]:
+        """The answer in pieces, the last of which says how it ended.
+
+        Args:
+            model: as the app names it.
+            request: without an adapter.
+            stoppable: is given what ends the answer from another thread.
+        """

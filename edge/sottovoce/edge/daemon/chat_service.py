@@ -1,0 +1,44 @@
+"""The EdgeChat service: conversations, for apps on the device.
+
+Why it is here: like `Service` it holds no logic of its own. It sees to it that an app which goes
+away takes its answer along: whatever thread waits for the cloud is told at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import grpc
+
+from sottovoce.edge.tasks.agent import Agent
+from sottovoce.v1 import edge_chat_pb2 as chats
+from sottovoce.v1 import edge_chat_pb2_grpc
+
+__all__ = ["ChatService"]
+
+
+class ChatService(edge_chat_pb2_grpc.EdgeChatServicer):
+    """Answers apps; errors become status with details in `ErrorInterceptor`."""
+
+    def __init__(self, device: Agent) -> None:
+        self._agent = device
+
+    def Chat(  # noqa: N802 - gRPC's name
+        self, request: chats.ChatRequest, context: grpc.ServicerContext
+    ) -> Iterator[chats.ChatResponse]:
+        yield from self._agent.chat(request, _with(context))
+
+    def Complete(  # noqa: N802
+        self, request: chats.CompleteRequest, context: grpc.ServicerContext
+    ) -> Iterator[chats.CompleteResponse]:
+        yield from self._agent.complete(request, _with(context))
+
+
+def _with(context: grpc.ServicerContext) -> Callable[[Callable[[], None]], None]:
+    """Ends an answer when the call ends, or at once if it has."""
+
+    def stoppable(stop: Callable[[], None]) -> None:
+        if not context.add_callback(stop):
+            stop()
+
+    return stoppable

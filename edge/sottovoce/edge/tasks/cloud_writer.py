@@ -1,0 +1,48 @@
+"""Our cloud as a writer: its adapters by the names that they have on this device."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+from sottovoce.core.errors import SottovoceError
+from sottovoce.core.wire.padding import pad
+from sottovoce.edge.client.cloud import Cloud
+from sottovoce.edge.client.generation import Stoppable
+from sottovoce.edge.state.outbox import Outbox
+from sottovoce.v1 import generation_pb2 as generation
+
+__all__ = ["CloudWriter"]
+
+
+class CloudWriter:
+    """Our cloud; a model is an adapter of the device's, or, without a name, the model as it is."""
+
+    def __init__(self, cloud: Cloud, outbox: Outbox) -> None:
+        self._cloud = cloud
+        self._outbox = outbox
+
+    @property
+    def peer(self) -> str:
+        """See `Writer.peer`."""
+        return self._cloud.address
+
+    def check(self, model: str) -> str:
+        """See `Writer.check`."""
+        self._cloud.check()
+        return self._outbox.adapter(model)[1] if model else ""
+
+    def write(
+        self, model: str, request: generation.GenerateRequest, stoppable: Stoppable
+    ) -> Generator[generation.GenerateResponse, None, None]:
+        """See `Writer.write`."""
+        if not model:
+            pad(request)
+            yield from self._cloud.generate(request, stoppable)
+            return
+        names, _ = self._outbox.adapter(model)
+        request.adapter = names.adapter_id
+        pad(request)
+        try:
+            yield from self._cloud.generate(request, stoppable)
+        except SottovoceError as error:
+            raise names.revealed(error) from error

@@ -1,0 +1,180 @@
+"""`sotto chat`: from a pipe and a terminal, through the daemon and without; what left is shown."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.agent import running
+from tests.support.echo import EchoingCloud, echoing_cloud, last_text
+from tests.support.upstream_server import Server, event, openai_server
+
+from .conftest import Device
+
+CODES = {"broken off": 6, "huge": 6, "unending": 1}
+TEXT = "Anna Marsh saw Mark and order AX-68042"
+
+
+@pytest.fixture
+def cloud() -> Iterator[EchoingCloud]:
+    with echoing_cloud() as server:
+        yield server
+
+
+@pytest.fixture
+def talking(new_device: Callable[..., Device], tagged_bundle: Path, cloud: EchoingCloud) -> Device:
+    return new_device(tagged_bundle, SOTTO_CLOUD_ADDRESS=cloud.address)
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with openai_server() as found:
+        yield found
+
+
+def test_each_line_is_a_turn_of_one_conversation(talking: Device, cloud: EchoingCloud) -> None:
+    said = f"{TEXT}\nand {TEXT}\n"
+    result = talking.sotto("chat", "--system", "Be kind to Anna.", stdin=said)
+    assert result.stdout == said
+    first, second = (request.conversation.turns for request in cloud.asked)
+    assert [turn.role for turn in second] == [1, 2, 3, 2]
+    assert list(second[:2]) == list(first)
+    assert second[2].released_text == first[1].released_text  # the answer, as it was written
+    assert "Anna" not in f"{first} {second}"
+    with running(talking.config):
+        assert talking.sotto("chat", stdin=TEXT).stdout.strip() == TEXT
+
+
+def test_what_left_and_what_came_is_shown_beside(talking: Device, cloud: EchoingCloud) -> None:
+    result = talking.sotto("chat", "--show", stdin=TEXT)
+    assert result.stdout == f"{TEXT}\n"
+    left = last_text(cloud.asked[0])
+    assert f"left  {left}\n" in result.stderr
+    assert f"came  {left}\n" in result.stderr
+    assert " -> Anna" in result.stderr
+    (told,) = talking.json("chat", "--policy", "names", stdin=TEXT)
+    assert told["text"] == TEXT
+    assert told["left"] == [{"role": "user", "text": told["came"]}]
+    assert {each["shown"] for each in told["restored"]} >= {"Anna", "Marsh", "Mark"}
+    assert (told["finish_reason"], told["policy"], told["doubtful"]) == ("stop", "names", [])
+
+
+def test_options_reach_the_model(talking: Device, cloud: EchoingCloud) -> None:
+    options = ("--max-tokens", "9", "--temperature", "0.5", "--seed", "3", "--stop", "Mark")
+    assert talking.sotto("chat", *options, stdin=TEXT).stdout == "Anna Marsh saw \n"
+    sampling = cloud.asked[0].sampling
+    assert (sampling.max_tokens, sampling.temperature, sampling.seed) == (9, 0.5, 3)
+
+
+def test_another_server_answers_where_one_is_named(
+    talking: Device, cloud: EchoingCloud, server: Server
+) -> None:
+    for options in (("--upstream", server.url), ("--upstream", server.url, "--model", "m:7b")):
+        assert talking.sotto("chat", *options, stdin=TEXT).stdout == f"{TEXT}\n"
+    assert [body["model"] for _, _, body in server.asked] == ["default", "m:7b"]
+    assert "Anna" not in json.dumps(server.asked)
+    talking.environment |= {"SOTTO_CHAT_UPSTREAM": server.url, "SOTTO_CHAT_MODEL": "mine"}
+    with running(talking.config):
+        assert talking.sotto("chat", stdin=TEXT).stdout == f"{TEXT}\n"
+        assert talking.sotto("generate", "m", TEXT).stdout == f"{TEXT}\n"
+    assert [body["model"] for _, _, body in server.asked[2:]] == ["mine", "m"]
+    assert not cloud.asked
+    refused = talking.sotto("chat", "--upstream", "http://example.org", stdin=TEXT, code=78)
+    assert "without TLS" in refused.stderr
+
+
+def test_a_terminal_is_sent_nothing_that_it_obeys(talking: Device, server: Server) -> None:
+    server.answer = lambda body: [event("a\x1b]0;b\x07\tc\n\x9b\u202e", reason="stop")]
+    shown = talking.sotto("chat", "--show", "--upstream", server.url, stdin=TEXT)
+    assert "came  a\ufffd]0;b\ufffd\tc\ufffd\ufffd\ufffd\n" in shown.stderr  # no line of its own
+    assert shown.stdout == "a\x1b]0;b\x07\tc\n\x9b\u202e\n"  # a pipe gets the bytes that came
+
+
+@pytest.mark.parametrize("how", ["broken off", "huge", "unending"])
+def test_a_hostile_server_is_an_error(talking: Device, server: Server, how: str) -> None:
+    answers: dict[str, Callable[[dict[str, Any]], Any]] = {
+        "broken off": lambda body: [event("so ")],
+        "huge": lambda body: [event("x" * (2 << 20), reason="stop")],
+        "unending": lambda body: itertools.repeat(event("x" * 9_000)),
+    }
+    server.answer = answers[how]
+    with running(talking.config):
+        result = talking.sotto("chat", "--upstream", server.url, stdin=f"{TEXT}\n", code=CODES[how])
+    assert "standard input, line 1" in result.stderr
+    assert "fix:" in result.stderr
+
+
+def test_what_goes_wrong_is_told(talking: Device) -> None:
+    assert "line 2" in talking.sotto("chat", stdin="a lamp\n \n", code=2).stderr
+    assert "policy" in talking.sotto("chat", "--policy", "none", stdin="a lamp", code=4).stderr
+    assert "give one" in talking.sotto("generate", "a", "b", "--input", "c", code=2).stderr
+    assert "no such adapter" in talking.sotto("generate", "none", "a lamp", code=4).stderr
+
+
+class Terminal:
+    """The command as a person sees it."""
+
+    def __init__(self, device: Device, *options: str) -> None:
+        self._master, slave = pty.openpty()
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", "from sottovoce.edge.cli import main; main()", "chat", *options],
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            env={**os.environ, **device.environment, "TERM": "dumb"},
+            start_new_session=True,
+        )
+        os.close(slave)
+        self.shown = ""
+
+    def types(self, text: str) -> None:
+        os.write(self._master, text.encode())
+
+    def shows(self, wanted: str) -> None:
+        """Waits until it does, and forgets what was shown until then."""
+        until = time.monotonic() + 60
+        while wanted not in self.shown:
+            assert time.monotonic() < until, self.shown
+            if select.select([self._master], [], [], 0.2)[0]:
+                self.shown += os.read(self._master, 4096).decode(errors="replace")
+        self.shown = self.shown.partition(wanted)[2]
+
+    def close(self) -> None:
+        self.process.wait(30)
+        os.close(self._master)
+
+
+def test_ctrl_c_ends_the_answer_and_ctrl_d_the_conversation(
+    talking: Device, cloud: EchoingCloud
+) -> None:
+    cloud.answer = lambda request: (time.sleep(0.01) or "so " for _ in itertools.count())
+    terminal = Terminal(talking)
+    terminal.shows("> ")
+    terminal.types("tell Anna a story\n")
+    terminal.shows("so so")
+    os.kill(terminal.process.pid, signal.SIGINT)
+    terminal.shows("(ended")
+    assert cloud.cancelled.wait(10)
+    terminal.shows("> ")
+    cloud.answer = lambda request: ["the \x1b]0;end"]
+    terminal.types("go on\n")
+    terminal.shows("the \ufffd]0;end")
+    assert [turn.role for turn in cloud.asked[1].conversation.turns] == [2, 3, 2]
+    terminal.shows("> ")
+    os.kill(terminal.process.pid, signal.SIGINT)
+    terminal.shows("(Ctrl-D ends")
+    terminal.types("\x04")
+    terminal.close()
+    assert terminal.process.returncode == 0

@@ -1,0 +1,292 @@
+"""Other people's servers: asked over TLS with their key, believed nothing, bounded in all."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import socket
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sottovoce.core.errors import (
+    ConfigError,
+    InvalidInput,
+    NotFound,
+    Overloaded,
+    SottovoceError,
+    Unauthenticated,
+    Unavailable,
+)
+from sottovoce.core.wire import server_sent
+from sottovoce.edge.client import openai
+from sottovoce.edge.client.openai import OpenAIWriter
+from sottovoce.edge.config import ChatConfig
+from sottovoce.v1 import generation_pb2 as generation
+from tests.support.certificates import Certificate
+from tests.support.upstream_server import Server, data, drip, echo, event, openai_server
+
+TEXT = "a text of some words, ünïcode and all 🌲"
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with openai_server() as running:
+        yield running
+
+
+def conversation(*texts: str, **fields: Any) -> generation.GenerateRequest:
+    roles = itertools.cycle((generation.ROLE_USER, generation.ROLE_ASSISTANT))
+    turns = [
+        generation.ReleasedTurn(role=role, released_text=text)
+        for role, text in zip(roles, texts, strict=False)
+    ]
+    return generation.GenerateRequest(
+        conversation=generation.ReleasedConversation(turns=turns), **fields
+    )
+
+
+def written(
+    config: ChatConfig | Server,
+    request: generation.GenerateRequest | None = None,
+    model: str = "",
+    stoppable: Callable[[Callable[[], None]], None] = lambda stop: None,
+) -> tuple[str, generation.GenerateDone]:
+    config = config if isinstance(config, ChatConfig) else ChatConfig(upstream=config.url)
+    pieces = OpenAIWriter(config).write(model, request or conversation(TEXT), stoppable)
+    *deltas, last = pieces
+    assert all(delta.delta_text for delta in deltas)
+    assert last.WhichOneof("event") == "done"
+    return "".join(delta.delta_text for delta in deltas), last.done
+
+
+def test_a_conversation_is_asked_in_their_words(server: Server) -> None:
+    sampling = generation.GenerateSampling(max_tokens=9, temperature=0.5, top_p=0.9, seed=0)
+    asked = conversation("one", "two", TEXT, sampling=sampling, released_stops=["a", "\n"])
+    asked.conversation.turns.add(role=generation.ROLE_TOOL, released_text="42")
+    text, done = written(server, asked, "some/model:7b")
+    assert text == "42"
+    assert (done.finish_reason, done.prompt_tokens, done.completion_tokens) == (1, 5, 6)
+    ((path, headers, body),) = server.asked
+    assert path == "/v1/chat/completions"
+    assert "Authorization" not in headers
+    assert body == {
+        "model": "some/model:7b",
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        "messages": [
+            {"role": "user", "content": "one"},
+            {"role": "assistant", "content": "two"},
+            {"role": "user", "content": TEXT},
+            {"role": "user", "content": "42"},
+        ],
+        "max_tokens": 9,
+        "temperature": 0.5,
+        "top_p": 0.9,
+        "seed": 0,
+        "stop": ["a", "\n"],
+    }
+
+
+def test_a_text_is_continued_and_defaults_are_theirs(server: Server) -> None:
+    assert written(server, generation.GenerateRequest(released_text=TEXT))[0] == TEXT
+    ((path, _, body),) = server.asked
+    assert path == "/v1/completions"
+    assert sorted(body) == ["model", "prompt", "stream", "stream_options"]
+
+
+def test_tls_with_their_authority_and_key(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    certificate, key = Certificate.make().write(tmp_path)
+    token = tmp_path / "token"
+    token.touch(mode=0o600)
+    token.write_text("sk-of-theirs\n")
+    with openai_server((certificate, key)) as server:
+        trusting = ChatConfig(upstream=server.url, ca_file=certificate, key_file=token)
+        assert written(trusting)[0] == TEXT
+        assert server.asked[0][1]["Authorization"] == "Bearer sk-of-theirs"
+        with pytest.raises(Unavailable, match="SSLCertVerificationError"):
+            written(ChatConfig(upstream=server.url, key_file=token))
+        with pytest.raises(Unavailable):  # no TLS where there is some
+            written(ChatConfig(upstream=server.url.replace("https", "http")))
+        assert len(server.asked) == 1
+        with pytest.raises(ConfigError, match="cannot read"):
+            written(ChatConfig(upstream=server.url, ca_file=tmp_path / "none"))
+        token.chmod(0o644)
+        with caplog.at_level(logging.WARNING):
+            OpenAIWriter(trusting).check("")
+        assert "chmod 600" in caplog.text
+
+
+@pytest.mark.parametrize("held", [None, b"", b"\xff", b"two\nlines"])
+def test_a_key_that_is_none(tmp_path: Path, held: bytes | None) -> None:
+    file = tmp_path / "key"
+    if held is not None:
+        file.write_bytes(held)
+    writer = OpenAIWriter(ChatConfig(upstream="http://127.0.0.1:1", key_file=file))
+    with pytest.raises(ConfigError, match="key") as caught:
+        writer.check("")
+    assert caught.value.subject == "chat.key_file"
+
+
+@pytest.mark.parametrize(
+    "upstream",
+    [
+        *("http://example.org/v1", "http://10.0.0.1:80", "ftp://127.0.0.1", "127.0.0.1:8080"),
+        *("https://", "https://user:word@example.org", "https://example.org/v1?key=x"),
+        *("http://:word@127.0.0.1/v1", "https://@example.org/v1"),
+        *("https://exämple.org", "https://example.org:port", "http://[::1"),
+    ],
+)
+def test_addresses_that_are_refused(upstream: str) -> None:
+    with pytest.raises(ConfigError, match=r"chat\.upstream"):
+        OpenAIWriter(ChatConfig(upstream=upstream))
+
+
+def test_names_of_models() -> None:
+    writer = OpenAIWriter(ChatConfig(upstream="https://example.org/v1"))
+    assert writer.check("org/model-7b:latest@q4") == ""
+    for name in ("a model", "x" * 129, "a\nb", "é"):
+        with pytest.raises(InvalidInput, match="name of a model"):
+            writer.check(name)
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        *((400, InvalidInput), (401, Unauthenticated), (403, Unauthenticated), (404, NotFound)),
+        *((429, Overloaded), (500, Unavailable), (302, Unavailable), (204, Unavailable)),
+    ],
+)
+def test_a_status_is_told_and_what_it_says_beside_is_not(
+    server: Server, status: int, kind: type[SottovoceError]
+) -> None:
+    server.status = status
+    server.headers = {"Content-Type": "application/json", "Location": "http://127.0.0.1:1/"}
+    server.answer = lambda body: [b'{"error": {"message": "you said SECRET"}}']
+    with pytest.raises(kind, match=f"status {status}") as caught:
+        written(server)
+    assert "SECRET" not in str(caught.value)
+    assert caught.value.fix
+
+
+def forever(*parts: bytes) -> Callable[[dict[str, Any]], Iterable[bytes]]:
+    return lambda body: itertools.cycle(parts)
+
+
+HOSTILE: dict[str, Callable[[dict[str, Any]], Iterable[bytes]]] = {
+    "nothing": lambda body: [],
+    "broken off": lambda body: [event("so ")],
+    "no JSON": lambda body: [b"data: {nonsense\n\n"],
+    "no event": lambda body: [data(["a", "list"])],
+    "an error": lambda body: [event("so "), data({"error": {"message": "SECRET"}})],
+    "no UTF-8": lambda body: [b"data: \xff\xfe\n\n"],
+    "deep JSON": lambda body: [b"data: " + b"[" * 100_000 + b"\n\n"],
+    "choices that are none": lambda body: [data({"choices": 7})],
+    "a line without end": forever(b"data: " + b"x" * 65_536),
+    "comments without end": forever(b": " + b"x" * 65_536 + b"\n"),
+    "a huge event": lambda body: [event("x" * (2 << 20))],
+    "done at once": lambda body: [b"data: [DONE]\n\n"],
+}
+
+
+@pytest.mark.parametrize("how", HOSTILE)
+def test_a_server_that_keeps_no_agreement_is_an_error(
+    server: Server, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server_sent, "MOST_BYTES", 4 << 20)
+    server.answer = HOSTILE[how]
+    with pytest.raises(Unavailable, match="as agreed") as caught:
+        written(server)
+    assert "SECRET" not in str(caught.value)
+    server.answer = echo
+    assert written(server)[0] == TEXT
+
+
+def test_one_that_does_not_stream_or_says_nothing_for_long_is_told(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.headers = {"Content-Type": "application/json"}
+    with pytest.raises(Unavailable, match="not in pieces"):
+        written(server)
+    server.headers = {"Content-Type": "text/event-stream"}
+    monkeypatch.setattr(openai, "_SECONDS", 0.2)
+    may_end = threading.Event()
+    server.answer = lambda body: (b"" for _ in [may_end.wait(20)])
+    with pytest.raises(Unavailable, match="Timeout"):
+        written(server)
+    may_end.set()
+    monkeypatch.setattr(server_sent, "MOST_SECONDS", 0.0)
+    with pytest.raises(Unavailable, match="as agreed"):
+        written(server)
+
+
+DRIPS = {"a line": (200, b" "), "headers": (100, b"HTTP/1.1 100 Continue\r\n\r\n")}
+
+
+@pytest.mark.parametrize("where", DRIPS)
+def test_one_that_drips_has_its_time(
+    server: Server, where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server_sent, "MOST_SECONDS", 0.2)
+    server.status, piece = DRIPS[where]
+    server.answer = drip(piece)
+    with pytest.raises(Unavailable, match="as agreed"):
+        written(server)
+    assert server.gone.wait(10)
+
+
+def test_one_that_is_ended_while_it_is_asked_sends_nothing_in_the_clear(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The thread that ends it goes no further than to the system's call: the request is still TLS.
+    monkeypatch.setattr(socket.socket, "shutdown", lambda *_: None)
+    with openai_server(Certificate.make().write(tmp_path)) as server:
+        config = ChatConfig(upstream=server.url, ca_file=tmp_path / "certificate")
+        assert written(config, stoppable=lambda stop: stop())[0] == TEXT
+
+
+def test_odd_events_do_no_harm(server: Server) -> None:
+    server.answer = lambda body: [
+        b"event: x\r\nid: 1\r\n\r\n",
+        data({"choices": [{"index": 1, "delta": {"content": "another choice"}}]}),
+        data({"choices": ["no choice", {"delta": None}, {"delta": {"content": None}}]}),
+        data({"choices": [{"delta": {"content": "half \ud83c"}}], "usage": {"prompt_tokens": -1}}),
+        data({"choices": [{"delta": {"content": "!"}, "finish_reason": "length"}], "usage": 3}),
+    ]
+    text, done = written(server)
+    assert text == "half \ufffd!"
+    assert (done.finish_reason, done.prompt_tokens) == (generation.FINISH_REASON_LENGTH, 0)
+
+
+def test_an_answer_is_ended_from_another_thread(server: Server) -> None:
+    stops: list[Callable[[], None]] = []
+    begun, going_on = threading.Event(), threading.Event()
+
+    def slowly(body: dict[str, Any]) -> Iterator[bytes]:
+        begun.set()
+        yield event("so ")
+        while not server.gone.is_set():
+            going_on.wait(0.05)
+            yield b": still here\n"
+
+    server.answer = slowly
+    failed: list[BaseException] = []
+
+    def read() -> None:
+        try:
+            written(server, stoppable=stops.append)
+        except Unavailable as error:
+            failed.append(error)
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    assert begun.wait(10)
+    stops[0]()
+    reader.join(10)
+    assert not reader.is_alive()
+    assert failed
+    assert server.gone.wait(10)
+    stops[0]()  # once more does no harm

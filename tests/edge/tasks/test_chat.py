@@ -1,0 +1,337 @@
+"""Conversations: nothing leaves as it is that must not, once charged is charged, all comes back."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from sottovoce.core.errors import InvalidInput, NotFound, NotReady, QuotaExceeded, SottovoceError
+from sottovoce.core.text.tagger import Tagger
+from sottovoce.edge.tasks import chat as tasks
+from sottovoce.edge.tasks.agent import Agent
+from sottovoce.v1 import edge_agent_pb2 as agent
+from sottovoce.v1 import edge_chat_pb2 as chats
+from sottovoce.v1 import generation_pb2 as generation
+from tests.support.agent import configured, opened
+from tests.support.echo import EchoingCloud, echoing_cloud, last_text
+
+SYSTEM, USER, ASSISTANT = 1, 2, 3
+TEXT = "Anna Marsh saw Mark at Little Rock, order AX-68042; Anna's five lamps leak."
+SECRETS = ("Anna", "Marsh", "Mark", "Rock", "68042")
+
+
+@contextmanager
+def talking(
+    folder: Path, bundle: Path, tagger: Tagger, **environ: str
+) -> Iterator[tuple[Agent, EchoingCloud]]:
+    with echoing_cloud() as cloud:
+        linked = (folder / "home").exists()
+        config = configured(
+            folder,
+            bundle=None if linked else bundle,
+            SOTTO_CLOUD_ADDRESS=cloud.address,
+            **environ,
+        )
+        with opened(config, tagger) as device:
+            yield device, cloud
+
+
+@pytest.fixture
+def both(
+    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
+) -> Iterator[tuple[Agent, EchoingCloud]]:
+    with talking(tmp_path, small_bundle_folder, lexicon_tagger) as found:
+        yield found
+
+
+def request(*turns: tuple[int, str], **fields: object) -> chats.ChatRequest:
+    return chats.ChatRequest(
+        turns=[chats.ChatTurn(role=role, text=text) for role, text in turns], **fields
+    )
+
+
+def answered(
+    events: Iterator[chats.ChatResponse] | Iterator[chats.CompleteResponse],
+) -> tuple[chats.Departed, str, chats.Answered]:
+    first, *deltas, last = events
+    assert first.WhichOneof("event") == "departed"
+    assert last.WhichOneof("event") == "answered"
+    assert all(delta.delta_text for delta in deltas)
+    return first.departed, "".join(delta.delta_text for delta in deltas), last.answered
+
+
+def sent(cloud: EchoingCloud) -> list[str]:
+    return [turn.released_text for turn in cloud.asked[-1].conversation.turns]
+
+
+def test_what_leaves_holds_no_secret_and_what_comes_is_turned_back(
+    both: tuple[Agent, EchoingCloud],
+) -> None:
+    device, cloud = both
+    asked = request((SYSTEM, "Anna is the owner."), (USER, TEXT))
+    departed, text, ended = answered(device.chat(asked))
+    assert text == TEXT
+    assert sent(cloud) == [turn.released_text for turn in departed.turns]
+    assert [turn.role for turn in cloud.asked[0].conversation.turns] == [SYSTEM, USER]
+    on_the_wire = cloud.asked[0].SerializeToString()
+    assert not [secret for secret in SECRETS if secret.encode() in on_the_wire]
+    assert (departed.policy, departed.level) == ("names", "balanced")
+    assert {turned.shown for turned in ended.restored} >= {"Anna", "Marsh", "Mark", "AX-68042"}
+    assert (ended.prompt_tokens, ended.finish_reason) == (7, generation.FINISH_REASON_STOP)
+    assert ended.came == departed.turns[-1].released_text
+    assert not ended.doubtful
+    assert len(on_the_wire) % 512 == 0
+
+
+def test_a_name_has_one_surrogate_in_a_conversation_and_another_in_the_next(
+    both: tuple[Agent, EchoingCloud],
+) -> None:
+    device, cloud = both
+    answered(device.chat(request((USER, "Anna"), (ASSISTANT, "who?"), (USER, "Anna"))))
+    first = sent(cloud)
+    assert first[0] == first[2]
+    answered(device.chat(request((USER, "Anna"), conversation="other")))
+    assert sent(cloud)[0] != first[0]
+    departed, _, _ = answered(device.chat(request((USER, "Anna"))))  # as it opened before
+    assert (sent(cloud)[0], departed.charged) == (first[0], 0)
+
+
+def test_history_that_is_sent_again_leaves_as_it_left_and_costs_nothing(
+    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
+) -> None:
+    light = agent.PrivacyOptions(level="light")  # moves no word: the echo is what was typed
+    first = (USER, f"{TEXT} Mark has a cough.")
+    with talking(tmp_path, small_bundle_folder, lexicon_tagger) as (device, cloud):
+        departed, answer, _ = answered(device.chat(request(first, privacy=light)))
+        assert (departed.charged, departed.turns_charged) == (10_000.0, 1)
+        before = sent(cloud)
+        spent = device.ledger.spending()
+    with talking(tmp_path, small_bundle_folder, lexicon_tagger) as (device, cloud):
+        history = [first, (ASSISTANT, answer), (USER, "Ask Anna again")]
+        departed, text, _ = answered(device.chat(request(*history, privacy=light)))
+        assert text == "Ask Anna again"
+        assert sent(cloud)[:1] == before
+        assert sent(cloud)[1] == before[0]  # the echo, as the cloud wrote it
+        assert (departed.charged, departed.turns_charged) == (0, 1)
+        assert device.ledger.spending().spent == spent.spent
+        longer = [*history, (ASSISTANT, text), (USER, "once more")]
+        dropped = longer[1:]  # its first turn, then no more of it is there than asks for an answer
+        _, text, _ = answered(device.chat(request(*dropped, privacy=light)))
+        assert (text, sent(cloud)[0]) == ("once more", before[0])
+
+
+def test_an_answer_that_others_got_as_well_takes_nobody_elsewhere(
+    both: tuple[Agent, EchoingCloud],
+) -> None:
+    device, cloud = both
+    cloud.answer = lambda request: ["Sure!"]
+    answered(device.chat(request((USER, "Write to Anna"))))
+    before = sent(cloud)
+    answered(device.chat(request((USER, "Write to Mark"))))
+    answered(device.chat(request((USER, "Write to Anna"), conversation="named")))
+    for turns in ([(USER, "Write to Anna")], [(USER, "another"), (USER, "Write to Anna")]):
+        again = request(*turns, (ASSISTANT, "Sure!"), (USER, "Shorter"))
+        answered(device.chat(again))
+        assert sent(cloud)[-3] == before[0]
+
+
+def test_an_answer_by_another_is_privatised_like_all_else(
+    both: tuple[Agent, EchoingCloud],
+) -> None:
+    device, cloud = both
+    _, answer, _ = answered(device.chat(request((USER, TEXT))))
+    turns = (USER, TEXT), (ASSISTANT, answer + " Paris"), (USER, "go on")
+    answered(device.chat(request(*turns)))
+    assert not [secret for secret in (*SECRETS, "Paris") if secret in sent(cloud)[1]]
+    plain = "the garden and the lake and the lamp by the clinic " * 5
+    _, answer, _ = answered(device.chat(request((USER, plain))))
+    assert answer == plain
+    strong = agent.PrivacyOptions(policy="all", level="strong")
+    turns = (USER, plain), (ASSISTANT, answer), (USER, "go on")
+    answered(device.chat(request(*turns, privacy=strong)))
+    assert sent(cloud)[1] != plain
+
+
+def test_two_names_of_two_turns_have_two_surrogates(both: tuple[Agent, EchoingCloud]) -> None:
+    device, cloud = both
+    names = [f"Xq{a}{b}z" for a, b in itertools.product("abcdefgh", "abcdefgh")]
+    turns = [(USER, " ".join(names[n : n + 8])) for n in range(0, 64, 8)]
+    answered(device.chat(request(*turns)))
+    surrogates = " ".join(sent(cloud)).lower().split()
+    assert len(set(surrogates)) == 64  # of 503 nouns: chance alone has it once in 60 times
+
+
+def test_nothing_is_turned_back_that_another_conversation_released(
+    both: tuple[Agent, EchoingCloud],
+) -> None:
+    device, cloud = both
+    answered(device.chat(request((USER, "Anna"), conversation="one")))
+    surrogate = sent(cloud)[0]
+    cloud.answer = lambda request: [f"{surrogate} says hello"]
+    for name in ("two", "one"):  # nor in its own, where it does not leave again
+        _, text, _ = answered(device.chat(request((USER, "a lamp"), conversation=name)))
+        assert text == f"{surrogate} says hello"
+
+
+def test_stop_strings_end_the_answer_as_it_is_shown(both: tuple[Agent, EchoingCloud]) -> None:
+    device, cloud = both
+    cloud.answer = lambda request: [*last_text(request), *("!" * 1000)]
+    stops = ["Mark", "\n", "cough", "Rose:", "###", "7", "é", "🇫🇷"]
+    _, text, ended = answered(device.chat(request((USER, TEXT), stops=stops)))
+    assert text == "Anna Marsh saw "
+    assert ended.finish_reason == generation.FINISH_REASON_STOP
+    assert cloud.cancelled.wait(10)
+    assert [*cloud.asked[0].released_stops] == ["\n", "###"]
+    assert device.ledger.spending().releases == 1
+
+
+@pytest.mark.parametrize(
+    ("asked", "problem"),
+    [
+        (request(), "turns"),
+        (request((0, "hello")), "role"),
+        (request((USER, " \n")), "nothing to answer"),
+        (request((USER, "x" * (256 << 10) + "x")), "turns"),
+        (request((USER, "a"), stops=[""]), "stops"),
+        (request((USER, "a"), stops=["a"] * 17), "stops"),
+        (request((USER, "a\0b")), "binary"),
+        (request((USER, "a"), conversation="c" * 129), "name is too long"),
+        (request((USER, "a"), privacy=agent.PrivacyOptions(policy="none")), "policy"),
+        (request((USER, "a"), model="nobody's"), "adapter"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused_before_anything_leaves(
+    both: tuple[Agent, EchoingCloud], asked: chats.ChatRequest, problem: str
+) -> None:
+    device, cloud = both
+    with pytest.raises((InvalidInput, NotFound), match=problem):
+        [*device.chat(asked)]
+    assert cloud.asked == []
+    assert device.ledger.spending().releases == 0
+
+
+def test_without_cloud_or_budget_nothing_leaves_or_is_charged(
+    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
+) -> None:
+    limit = {"SOTTO_PRIVACY_LEDGER_LIMIT": "20"}
+    with talking(tmp_path, small_bundle_folder, lexicon_tagger, **limit) as (device, cloud):
+        twice = request((USER, "Mark has a cough"), (USER, "and Anna has a fever"))
+        with pytest.raises(QuotaExceeded, match="ledger"):
+            [*device.chat(twice)]
+        assert (cloud.asked, device.ledger.spending().spent) == ([], 0)
+        answered(device.chat(request((USER, "Mark has a cough"))))
+        assert device.ledger.spending().spent == 15
+    other = tmp_path / "other"
+    other.mkdir()
+    with opened(configured(other, bundle=small_bundle_folder), lexicon_tagger) as device:
+        with pytest.raises(NotReady, match="no cloud"):
+            [*device.chat(request((USER, "Mark has a cough")))]
+        assert device.ledger.spending().releases == 0
+
+
+def test_a_cloud_that_does_not_end_or_says_too_much_is_told_so(
+    both: tuple[Agent, EchoingCloud], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device, cloud = both
+    cloud.ends = False
+    with pytest.raises(SottovoceError, match="no end"):
+        [*device.chat(request((USER, "a lamp")))]
+    monkeypatch.setattr(tasks, "LARGEST_ANSWER", 1000)
+    cloud.answer = lambda request: itertools.repeat("x" * 64)
+    with pytest.raises(SottovoceError, match="more than 1000 characters"):
+        [*device.chat(request((USER, "a lamp")))]
+    assert cloud.cancelled.wait(10)
+
+
+@pytest.mark.parametrize("how", ["broken off", "stopped", "too long", "cancelled", "whole"])
+def test_an_answer_is_the_cloud_s_own_however_it_ended(
+    both: tuple[Agent, EchoingCloud], monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    device, cloud = both
+    words = "Paris has a cough. Ida has a fever. "  # would be drawn, and charged, as a user's
+    cloud.answer = lambda request: [words, words + "#", "x" * 2000]
+    cloud.ends = how == "whole"
+    monkeypatch.setattr(tasks, "LARGEST_ANSWER", 1000 if how == "too long" else 10_000)
+    shown = ""
+    with (
+        suppress(SottovoceError),
+        closing(
+            device.chat(
+                request((USER, "a lamp"), conversation="c", stops=["#"] if how == "stopped" else [])
+            )
+        ) as events,
+    ):
+        for event in events:
+            shown += event.delta_text
+            if how == "cancelled" and shown:
+                break
+    assert shown
+    cloud.ends = True
+    cloud.answer = lambda request: ["y"]
+    turns = (USER, "a lamp"), (ASSISTANT, shown), (USER, "go on")
+    departed, _, _ = answered(device.chat(request(*turns, conversation="c")))
+    assert sent(cloud)[1].startswith(words)
+    assert departed.charged == 0
+
+
+def test_a_long_answer_makes_no_other_forgotten(both: tuple[Agent, EchoingCloud]) -> None:
+    device, cloud = both
+    said = "Paris has a cough."
+    turns = [(USER, "a lamp")]
+    for answer in (said, "x " * 100_000, "y"):
+        cloud.answer = lambda request, answer=answer: [answer]
+        _, shown, _ = answered(device.chat(request(*turns[:3], conversation="c")))
+        turns += [(ASSISTANT, shown), (USER, "go on")]
+    assert sent(cloud)[1] == said
+    answered(device.chat(request(*turns[2:5], conversation="c")))
+    assert sent(cloud)[1] == "x " * (32 << 10)
+
+
+def test_a_text_is_continued(both: tuple[Agent, EchoingCloud]) -> None:
+    device, cloud = both
+    sampling = chats.Sampling(max_tokens=9, temperature=0.5, seed=0)
+    asked = chats.CompleteRequest(text=TEXT, sampling=sampling)
+    departed, text, _ = answered(device.complete(asked))
+    assert text == TEXT
+    (got,) = cloud.asked
+    assert got.released_text == departed.turns[0].released_text != TEXT
+    assert (got.sampling.max_tokens, got.sampling.temperature) == (9, 0.5)
+    assert got.sampling.HasField("seed")
+    assert got.bundle_id == departed.bundle_id
+
+
+def test_where_nothing_is_kept_nothing_is_on_disk(
+    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
+) -> None:
+    days: Sequence[str] = ("0", "30")
+    for kept, keep in enumerate(days):
+        folder = tmp_path / keep
+        folder.mkdir()
+        with talking(folder, small_bundle_folder, lexicon_tagger, SOTTO_CHAT_KEEP_DAYS=keep) as (
+            device,
+            _,
+        ):
+            answered(device.chat(request((USER, TEXT))))
+            assert len(device.store.rows("SELECT name FROM conversations")) == kept
+            state = b"".join(file.read_bytes() for file in device.store.folder.iterdir())
+            assert b"Anna" not in state
+
+
+def test_another_cloud_gets_no_answer_of_the_first(
+    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
+) -> None:
+    with talking(tmp_path, small_bundle_folder, lexicon_tagger) as (device, cloud):
+        cloud.answer = lambda request: ["secrets of this cloud"]
+        _, answer, _ = answered(device.chat(request((USER, "a lamp"))))
+        history = (USER, "a lamp"), (ASSISTANT, answer), (USER, "go on")
+        answered(device.chat(request(*history)))
+        assert sent(cloud)[1] == answer
+        departed, _, _ = answered(device.chat(request(*history)))
+        assert departed.charged == 0
+    with talking(tmp_path, small_bundle_folder, lexicon_tagger) as (device, cloud):
+        answered(device.chat(request(*history)))
+        assert sent(cloud)[1].split()[0] != "secrets"  # in no list

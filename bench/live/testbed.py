@@ -93,16 +93,20 @@ class Cloud(_Server):
 
     state: Path = Path()
     bundle: Path = Path()
+    decoder: str = ""
 
     @classmethod
-    def at(cls, folder: Path, bundle: Path, port: int = 0) -> Cloud:
+    def at(cls, folder: Path, bundle: Path, port: int = 0, decoder: str = "") -> Cloud:
         """A cloud that keeps everything under ``folder``; not started yet."""
         address = f"127.0.0.1:{port or free_port()}"
-        return cls(address, folder / "cloud.log", state=folder / "cloud", bundle=bundle)
+        return cls(
+            address, folder / "cloud.log", state=folder / "cloud", bundle=bundle, decoder=decoder
+        )
 
     def start(self) -> None:
         """Starts it and waits until its health is SERVING."""
         serve = [command("sotto-cloud"), "serve", "--listen", self.address]
+        serve += ["--decoder", self.decoder] if self.decoder else []
         self._start([*serve, "--state", str(self.state), "--bundle", str(self.bundle)], {})
 
     def enroll(self, tenant: str) -> Path:

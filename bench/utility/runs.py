@@ -7,7 +7,7 @@ those that do best on the part of the training phrases that the trainer holds ou
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -22,9 +22,10 @@ from sottovoce.cloud.serving.model_thread import ModelThread
 from sottovoce.cloud.serving.predictor import Predictor
 from sottovoce.cloud.state.adapters import AdapterFiles
 from sottovoce.cloud.training.trainer import train
+from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy.setting import Setting
 
-__all__ = ["Answers", "answer", "release_of"]
+__all__ = ["Answers", "answer", "ask", "release_of"]
 
 _AT_ONCE = 64
 """Questions in flight."""
@@ -82,11 +83,23 @@ def answer(
         folder = Path(scratch) / "adapter"
         places = WordPlaces(device.bundle) if noise else None
         train(examples, options, backbone, folder, noise=noise, places=places, origin=origin)
-        return Answers([*_labels(folder, questions, device, tables)], len(examples), shares)
+        bundles = {device.bundle.id: device.bundle}
+        return Answers([*ask(folder, questions, bundles, tables)], len(examples), shares)
 
 
-def _labels(folder: Path, questions: Sequence[str], device: Device, tables: Path) -> Iterator[str]:
-    bundles = {device.bundle.id: device.bundle}
+def ask(
+    folder: Path,
+    questions: Sequence[str],
+    bundles: Mapping[str, Bundle] | None = None,
+    tables: Path | None = None,
+) -> Iterator[str]:
+    """The label of each question, by the adapter in ``folder``.
+
+    Args:
+        folder: what `train` wrote.
+        questions: as released.
+        bundles, tables: of an adapter that reads through a noise table, see `Predictor`.
+    """
     with closing(ModelThread(backbones.load(), packed=False)) as thread:
         predictor = Predictor(thread, bundles=bundles, noise_tables=tables)
         adapter = AdapterFiles.of(folder)

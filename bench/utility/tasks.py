@@ -67,6 +67,7 @@ TASKS: Final = {
     "agnews": _Source(held_out=500),
     "trec": _Source(held_out=500),
     "mrpc": _Source(columns=("text_a", "text_b"), held_out=500),
+    "dbpedia": _Source(),
 }
 
 

@@ -1,0 +1,1 @@
+"""Does what a cloud writes come back right?"""

@@ -1,0 +1,76 @@
+"""One document on its way to a cloud that writes, and what comes back on its way home.
+
+Why it is here: the gates and the written part must release and turn back alike, and as the device
+does: under a key, with a map of this document and no other.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from sottovoce.cloud.corpus import frequencies
+from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.privacy.keyed import Key
+from sottovoce.core.privacy.meanings import observe
+from sottovoce.core.privacy.privatizer import Privatizer
+from sottovoce.core.privacy.release import Release
+from sottovoce.core.privacy.restoration import COMMON, Restoration
+from sottovoce.core.privacy.setting import Setting
+from sottovoce.core.text.readings import READINGS
+
+__all__ = ["SETTINGS", "Device"]
+
+_LEVELS: Final = ("strong", "balanced", "light")
+SETTINGS: Final = {
+    "names": Setting("balanced", "pct2t.v2", "names"),
+    **{f"content {level}": Setting(level, "pct2t.v2", "content") for level in _LEVELS},
+    **{f"PCT2T {level}": Setting(level, "pct2t.v1", "papers") for level in _LEVELS},
+    **{f"T2T {level}": Setting(level, "t2t.v1", "all") for level in _LEVELS},
+}
+"""What is compared: our policies, and the mechanisms as published with the parts of speech that
+they protect, at the levels of equal attack success."""
+
+_NAME: Final = READINGS.index("NAME")
+
+
+@dataclass(frozen=True)
+class Device:
+    """Releases documents and turns answers back.
+
+    Attributes:
+        bundle: its bundle.
+        privatizer: over that.
+        common: the language's commonest words.
+        key: of this measurement; equal figures come of equal keys.
+    """
+
+    bundle: Bundle
+    privatizer: Privatizer
+    common: frozenset[str]
+    key: Key
+
+    @classmethod
+    def of(cls, bundle: Path, models: Path, seed: int = 0) -> Device:
+        """Over the bundle's folder, with the shipped counts."""
+        opened = Bundle.open(bundle)
+        table = frequencies.load(models / "frequencies")
+        counts: Counter[str] = Counter()
+        for word, met in zip(table.words, table.counts.tolist(), strict=True):
+            counts[word] += met
+        common = frozenset(word for word, _ in counts.most_common(COMMON))
+        return cls(opened, Privatizer.of(opened), common, Key(seed.to_bytes(32, "big")))
+
+    def release(self, document: str, setting: Setting) -> Release:
+        """The document as it leaves."""
+        return self.privatizer.release(document, setting, key=self.key)
+
+    def restoration(self, release: Release) -> Restoration:
+        """The way back of what this release left in."""
+        return Restoration(observe([release]), self.common, self._ordinary)
+
+    def _ordinary(self, word: str) -> bool:
+        listed = self.bundle.word_ids.get(word)
+        return listed is not None and bool(self.bundle.readings[listed] != _NAME)

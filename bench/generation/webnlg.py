@@ -1,0 +1,59 @@
+"""WebNLG: facts, and sentences that people wrote of them (Gardent et al. 2017; RAPT v2 section V).
+
+Why it is here: its sentences name persons, places and numbers that a reader can check, and the
+facts say which.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+__all__ = ["FILES", "Entry", "read"]
+
+FILES: Final = {part: f"webnlg/{part}.jsonl.gz" for part in ("train", "dev")}
+
+_HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
+_NOTE = re.compile(r" \([^)]*\)$")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """Facts and what was written of them.
+
+    Attributes:
+        facts: "Aarhus Airport | runway length | 2702.0; ...", what is given to write from.
+        texts: what people wrote.
+        entities: subjects and objects, as the first text has them; those that it paraphrases are
+            left out.
+    """
+
+    facts: str
+    texts: tuple[str, ...]
+    entities: tuple[str, ...]
+
+
+def read(file: Path, every: int = 1) -> list[Entry]:
+    """Each ``every``-th entry of a part; a few have no text and are left out."""
+    with gzip.open(file, "rt", encoding="utf-8") as lines:
+        found = map(json.loads, [*lines][::every])
+        return [_entry(each) for each in found if each["texts"]]
+
+
+def _entry(found: dict[str, Any]) -> Entry:
+    triples = [tuple(map(_spoken, triple)) for triple in found["triples"]]
+    texts = tuple(" ".join(text.split()) for text in found["texts"])
+    named = dict.fromkeys(_NOTE.sub("", part) for one, _, other in triples for part in (one, other))
+    return Entry(
+        "; ".join(" | ".join(triple) for triple in triples),
+        texts,
+        tuple(name for name in named if name and name in texts[0]),
+    )
+
+
+def _spoken(part: str) -> str:
+    return _HUMP.sub(" ", part.strip('"')).replace("_", " ").strip()

@@ -13,6 +13,7 @@ from sottovoce.edge.daemon import server
 from sottovoce.edge.tasks.agent import Agent
 from sottovoce.edge.tasks.customize import Customizer, Defaults
 from sottovoce.edge.tasks.engine import Engine
+from sottovoce.v1 import edge_agent_pb2, training_pb2
 
 TOKEN = "correct horse"  # noqa: S105 - of a server that lives for one test
 
@@ -101,3 +102,19 @@ def customizing(
             ),
             device,
         )
+
+
+def labelled(number: int = 20) -> list[edge_agent_pb2.LabelledText]:
+    """Sentences of two kinds in turn, each with a name of its own."""
+    return [
+        edge_agent_pb2.LabelledText(
+            text=f"The {('river', 'doctor')[n % 2]} was in the garden, Anna{n}",
+            label=("outside", "clinic")[n % 2],
+        )
+        for n in range(number)
+    ]
+
+
+def queued(device: Agent, identity: str) -> list[training_pb2.PrivatizedExample]:
+    """What waits to be sent for a customisation."""
+    return [e for batch in device.outbox.batches(identity, 0) for e in batch.examples]

@@ -56,8 +56,8 @@ PLAN: Plan = {
         ["data", "live", "processes", "resampling"],
         ["console"],
         ["attacks", "leaks"],
-        ["embedding", "keying", "space", "utility"],
-        ["report", "speed"],
+        ["embedding", "generation", "keying", "space", "utility"],
+        ["private_prompts", "report", "speed"],
     ],
 }
 

@@ -28,6 +28,8 @@ class Row(Protocol):
     def plain_tokens(self) -> tuple[str, ...]: ...
     @property
     def plain_token_ids(self) -> tuple[int, ...]: ...
+    @property
+    def output(self) -> str: ...
 
 
 @dataclasses.dataclass
@@ -100,6 +102,7 @@ def message(
                 label=row.label,
                 released_plain_tokens=row.plain_tokens,
                 plain_token_ids=row.plain_token_ids,
+                released_output=row.output,
             )
             for sequence, row in enumerate(rows, start=first)
         ],

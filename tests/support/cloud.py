@@ -36,7 +36,12 @@ class Cloud:
     def work(self) -> None:
         """Trains all that is queued, in this thread."""
         settings = self.settings
-        worker = Worker(settings.state, settings.backbone, bundles=settings.bundles)
+        worker = Worker(
+            settings.state,
+            settings.backbone,
+            bundles=settings.bundles,
+            decoder=settings.decoder,
+        )
         while worker.run_next():
             pass
         worker.database.close()

@@ -296,7 +296,7 @@ class FakeCloud(
                 if job.ended:
                     return
                 message.state = training.JOB_STATE_RUNNING
-                message.labels[:] = sorted({example.label for example in job.examples})
+                message.labels[:] = sorted({example.label for example in job.examples} - {""})
                 message.progress.epoch, message.progress.epochs = epoch, epochs
             while not self.may_train.wait(0.01) and not job.ended:
                 pass

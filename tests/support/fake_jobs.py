@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from sottovoce.core.bundle.manifest import Manifest
 from sottovoce.core.errors import BundleMismatch, InvalidInput, NotFound, NotReady, OutOfRange
 from sottovoce.core.wire import training_settings
+from sottovoce.core.wire.limits import FEWEST_PUBLIC
 from sottovoce.v1 import training_pb2 as training
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
@@ -34,6 +35,10 @@ class FakeJob:
     @property
     def ended(self) -> bool:
         return self.message.state >= training.JOB_STATE_SUCCEEDED
+
+    @property
+    def writes(self) -> bool:
+        return self.message.training.task == training.TASK_GENERATION
 
     def shown(self) -> training.Job:
         """A copy, as a call answers with it."""
@@ -86,6 +91,7 @@ class FakeJobs:
                 release=request.release,
             )
             message.training.method = message.training.method or training.METHOD_LORA
+            message.training.task = message.training.task or training.TASK_CLASSIFICATION
             message.create_time.GetCurrentTime()
             message.update_time.GetCurrentTime()
             self.held[message.id] = FakeJob(tenant, request, message)
@@ -139,9 +145,12 @@ class FakeJobs:
             if len(job.examples) != total:
                 raise NotReady("examples are missing", fix="upload them", subject="examples")
             counts = Counter(example.label for example in job.examples)
-            if total < 8:
+            public = counts.pop("", 0)
+            if job.message.training.pate and public < FEWEST_PUBLIC:
+                raise NotReady("public texts are too few", fix="add some", subject="examples")
+            if (total if job.writes else counts.total()) < 8:
                 raise NotReady("too few examples", fix="add examples", subject="examples")
-            if len(counts) < 2 or min(counts.values()) < 2:
+            if not job.writes and (len(counts) < 2 or min(counts.values()) < 2):
                 raise NotReady("labels are missing", fix="give 2 of each", subject="label")
             job.message.state = training.JOB_STATE_QUEUED
             return True
@@ -205,7 +214,14 @@ class FakeJobs:
             wrong = "example_id"
         elif not example.released_text.strip():
             wrong = "released_text"
-        elif not 1 <= len(example.label) <= 256:
+        elif job.writes and example.label:
+            wrong = "label"
+        elif bool(example.released_output.strip()) != job.writes:
+            wrong = "released_output"
+        elif (
+            not (example.label or job.writes or job.message.training.pate)
+            or len(example.label) > 256
+        ):
             wrong = "label"
         elif len(plain) != counted or len(ids) != counted or max(ids, default=0) >= words:
             wrong = "plain_token_ids"

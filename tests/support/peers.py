@@ -65,13 +65,20 @@ def _fake(folder: Path) -> Iterator[Peer]:
 @contextmanager
 def _real(folder: Path) -> Iterator[Peer]:
     from sottovoce.cloud.config import Settings
+    from tests.support import decoders
     from tests.support.backbones import tiny_bert
     from tests.support.cloud import cloud
     from tests.support.tiny_bundle import tiny_bundle
 
     bert = tiny_bert(folder / "bert")
     bundle = tiny_bundle(folder / "bundle", bert)
-    settings = Settings(folder / "state", (bundle,), f"unix:{folder}/s.sock", str(bert))
+    settings = Settings(
+        folder / "state",
+        (bundle,),
+        f"unix:{folder}/s.sock",
+        str(bert),
+        str(decoders.save(folder / "decoder")),
+    )
     with cloud(settings) as running:
         yield Peer(
             running.server.address,
@@ -89,6 +96,7 @@ class Row:
     label: str
     plain_tokens: tuple[str, ...] = ()
     plain_token_ids: tuple[int, ...] = ()
+    output: str = ""
 
 
 TOPICS = {"garden": "tree leaf soil", "kitchen": "bread oven salt", "office": "desk paper file"}

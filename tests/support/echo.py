@@ -1,0 +1,79 @@
+"""A cloud that writes: a real server whose model says what a test tells it to, by default an echo.
+
+A faithful cloud keeps what it gets; what a device makes of its answers can then be compared with
+what was typed.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+import grpc
+
+from sottovoce.core.wire.limits import LARGEST_PROMPT_PADDING
+from sottovoce.core.wire.padding import check_padding
+from sottovoce.core.wire.status import ErrorInterceptor
+from sottovoce.v1 import generation_pb2 as generation
+from sottovoce.v1 import generation_pb2_grpc as generation_grpc
+
+PIECE = 3
+
+
+def last_text(request: generation.GenerateRequest) -> str:
+    """What is to be answered or continued."""
+    if request.WhichOneof("prompt") == "conversation":
+        return request.conversation.turns[-1].released_text
+    return request.released_text
+
+
+def echo(request: generation.GenerateRequest) -> Iterator[str]:
+    """The text itself, a few characters at a time."""
+    text = last_text(request)
+    return (text[start : start + PIECE] for start in range(0, len(text), PIECE))
+
+
+class EchoingCloud(generation_grpc.GenerationServicer):
+    """Behaviour is changed by setting attributes."""
+
+    def __init__(self) -> None:
+        self.answer: Callable[[generation.GenerateRequest], Iterable[str]] = echo
+        self.ends = True
+        """Whether the last message says how the answer ended."""
+        self.asked: list[generation.GenerateRequest] = []
+        self.cancelled = threading.Event()
+        self.address = ""
+
+    def Generate(self, request, context):  # noqa: N802
+        check_padding(request.padding, LARGEST_PROMPT_PADDING)
+        context.add_callback(self.cancelled.set)
+        self.asked.append(request)
+        for delta in self.answer(request):
+            if not context.is_active():
+                return
+            yield generation.GenerateResponse(delta_text=delta)
+        if self.ends:
+            yield generation.GenerateResponse(
+                done=generation.GenerateDone(
+                    finish_reason=generation.FINISH_REASON_STOP, prompt_tokens=7
+                )
+            )
+
+
+@contextmanager
+def echoing_cloud() -> Iterator[EchoingCloud]:
+    """Runs for a test."""
+    cloud = EchoingCloud()
+    with ThreadPoolExecutor(8) as calls:
+        server = grpc.server(
+            calls, interceptors=[ErrorInterceptor()], options=[("grpc.so_reuseport", 0)]
+        )
+        generation_grpc.add_GenerationServicer_to_server(cloud, server)
+        cloud.address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+        server.start()
+        try:
+            yield cloud
+        finally:
+            server.stop(0).wait()

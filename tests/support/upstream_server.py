@@ -1,0 +1,107 @@
+"""A server that speaks as OpenAI's do, over real HTTP; what it says is what a test tells it to."""
+
+from __future__ import annotations
+
+import json
+import ssl
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+PIECE = 3
+
+
+def event(text: str, *, reason: str | None = None, chat: bool = True) -> bytes:
+    """One event of an answer."""
+    part: dict[str, Any] = {"delta": {"content": text}} if chat else {"text": text}
+    return data({"choices": [{"index": 0, "finish_reason": reason, **part}]})
+
+
+def data(told: Any) -> bytes:
+    """An event of any content."""
+    return f"data: {json.dumps(told)}\n\n".encode()
+
+
+def echo(body: dict[str, Any]) -> Iterator[bytes]:
+    """A faithful server: what it was told last, a few characters at a time."""
+    chat = "messages" in body
+    text = body["messages"][-1]["content"] if chat else body["prompt"]
+    yield b": welcome\n\n"
+    for start in range(0, len(text), PIECE):
+        yield event(text[start : start + PIECE], chat=chat)
+    yield event("", reason="stop", chat=chat)
+    yield data({"choices": [], "usage": {"prompt_tokens": 5, "completion_tokens": 6}})
+    yield b"data: [DONE]\n\n"
+
+
+def drip(piece: bytes) -> Callable[[dict[str, Any]], Iterator[bytes]]:
+    """A piece now and then, without an end that a test would wait for."""
+    return lambda body: (time.sleep(0.02) or piece for _ in range(500))
+
+
+class Server(ThreadingHTTPServer):
+    """Behaviour is changed by setting attributes."""
+
+    daemon_threads = False
+    block_on_close = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.answer: Callable[[dict[str, Any]], Iterable[bytes]] = echo
+        self.status = 200
+        self.headers = {"Content-Type": "text/event-stream"}
+        self.asked: list[tuple[str, dict[str, str], dict[str, Any]]] = []
+        """Path, headers and body of each request."""
+        self.gone = threading.Event()
+        """Set when a client went away in the middle of an answer."""
+        self.tls = False
+
+    @property
+    def url(self) -> str:
+        return f"http{'s' * self.tls}://127.0.0.1:{self.server_port}/v1"
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Clients go away: that is what many tests are about."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Server
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.server.asked.append((self.path, dict(self.headers), body))
+        self.send_response(self.server.status)
+        for name, value in self.server.headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+        try:
+            for part in self.server.answer(body):
+                self.wfile.write(part)
+                self.wfile.flush()
+        except OSError:
+            self.server.gone.set()
+
+    def log_message(self, *_: Any) -> None:
+        """Not in a test's output."""
+
+
+@contextmanager
+def openai_server(certificate: tuple[Path, Path] | None = None) -> Iterator[Server]:
+    """Runs for a test; with a certificate and its key it speaks TLS."""
+    with Server() as server:
+        if certificate is not None:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(*certificate)
+            server.socket = context.wrap_socket(server.socket, server_side=True)
+            server.tls = True
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join()

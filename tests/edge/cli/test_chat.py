@@ -142,16 +142,26 @@ class Terminal:
     def types(self, text: str) -> None:
         os.write(self._master, text.encode())
 
-    def shows(self, wanted: str) -> None:
-        """Waits until it does, and forgets what was shown until then."""
+    def shows(self, wanted: str, pressed: bool = False) -> None:
+        """Waits until it does, and forgets what was shown until then. With ``pressed``, Ctrl-C is
+        pressed every five seconds until it does: a signal that comes between Python's prompt and its
+        reading is not seen before the next one, and a person would press again."""
         until = time.monotonic() + 60
+        press = time.monotonic()
         while wanted not in self.shown:
             assert time.monotonic() < until, self.shown
+            if pressed and time.monotonic() >= press:
+                os.kill(self.process.pid, signal.SIGINT)
+                press = time.monotonic() + 5
             if select.select([self._master], [], [], 0.2)[0]:
                 self.shown += os.read(self._master, 4096).decode(errors="replace")
         self.shown = self.shown.partition(wanted)[2]
 
-    def close(self) -> None:
+    def __enter__(self) -> Terminal:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
         self.process.wait(30)
         os.close(self._master)
 
@@ -160,21 +170,19 @@ def test_ctrl_c_ends_the_answer_and_ctrl_d_the_conversation(
     talking: Device, cloud: EchoingCloud
 ) -> None:
     cloud.answer = lambda request: (time.sleep(0.01) or "so " for _ in itertools.count())
-    terminal = Terminal(talking)
-    terminal.shows("> ")
-    terminal.types("tell Anna a story\n")
-    terminal.shows("so so")
-    os.kill(terminal.process.pid, signal.SIGINT)
-    terminal.shows("(ended")
-    assert cloud.cancelled.wait(10)
-    terminal.shows("> ")
-    cloud.answer = lambda request: ["the \x1b]0;end"]
-    terminal.types("go on\n")
-    terminal.shows("the \ufffd]0;end")
-    assert [turn.role for turn in cloud.asked[1].conversation.turns] == [2, 3, 2]
-    terminal.shows("> ")
-    os.kill(terminal.process.pid, signal.SIGINT)
-    terminal.shows("(Ctrl-D ends")
-    terminal.types("\x04")
-    terminal.close()
-    assert terminal.process.returncode == 0
+    with Terminal(talking) as terminal:
+        terminal.shows("> ")
+        terminal.types("tell Anna a story\n")
+        terminal.shows("so so")
+        os.kill(terminal.process.pid, signal.SIGINT)
+        terminal.shows("(ended")
+        assert cloud.cancelled.wait(10)
+        terminal.shows("> ")
+        cloud.answer = lambda request: ["the \x1b]0;end"]
+        terminal.types("go on\n")
+        terminal.shows("the \ufffd]0;end")
+        assert [turn.role for turn in cloud.asked[1].conversation.turns] == [2, 3, 2]
+        terminal.shows("> ")
+        terminal.shows("(Ctrl-D ends", pressed=True)
+        terminal.types("\x04")
+        assert terminal.process.wait(30) == 0

@@ -144,8 +144,8 @@ class Terminal:
 
     def shows(self, wanted: str, pressed: bool = False) -> None:
         """Waits until it does, and forgets what was shown until then. With ``pressed``, Ctrl-C is
-        pressed every five seconds until it does: a signal that comes between Python's prompt and its
-        reading is not seen before the next one, and a person would press again."""
+        pressed every five seconds until it does: a signal that comes between Python's prompt and
+        its reading is not seen before the next one, and a person would press again."""
         until = time.monotonic() + 60
         press = time.monotonic()
         while wanted not in self.shown:

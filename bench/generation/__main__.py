@@ -1,10 +1,9 @@
-"""What a cloud writes of privatised facts: does it come back right, and what does privacy cost?
+"""Does what a cloud writes of privatised facts come back right?
 
-First what is promised of restoration, on a cloud that gives back what it gets; then, with a
-decoder, adapters trained on releases of WebNLG, written, turned back, scored beside clear text.
+What is promised of restoration, counted on texts of WebNLG, on a cloud that gives back what it gets
+and adds words of its own.
 
     python -m bench.generation --quick
-    python -m bench.generation --quick --gemma DIR   (accepts the Gemma terms; DIR has the wheels)
 """
 
 from __future__ import annotations

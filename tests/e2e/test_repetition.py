@@ -6,12 +6,12 @@ import json
 from pathlib import Path
 from typing import Any
 
-from bench.keying.copies import COPIES, copies
 from bench.live.testbed import Agent
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy.vectors import Vectors
 from sottovoce.core.text.context import Context
 from sottovoce.core.text.words import split
+from tests.support.copies import COPIES, copies
 
 MESSAGE = (
     "The nurse told my brother that the kitchen of the old clinic was flooded . "
@@ -36,7 +36,7 @@ def _spent(agent: Agent) -> tuple[float, int]:
 def test_what_is_said_again_tells_nothing_new(agent: Agent, bundle_folder: Path) -> None:
     """One start of an agent for all of it."""
     bundle = Bundle.open(bundle_folder)
-    texts = [MESSAGE, *(copy.text for copy in copies(MESSAGE))]
+    texts = [MESSAGE, *copies(MESSAGE)]
     answers = _released(agent, texts)
     _check_copies(answers, [text.replace("\n", " ") for text in texts], bundle)
     spent = _spent(agent)

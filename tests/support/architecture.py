@@ -56,7 +56,7 @@ PLAN: Plan = {
         ["data", "live", "processes", "resampling"],
         ["console"],
         ["attacks", "leaks"],
-        ["embedding", "generation", "keying", "space", "utility"],
+        ["generation", "utility"],
         ["private_prompts", "report", "speed"],
     ],
 }

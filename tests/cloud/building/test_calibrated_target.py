@@ -13,7 +13,6 @@ from click.testing import CliRunner
 from numpy.typing import NDArray
 
 from bench.attacks.public import Public
-from bench.space.held_out import count
 from sottovoce.cloud.building import calibration
 from sottovoce.cloud.corpus.frequencies import FrequencyTable
 from sottovoce.core.bundle import levels
@@ -24,6 +23,7 @@ from sottovoce.core.privacy.policies import DEFAULT, POLICIES
 from sottovoce.core.privacy.running_text import counts_by_tag, draw, released_in, weights_by_class
 from sottovoce.core.privacy.sphere_map import Candidates, SphereMap, perturb
 from sottovoce.edge.cli import main
+from tests.support.held_out import count
 from tests.support.sentences import as_treebank
 from tests.support.shared_data import shared_data
 

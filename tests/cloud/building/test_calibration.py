@@ -11,8 +11,6 @@ import pytest
 from numpy.typing import NDArray
 
 from bench.attacks.public import Public
-from bench.space.held_out import count
-from bench.space.tails import tails
 from sottovoce.cloud.building import calibration
 from sottovoce.cloud.building.calibration import Text
 from sottovoce.cloud.building.survival import Survival, cell_lengths
@@ -26,7 +24,9 @@ from sottovoce.core.privacy.noise import Floats2d
 from sottovoce.core.privacy.policies import DEFAULT, POLICIES
 from sottovoce.core.privacy.running_text import counts_by_tag, draw, released_in, weights_by_class
 from sottovoce.core.privacy.sphere_map import perturb
+from tests.support.held_out import count
 from tests.support.shared_data import shared_data
+from tests.support.tails import tails
 
 GUM = "ud_gum/dev.conllu.gz"
 R = 6

@@ -1,6 +1,6 @@
 """Do rare words and names pay for a bundle's privacy space, on text that no count has seen?
 
-`bench.space` prints what is found here, and the tests hold the default bundle to it.
+The rule that the tests hold the default bundle to; see docs/privacy_space.md.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ import numpy as np
 
 from bench.attacks.public import Public
 from bench.attacks.text import Ints
-from bench.space.held_out import NAMES, RARE, Counts, HeldOut, Kinds
 from sottovoce.cloud.building.attack import best_slope
 from sottovoce.core.privacy.noise import Floats2d
 from sottovoce.core.privacy.running_text import draw, released_in
 from sottovoce.core.privacy.sphere_map import Candidates, SphereMap, perturb
+from tests.support.held_out import NAMES, RARE, Counts, HeldOut, Kinds
 
 __all__ = ["tails"]
 
@@ -25,7 +25,7 @@ def tails(
 
     Args:
         public: the bundle under judgement, and what attackers know of the language.
-        met: in held-out text, see `bench.space.held_out.count`.
+        met: in held-out text, see `tests.support.held_out.count`.
         mechanism: "t2t.v1" or "pct2t.v1".
         draws: about so many words that are neither rare nor names, and of each other kind.
 

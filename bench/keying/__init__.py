@@ -1,1 +1,0 @@
-"""What noise is drawn by, and what each choice is worth to an attacker."""

@@ -15,8 +15,8 @@ PAGES = sorted(
     for page in ROOT.glob(pattern)
     if page.name != "CHANGELOG.md"  # which tells of what was
 )
-RETIRED = re.compile(r"bench-2026-11|at the tag")
-"""The tag that holds what was measured once; commands beside its name are run there."""
+RETIRED = re.compile(r"bench-2026-11|ablations|at the tag")
+"""The tags that hold what was measured once; commands beside their names are run there."""
 
 _SPAN = re.compile(r"`([^`]+)`")
 _MODULE = re.compile(r"bench(\.[a-z_]+)+")
@@ -26,7 +26,7 @@ _PROGRAMS = ("python", "make", "sotto", "sotto-cloud")
 
 def commands(page: Path) -> Iterator[tuple[str, ...]]:
     """Each command of a page as its words, the program first."""
-    paragraphs = re.split(r"\n\s*\n", page.read_text(encoding="utf-8"))
+    paragraphs = re.split(r"\n\s*\n|\n(?=- )", page.read_text(encoding="utf-8"))
     for before, paragraph, after in zip(
         ["", *paragraphs], paragraphs, [*paragraphs[1:], ""], strict=False
     ):

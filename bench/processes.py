@@ -37,11 +37,15 @@ def share_out(
     Args:
         work: a function of a module, as are all that travel to another process.
         items: what to do.
-        processes: how many.
+        processes: how many; 0 for this one alone.
         opens: called with ``place`` once in each of them.
         place: where it finds what it needs.
     """
     if not items:
+        return
+    if not processes:
+        opens(place)
+        yield from ((each, work(each)) for each in items)
         return
     context, starting = get_context("spawn"), (opens, place)
     with ProcessPoolExecutor(min(processes, len(items)), context, _start, starting) as pool:

@@ -1,9 +1,8 @@
 """What does a strong attacker recover at each protection level, and what does the level cost?
 
 Attacks on released words and on noisy vectors, from the papers' nearest neighbour to maximum a
-posteriori over whole sentences; networks, averaging, attribute inference and entities; the same on
-other people's mechanisms; and which of them keeps more where both lose the same. Every attack is
-first shown to work where nothing is hidden. See docs/attacks.md.
+posteriori over whole sentences; averaging, attribute inference and entities. Every attack is first
+shown to work where nothing is hidden. See docs/attacks.md.
 
     python -m bench.attacks --quick
     python -m bench.attacks --quick --levels attack:0.3 --mechanisms pct2t.v1,t2t.v1
@@ -20,12 +19,12 @@ from itertools import product
 from bench import console
 from bench.attacks import membership, report
 from bench.attacks.harness import FULL, MECHANISMS, QUICK, Budget
-from bench.attacks.parts import ALL, BASELINES, Scope
-from bench.attacks.run import DATA_SETS, measure
-from bench.attacks.workers import Place
+from bench.attacks.parts import ALL, Scope
+from bench.attacks.run import DATA_SETS, Place, measure
 from bench.data import require
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import SottovoceError
+from sottovoce.core.privacy.setting import LEVELS
 
 
 def main() -> None:
@@ -42,14 +41,14 @@ def main() -> None:
         "--mechanisms",
         type=console.comma_separated,
         metavar="NAMES",
-        help=f"only these, comma-separated, of {', '.join((*MECHANISMS, *BASELINES))}; leaves out"
-        " the attacks by networks, on tokens, on people and on repeats",
+        help=f"only these, comma-separated, of {', '.join(MECHANISMS)}; leaves out the attacks on"
+        " tokens, on people and on repeats",
     )
     parser.add_argument(
         "--levels",
         type=console.comma_separated,
         metavar="NAMES",
-        help="only these, attack:0.3 among them; leaves out the same, baselines too unless named",
+        help="only these, attack:0.3 among them; leaves out the same",
     )
     parser.add_argument(
         "--only",
@@ -67,7 +66,7 @@ def main() -> None:
     place = Place(arguments.bundle, arguments.models, arguments.data, budget)
     manifest = Bundle.open(arguments.bundle).manifest
     try:
-        for mechanism, level in product(scope.mechanisms or MECHANISMS, scope.levels):
+        for mechanism, level in product(scope.mechanisms, scope.levels):
             manifest.level(mechanism, level)
     except SottovoceError as error:
         parser.error(f"--levels: {error}")
@@ -85,17 +84,9 @@ def _asked(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> tu
     names, levels = arguments.mechanisms, arguments.levels
     if not names and not levels:
         return budget, ALL
-    known = (*MECHANISMS, *BASELINES)
-    if unknown := [name for name in names or () if name not in known]:
-        parser.error(f"unknown: {', '.join(unknown)}; mechanisms are {', '.join(known)}")
-    names = names or MECHANISMS
-    scope = Scope(
-        mechanisms=tuple(name for name in MECHANISMS if name in names),
-        baselines=tuple(name for name in BASELINES if name in names),
-        levels=levels or (),
-        rest=False,
-    )
-    return replace(budget, steps=0), scope
+    if unknown := [name for name in names or () if name not in MECHANISMS]:
+        parser.error(f"unknown: {', '.join(unknown)}; mechanisms are {', '.join(MECHANISMS)}")
+    return budget, Scope(names or MECHANISMS, levels or LEVELS, rest=False)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,7 @@
 """Our mechanisms as channels: text in, releases out, by the code that runs on the device.
 
 Why it is here: the texts under attack go through `Privatizer` itself, so what is measured is what
-ships. `Words.send` repeats only its last two steps, noise and search, for the many thousand single
-words that attackers train on.
+ships.
 """
 
 from __future__ import annotations
@@ -28,11 +27,10 @@ from sottovoce.core.privacy.mechanisms.t2t import T2T
 from sottovoce.core.privacy.policies import Treatment
 from sottovoce.core.privacy.running_text import released_in, weights_by_reading
 from sottovoce.core.privacy.setting import Setting
-from sottovoce.core.privacy.sphere_map import perturb
 from sottovoce.core.text.readings import READINGS
 from sottovoce.core.text.tagger import UPOS
 
-__all__ = ["CLEAR", "Noised", "Words", "candidates_of", "distances", "groups_of"]
+__all__ = ["CLEAR", "Noised", "Words", "distances"]
 
 CLEAR: Final = Setting(level="clear", mechanism=T2T.name)
 """Words as they are: what attacks must recover before their failures mean anything."""
@@ -45,7 +43,7 @@ def _covering(mechanism: str) -> Mechanism:
     return registry.make(mechanism, Level(1.0), READINGS)
 
 
-def groups_of(mechanism: str) -> tuple[str, ...]:
+def _groups_of(mechanism: str) -> tuple[str, ...]:
     """The classes words may be taken for, by group number."""
     covering = _covering(mechanism)
     if not covering.contextual:
@@ -55,7 +53,7 @@ def groups_of(mechanism: str) -> tuple[str, ...]:
     return tuple(class_name(tag, clitic) for clitic in (False, True) for tag in tags)
 
 
-def candidates_of(public: Public, mechanism: str) -> tuple[Candidates, ...]:
+def _candidates_of(public: Public, mechanism: str) -> tuple[Candidates, ...]:
     """Who may hide behind a word of each group, within which ``mechanism`` moves words."""
     covering = _covering(mechanism)
     weights = (
@@ -66,7 +64,7 @@ def candidates_of(public: Public, mechanism: str) -> tuple[Candidates, ...]:
     none = np.zeros(len(public.counts))
     return tuple(
         Candidates.of(weights.get(name, none), public.classes[released_in(name, public.classes)])
-        for name in groups_of(mechanism)
+        for name in _groups_of(mechanism)
     )
 
 
@@ -158,12 +156,12 @@ class Words:
     @cached_property
     def groups(self) -> tuple[str, ...]:
         """Names of the classes, by group."""
-        return groups_of(self.setting.mechanism)
+        return _groups_of(self.setting.mechanism)
 
     @cached_property
     def candidates(self) -> tuple[Candidates, ...]:
         """See `Channel`."""
-        return candidates_of(self.public, self.setting.mechanism)
+        return _candidates_of(self.public, self.setting.mechanism)
 
     @property
     def vectors(self) -> Noised:
@@ -195,18 +193,6 @@ class Words:
                 position += 1
         # A protected word that is not listed never comes back: the attacker may suspect listed ones
         return Releases(Seen(symbols, None, group, text.sentence), text.ids)
-
-    def send(self, ids: Ints, group: Ints, random: Generator) -> Ints:
-        """Noise, then the nearest word of each group: Ints1d (n,)."""
-        if self.setting is CLEAR:
-            return ids
-        found = np.empty(len(ids), np.int32)
-        for each in np.unique(group).tolist():
-            which = np.flatnonzero(group == each)
-            name = self.public.search.known_class(self.groups[each])
-            noisy = perturb(self.rows[ids[which]], self.etas[each], random)
-            found[which] = self.public.search.nearest(name, noisy)
-        return found
 
     def evidence(self, seen: Floats | Ints, candidates: Candidates) -> Floats:
         """Minus the distances: p(y | x) falls about exponentially with them, see

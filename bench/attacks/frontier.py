@@ -22,7 +22,7 @@ from bench.attacks.interface import Floats
 from bench.attacks.measures import Tally
 from bench.resampling import drawn, interval
 
-__all__ = ["ON", "UTILITIES", "Point", "against", "beside", "interval_of", "verdict"]
+__all__ = ["ON", "UTILITIES", "Point", "against", "interval_of", "verdict"]
 
 Doubles = NDArray[np.float64]
 
@@ -146,27 +146,6 @@ def against(
                 "reached": reached,
                 "verdict": verdict(ci, reached),
             }
-
-
-def beside(ours: Point, theirs: Point) -> Iterable[dict[str, Any]]:
-    """What the strongest attack recovers of both, for two points of one level, which keep the same
-    share of words: the ``difference`` ours - theirs with its ``ci``, for each kind of words."""
-    for on, tally in ours.tallies.items():
-        if not tally.judged.any():
-            continue
-        own, others = (point.resampled.attack[on] for point in (ours, theirs))
-        difference, ci = interval_of(own - others)
-        yield {
-            "ours": ours.mechanism,
-            "level": ours.level,
-            "against": theirs.mechanism,
-            "on": on,
-            "value": float(own[0]),
-            "theirs": float(others[0]),
-            "difference": difference,
-            "ci": ci,
-            "verdict": verdict([-ci[1], -ci[0]], True),
-        }
 
 
 def verdict(ci: Sequence[float], reached: bool) -> str:

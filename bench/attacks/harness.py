@@ -18,19 +18,18 @@ import numpy as np
 
 from bench.attacks import tokens
 from bench.attacks.averaging import AFRESH, ONE_KEY, Averaging, afresh, under_one_key
-from bench.attacks.baselines import CusText, FullWidth, SanText, eta_of_success
 from bench.attacks.bigram import Bigrams, numbered, public_sequences
-from bench.attacks.channels import CLEAR, Noised, Words
+from bench.attacks.channels import CLEAR, Words
 from bench.attacks.costs import Embed, Meaning, Sentiment
 from bench.attacks.frontier import Point
-from bench.attacks.interface import OPEN, Attack, Channel, Floats, Releases, TextChannel
+from bench.attacks.interface import OPEN, Attack, Channel, Floats, Releases
 from bench.attacks.inversion import ContextMap, Map, Nearest, Rescaled
-from bench.attacks.measures import Judged, Tally, deniability, hub_share, information, scores
-from bench.attacks.networks import Autoencoder, Mlp
+from bench.attacks.measures import Judged, Tally, scores
 from bench.attacks.public import Public
 from bench.attacks.text import Text, read_treebank
 from sottovoce.cloud.models import backbone as backbones
 from sottovoce.core.privacy.mechanisms.pct2t import PCT2T
+from sottovoce.core.privacy.mechanisms.pct2t2 import PCT2T2
 from sottovoce.core.privacy.mechanisms.t2t import T2T
 from sottovoce.core.privacy.setting import Setting
 
@@ -38,10 +37,10 @@ __all__ = ["FULL", "MECHANISMS", "QUICK", "Budget", "Found", "Harness", "Row"]
 
 Row = dict[str, Any]
 
-MECHANISMS: Final = (PCT2T.name, T2T.name)
+MECHANISMS: Final = (PCT2T2.name, PCT2T.name, T2T.name)
+"""What ships, and the published ones in our space."""
 _NO_NOISE: Final = 1e5
 """eta of vectors that are as good as clear."""
-_DENIED: Final = 300
 
 
 @dataclass(frozen=True)
@@ -51,7 +50,6 @@ class Budget:
     Attributes:
         sentences: of the private treebank, and of the public one attacks are fitted on.
         words: of public text the bigrams are counted in.
-        steps: batches a network is trained for.
         repeated: sentences that are released again and again, and how often.
         reviews: phrases the sentiment classifier is trained on, how often it is, and phrases it is
             judged on at most. Both narrow its interval about as much.
@@ -61,15 +59,14 @@ class Budget:
 
     sentences: int
     words: int
-    steps: int
     repeated: tuple[int, int]
     reviews: tuple[int, int, int]
     posts: tuple[int, int]
     messages: int
 
 
-QUICK: Final = Budget(250, 2_500_000, 400, (30, 32), (4_000, 16, 3_000), (3_000, 1_500), 3_400)
-FULL: Final = Budget(900, 6_000_000, 2_000, (100, 64), (8_000, 16, 4_000), (12_000, 4_400), 3_400)
+QUICK: Final = Budget(250, 2_500_000, (30, 32), (4_000, 16, 3_000), (3_000, 1_500), 3_400)
+FULL: Final = Budget(900, 6_000_000, (100, 64), (8_000, 16, 4_000), (12_000, 4_400), 3_400)
 
 
 @dataclass(frozen=True)
@@ -122,18 +119,12 @@ class Harness:
             some.append(Rescaled(channel))
         return [*some, Map(channel), ContextMap(channel, bigrams, boundary)]
 
-    def networks(self, channel: Channel, times: int = 1) -> list[Attack]:
-        """The black boxes, trained ``times`` as long as the budget has it; none if that is 0."""
-        steps = times * self.budget.steps
-        return [Mlp(channel, steps), Autoencoder(channel, steps)] if steps else []
-
-    def on_words(self, channel: TextChannel, networks: int = 1) -> Found:
-        """The attacks on one mechanism at one level, with `networks`."""
+    def on_words(self, channel: Words) -> Found:
+        """The attacks on what one mechanism releases at one level."""
         random = np.random.default_rng(1)
         seen = channel.release(self.private, random)
         known = channel.release(self.known, random)
         attacks = self.inversion(channel, self.bigrams, self.public.lexicon.boundary)
-        attacks += self.networks(channel, networks)
         return self._attacked(channel, attacks, known, seen, self.judged)
 
     def on_vectors(self, words: Words) -> list[Row]:
@@ -146,13 +137,10 @@ class Harness:
         attacks = self.inversion(channel, self.bigrams, self.public.lexicon.boundary)
         return self._attacked(channel, attacks, known, seen, self.judged).rows
 
-    def on_tokens(self, level: str, full_width: bool) -> tuple[list[Row], Point]:
-        """Rows and point of `token-embedding.v1`, or of the published one at the same success of
-        MAP, without the networks."""
-        bundle, embeddings = self.public.bundle, self._embeddings
+    def on_tokens(self, level: str) -> tuple[list[Row], Point]:
+        """Rows and point of `token-embedding.v1`."""
+        bundle, embeddings = self.public.bundle, backbones.input_embeddings(self.public.backbone)
         channel = next(each for each in tokens.levels_of(bundle) if each.level == level)
-        if full_width:
-            channel = self._full_width(channel, embeddings)
         (private, origin), (known, known_origin) = (
             tokens.to_tokens(text, bundle) for text in (self.private, self.known)
         )
@@ -162,7 +150,6 @@ class Harness:
         public = tokens.released(channel, known, self.known.sentence[known_origin], random)
         boundary = int(self.public.backbone.tokenizer.sep_token_id)
         attacks = self.inversion(channel, self._token_bigrams, boundary)
-        attacks += [] if full_width else self.networks(channel)
         found = self._attacked(channel, attacks, public, seen, judged)
         vectors = np.asarray(found.releases.seen.vectors)
         means = tokens.posterior(channel, embeddings)(vectors, channel.eta)
@@ -174,25 +161,6 @@ class Harness:
     def _token_bigrams(self) -> Bigrams:
         sequences = public_sequences(self.data, self.budget.words // 2)
         return tokens.bigrams_of(sequences, self.public.backbone.tokenizer)
-
-    @cached_property
-    def _embeddings(self) -> Any:
-        return backbones.input_embeddings(self.public.backbone)
-
-    def _full_width(self, channel: Noised, embeddings: Any) -> Noised:
-        stated = self.public.bundle.manifest.embed[channel.level].map_attack
-        wide = replace(channel, mechanism="token-embedding, full width", rows=embeddings)
-        return replace(wide, eta=eta_of_success(wide, stated))
-
-    def baseline(self, name: str, level: str) -> TextChannel:
-        """Another's mechanism, that keeps as many words as ours at ``level``."""
-        plain = Words(self.public, Setting(level, T2T.name))
-        if name == "SanText":
-            return SanText(plain)
-        if name == "CusText":
-            return CusText(plain)
-        tagged = Words(self.public, Setting(level, PCT2T.name))
-        return FullWidth(tagged if name == "PCT2T" else plain)
 
     def averaging(self, level: str) -> list[Row]:
         """One text released many times, under the device's key and with fresh noise."""
@@ -219,8 +187,7 @@ class Harness:
 
     def clear_words(self) -> list[Row]:
         """The attacks on words that stand as they are."""
-        # To tell 20,000 words apart exactly takes a network longer than to guess among noise.
-        return self.on_words(Words(self.public, CLEAR), networks=2).rows
+        return self.on_words(Words(self.public, CLEAR)).rows
 
     def clear_vectors(self) -> list[Row]:
         """The attacks on vectors with hardly any noise."""
@@ -230,39 +197,20 @@ class Harness:
         random = np.random.default_rng(3)
         seen = tokens.released(channel, private, self.private.sentence[origin], random)
         none = Bigrams.of(private[:2], len(channel.rows))  # a bigram model that knows nothing
-        attacks = [*self.inversion(channel, none, 0), *self.networks(channel, 2)]
+        attacks = self.inversion(channel, none, 0)
         judged = tokens.judged_tokens(self.judged, private, origin, channel.candidates[0].log_prior)
         return self._attacked(channel, attacks, seen, seen, judged).rows
 
-    def measures(self, channel: TextChannel, found: Found) -> tuple[Row, Point]:
-        """What a mechanism gives away and costs, without an attacker."""
-        releases = found.releases
-        attack = Map(channel)
-        attack.fit(channel.release(self.known, np.random.default_rng(7)))
-        hidden = np.flatnonzero((releases.seen.group != OPEN) & (releases.true < len(channel.rows)))
-        some = np.random.default_rng(8).choice(hidden, min(_DENIED, len(hidden)), replace=False)
-        true, group = releases.true[some], releases.seen.group[some]
-        utility = self._words_utility(channel, releases)
-        row = {
-            "mechanism": channel.mechanism,
-            "level": channel.level,
-            "information": information(attack, releases),
-            "hubs": hub_share(releases),
-            "deniability": deniability(channel, true, group, 50),
-        }
-        return row, Point(channel.mechanism, channel.level, found.tallies, utility)
+    def words_utility(self, channel: Words, releases: Releases) -> dict[str, Floats]:
+        """What a mechanism leaves of the private text's ``releases``, and of reviews."""
+        cosines = self.meaning.of_words(releases.seen.symbols)
+        embed = self.sentiment.of_words(channel.release) if self.sentiment else None
+        return self._utility(embed, cosines)
 
     def clear_utility(self) -> dict[str, Floats]:
         """Of text in the clear."""
         channel = Words(self.public, CLEAR)
-        return self._words_utility(channel, channel.release(self.private, np.random.default_rng(1)))
-
-    def _words_utility(
-        self, channel: TextChannel, releases: Releases, *, few: bool = False
-    ) -> dict[str, Floats]:
-        cosines = self.meaning.of_words(releases.seen.symbols)
-        embed = self.sentiment.of_words(channel.release) if self.sentiment else None
-        return self._utility(embed, cosines, few=few)
+        return self.words_utility(channel, channel.release(self.private, np.random.default_rng(1)))
 
     def _utility(
         self, embed: Embed | None, cosines: Floats, *, few: bool = False
@@ -287,10 +235,7 @@ class Harness:
         for attack in attacks:
             attack.fit(known)
             tallies = judged.tallies(attack.guess(seen.seen) == seen.true)
-            found = scores(tallies)
-            if isinstance(attack, Autoencoder):
-                found |= {"mse": attack.mse, "mse_of_mean": attack.mse_of_mean}
-            rows.append(self._row(channel, attack.name, found))
+            rows.append(self._row(channel, attack.name, scores(tallies)))
             best = max(best, tallies, key=lambda each: each["all"].share)
         return Found(rows, best, seen)
 

@@ -11,14 +11,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Literal, Protocol
 
 import numpy as np
-from numpy.random import Generator
 from numpy.typing import NDArray
 
-from bench.attacks.text import Ints, Text
+from bench.attacks.text import Ints
 from sottovoce.core.privacy.sphere_map import Candidates
 
 __all__ = ["OPEN", "Attack", "Candidates", "Channel", "Floats", "Releases", "Seen", "Sees"]
-__all__ += ["TextChannel"]
 
 Floats = NDArray[np.float32]
 Sees = Literal["word", "vector"]
@@ -91,19 +89,9 @@ class Channel(Protocol):
         """log p(seen | symbol) is one of these times `evidence`; the attack fits which. As many
         for each group, ascending."""
 
-    def send(self, ids: Ints, group: Ints, random: Generator) -> Floats | Ints:
-        """Fresh releases of single symbols: Floats2d (n, d) or Ints1d (n,)."""
-
     def evidence(self, seen: Floats | Ints, candidates: Candidates) -> Floats:
         """Floats2d (n, m): how well each suspect explains each, up to a factor and a constant of
         the row."""
-
-
-class TextChannel(Channel, Protocol):
-    """One that takes whole texts."""
-
-    def release(self, text: Text, random: Generator) -> Releases:
-        """Releases every sentence of ``text`` on its own."""
 
 
 class Attack(Protocol):

@@ -131,23 +131,6 @@ class Map:
             found[which] = self._channel.candidates[group].ids[scores.argmax(axis=1)]
         return found
 
-    def log_posterior(self, seen: Seen, true: Ints) -> NDArray[np.float32]:
-        """log p(true | seen) - log p(true): Floats1d (n,); 0 where nothing is hidden, and for a
-        symbol that is none of the candidates."""
-        found = np.zeros(len(true), np.float32)
-        for group, which in chunks(self._channel, seen):
-            candidates = self._channel.candidates[group]
-            scores = self._scores(seen, group, which)
-            top = scores.max(axis=1)
-            total = top + np.log(np.exp(scores - top[:, None]).sum(axis=1))
-            place = np.minimum(
-                np.searchsorted(candidates.ids, true[which]), len(candidates.ids) - 1
-            )
-            among = candidates.ids[place] == true[which]
-            gained = scores[np.arange(len(which)), place] - total - candidates.log_prior[place]
-            found[which] = np.where(among, gained, 0)
-        return found
-
     def _scores(self, seen: Seen, group: int, which: NDArray[np.int64]) -> Floats:
         candidates = self._channel.candidates[group]
         scores = self._channel.evidence(seen.evidence(which), candidates)

@@ -1,28 +1,22 @@
-"""What is made of guesses and releases: success with its interval, and what the mechanism itself
-gives away.
+"""What is made of guesses: success with its interval, over all words and over the tails.
 
-Why it is here: an attack's success is one number about one text. Beside it stand measures that need
-no attacker (RAPT v2 section VI-A, SnD section 4.3.1, and the plausible deniability of Feyisetan et
-al. that RAPT's T2T comes from).
+Why it is here: an attack's success is one number about one text, and words of one sentence are
+guessed together.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.attacks.interface import OPEN, Channel, Releases
-from bench.attacks.inversion import Map
 from bench.attacks.text import Ints, Text
 from bench.resampling import drawn, interval
 
-__all__ = ["Judged", "Tally", "deniability", "hub_share", "information", "scores"]
-
-_HUBS: Final = 100
+__all__ = ["Judged", "Tally", "scores"]
 
 Bools = NDArray[np.bool_]
 Counts = NDArray[np.integer[Any]]
@@ -107,49 +101,3 @@ def scores(tallies: dict[str, Tally]) -> dict[str, Any]:
 def _per(place: NDArray[np.integer[Any]], which: Bools, n: int) -> Counts:
     """How many of ``which`` are at each of ``n`` places."""
     return np.bincount(place[which], minlength=n)
-
-
-def information(attack: Map, releases: Releases) -> float:
-    """Nats that a release tells about its word, at least: the mean of log q(x | y) - log p(x).
-
-    Barber and Agakov's lower bound of the mutual information I(X; Y), q being the attacker's
-    posterior; for noisy vectors q is exact, and so is the estimate where words come as often as the
-    prior says. Unlike the nearest-neighbour estimate of SnD (eq. 22) it needs no densities, holds
-    for released words as well, and does not saturate.
-    """
-    hidden = releases.seen.group != OPEN
-    if not hidden.any():
-        return 0.0
-    return float(attack.log_posterior(releases.seen, releases.true)[hidden].mean())
-
-
-def deniability(
-    channel: Channel, ids: Ints, group: Ints, draws: int, seed: int = 0
-) -> dict[str, float]:
-    """N_w, how often a word comes back as itself, and S_w, how many different words it becomes.
-
-    Over ``draws`` releases of each of ``ids``: means, and the least deniable twentieth of words
-    (95th percentile of N_w, 5th of S_w). Shares of the draws, so that they can be compared.
-    """
-    random = np.random.default_rng(seed)
-    sent = channel.send(np.repeat(ids, draws), np.repeat(group, draws), random).reshape(-1, draws)
-    stays = (sent == ids[:, None]).mean(axis=1)
-    kinds = np.array([len(np.unique(row)) for row in sent]) / draws
-    return {
-        "stays": float(stays.mean()),
-        "stays_worst": float(np.quantile(stays, 0.95)),
-        "outputs": float(kinds.mean()),
-        "outputs_worst": float(np.quantile(kinds, 0.05)),
-    }
-
-
-def hub_share(releases: Releases) -> float:
-    """Releases that the 100 commonest outputs take, beyond those words' own share of the text."""
-    hidden = releases.seen.group != OPEN
-    seen, true = releases.seen.symbols[hidden], releases.true[hidden]
-    if not len(seen):
-        return 0.0
-    size = int(max(seen.max(), true.max())) + 1
-    after, before = np.bincount(seen, minlength=size), np.bincount(true, minlength=size)
-    hubs = np.argsort(-after, kind="stable")[:_HUBS]
-    return float((after - before)[hubs].sum() / len(seen))

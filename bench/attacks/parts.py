@@ -11,18 +11,12 @@ from dataclasses import dataclass, field, fields
 from typing import Final, Literal, NamedTuple, Self, assert_never
 
 from bench.attacks import people
-from bench.attacks.baselines import Scrubbed
 from bench.attacks.channels import CLEAR, Words
-from bench.attacks.entities import read_entities
 from bench.attacks.frontier import Point
 from bench.attacks.harness import MECHANISMS, Harness, Row
-from bench.attacks.interface import TextChannel
-from sottovoce.core.privacy.setting import Setting
+from sottovoce.core.privacy.setting import LEVELS, Setting
 
-__all__ = ["ALL", "BASELINES", "Job", "Kind", "Part", "Scope", "do", "plan"]
-
-BASELINES: Final = ("PCT2T", "T2T", "SanText", "CusText", "PII scrubbing")
-_SCRUBBING: Final = BASELINES[-1]
+__all__ = ["ALL", "Job", "Kind", "Part", "Scope", "do", "plan"]
 
 
 @dataclass(frozen=True)
@@ -30,15 +24,13 @@ class Scope:
     """What is measured.
 
     Attributes:
-        mechanisms: of ours, on words.
-        baselines: of `BASELINES`.
-        levels: of all of them; empty for the bundle's.
+        mechanisms: on words.
+        levels: of all of them.
         rest: tokens, averaging, who wrote, entities, and the attacks on clear text, too.
     """
 
     mechanisms: tuple[str, ...] = MECHANISMS
-    baselines: tuple[str, ...] = BASELINES
-    levels: tuple[str, ...] = ()
+    levels: tuple[str, ...] = LEVELS
     rest: bool = True
 
 
@@ -46,9 +38,7 @@ ALL: Final = Scope()
 
 
 Clear = Literal["clear text", "attacks on clear words", "attacks on clear vectors"]
-Kind = Literal[
-    Clear, "words", "baseline", "scrubbing", "tokens", "averaging", "entities", "attributes"
-]
+Kind = Literal["tokens", "words", "attributes", "entities", "averaging", Clear]
 
 
 class Job(NamedTuple):
@@ -69,14 +59,12 @@ class Part:
     Attributes:
         rows: of attacks on what is hidden.
         clear: of attacks on what is not.
-        measured: of mechanisms, without an attacker.
         points: what is recovered and what is left.
         texts: how much was attacked and judged.
     """
 
     rows: list[Row] = field(default_factory=list)
     clear: list[Row] = field(default_factory=list)
-    measured: list[Row] = field(default_factory=list)
     points: list[Point] = field(default_factory=list)
     texts: list[Row] = field(default_factory=list)
 
@@ -90,23 +78,14 @@ class Part:
         return found
 
 
-def plan(scope: Scope, levels: Iterable[str]) -> list[Job]:
-    """The jobs of ``scope`` at ``levels``, as the tables order them."""
-    levels = [*levels]
+def plan(scope: Scope) -> list[Job]:
+    """The jobs of ``scope``, as the tables order them."""
     jobs = [Job("attacks on clear words"), Job("attacks on clear vectors")] if scope.rest else []
-    jobs += [Job("words", name, level) for name in scope.mechanisms for level in levels]
-    jobs += [
-        Job("baseline", name, level)
-        for level in levels
-        for name in scope.baselines
-        if name != _SCRUBBING
-    ]
-    jobs += [Job("scrubbing") for name in scope.baselines if name == _SCRUBBING]
+    jobs += [Job("words", name, level) for name in scope.mechanisms for level in scope.levels]
     if scope.rest:
-        widths = ("privacy space", "full width")
-        jobs += [Job("tokens", width, level) for width in widths for level in levels]
-        jobs += [Job("averaging", "", level) for level in levels]
-        people_at = (CLEAR.level, *levels)
+        jobs += [Job("tokens", "", level) for level in scope.levels]
+        jobs += [Job("averaging", "", level) for level in scope.levels]
+        people_at = (CLEAR.level, *scope.levels)
         jobs += [Job("entities", "", level) for level in people_at]
         jobs += [Job("attributes", "", level) for level in people_at]
     return [*jobs, Job("clear text")]
@@ -124,17 +103,12 @@ def do(harness: Harness, job: Job) -> Part:
             return Part(clear=harness.clear_vectors())
         case "words":
             channel = Words(public, Setting(job.level, job.name))
-            found = _attacked(harness, channel, networks=1)
-            found.rows.extend(harness.on_vectors(channel))
-            return found
-        case "baseline":
-            return _attacked(harness, harness.baseline(job.name, job.level), networks=0)
-        case "scrubbing":
-            train = read_entities(data / "wnut17" / "train.jsonl.gz", budget.messages)
-            scrubbed = Scrubbed(public, people.recogniser(public, train))
-            return _attacked(harness, scrubbed, networks=0)
+            found = harness.on_words(channel)
+            utility = harness.words_utility(channel, found.releases)
+            point = Point(channel.mechanism, channel.level, found.tallies, utility)
+            return Part(rows=[*found.rows, *harness.on_vectors(channel)], points=[point])
         case "tokens":
-            rows, point = harness.on_tokens(job.level, full_width=job.name == "full width")
+            rows, point = harness.on_tokens(job.level)
             return Part(rows=rows, points=[point])
         case "averaging":
             return Part(rows=harness.averaging(job.level))
@@ -156,9 +130,3 @@ def _clear_text(harness: Harness) -> Part:
     every = harness.judged.tallies(harness.judged.all)
     judged = {name: int(each.judged.sum()) for name, each in every.items()}
     return Part(points=[point], texts=[{**texts, "judged": judged}])
-
-
-def _attacked(harness: Harness, channel: TextChannel, networks: int) -> Part:
-    found = harness.on_words(channel, networks)
-    row, point = harness.measures(channel, found)
-    return Part(rows=found.rows, measured=[row], points=[point])

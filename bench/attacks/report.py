@@ -6,15 +6,17 @@ Why it is here: what is measured should not know how it is shown.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 from rich.table import Table
 
 from bench.console import share, table
 
-__all__ = ["strongest", "tables"]
+__all__ = ["INVERSION", "strongest", "tables"]
 
-_INVERSION = ("nearest", "nearest, rescaled", "MAP", "MAP in context", "MLP", "autoencoder")
+INVERSION: Final = ("nearest", "nearest, rescaled", "MAP", "MAP in context")
+"""The attacks that guess words, the weakest first."""
+
 _TAILS = ("rare", "names", "numbers")
 _WHAT = ("mechanism", "level", "sees", "attack")
 
@@ -27,7 +29,7 @@ def strongest(rows: list[Row]) -> list[Row]:
     best: dict[tuple[str, str, str], Row] = {}
     for row in rows:
         key = row["mechanism"], row["level"], row["sees"]
-        if row["attack"] in _INVERSION and (
+        if row["attack"] in INVERSION and (
             key not in best or row["success"] > best[key]["success"]
         ):
             best[key] = row
@@ -51,12 +53,11 @@ def _left(found: Any) -> Any:
 
 
 def tables(result: Row) -> Iterator[Table | str]:
-    """What was recovered, what mechanisms give away and cost, and how they compare."""
-    measures = result["measures"]
+    """What was recovered, and what is left."""
     yield table(
         "success of the attacks, 95 % interval",
         _WHAT,
-        ("success", "interval", *_TAILS, "without the text", "squared error"),
+        ("success", "interval", *_TAILS, "without the text"),
         (
             (
                 *(row[name] for name in _WHAT),
@@ -64,7 +65,6 @@ def tables(result: Row) -> Iterator[Table | str]:
                 _span(row),
                 *(share(row[name]) for name in _TAILS),
                 share(row.get("majority")),
-                f"{row['mse']:.3f} of {row['mse_of_mean']:.3f}" if "mse" in row else "",
             )
             for row in (*result["clear"]["rows"], *result["rows"])
         ),
@@ -80,37 +80,20 @@ def tables(result: Row) -> Iterator[Table | str]:
                 _span(row),
                 *(share(row[name]) for name in _TAILS),
             )
-            for row in measures["strongest"]
+            for row in result["strongest"]
         ),
     )
-    measured = {(row["mechanism"], row["level"]): row for row in measures["mechanisms"]}
     yield table(
-        "what mechanisms give away and cost",
+        "what is left for use",
         ("mechanism", "level"),
-        ("nats a word", "stays", "worst", "outputs", "worst", "hubs", "SST-2", "cosine"),
+        ("SST-2", "interval", "cosine", "interval"),
         (
             (
-                cost["mechanism"],
-                cost["level"],
-                *_given_away(measured.get((cost["mechanism"], cost["level"]))),
-                share(cost.get("accuracy")),
-                share(cost["cosine"]),
+                *(row[name] for name in ("mechanism", "level")),
+                *_figure(row, "accuracy"),
+                *_figure(row, "cosine"),
             )
-            for cost in measures["utility"]
-        ),
-    )
-    yield table(
-        "utility at equal success of the strongest attack",
-        ("ours", "level", "against", "equal on", "utility", "verdict"),
-        ("at", "ours", "theirs", "difference", "interval"),
-        (
-            (
-                *(row[name] for name in ("ours", "level", "against", "on", "utility", "verdict")),
-                *(share(row[name]) for name in ("at", "value", "theirs")),
-                share(row["difference"], sign="+"),
-                _span(row, "+"),
-            )
-            for row in measures["comparisons"]
+            for row in result["utility"]
         ),
     )
     if broken := result["clear"]["failed"]:
@@ -119,12 +102,9 @@ def tables(result: Row) -> Iterator[Table | str]:
         yield "every attack reaches on clear text what its definition implies"
 
 
-def _span(row: Row, sign: str = "") -> str:
-    return " to ".join(share(end, sign=sign) for end in row["ci"])
+def _figure(row: Row, name: str) -> tuple[str, str]:
+    return (share(row[name]), _span(row, f"{name}_ci")) if name in row else ("", "")
 
 
-def _given_away(row: Row | None) -> tuple[str, ...]:
-    if row is None:
-        return ("",) * 6
-    shares = (share(each, 2) for each in row["deniability"].values())
-    return share(row["information"], 2), *shares, share(row["hubs"], sign="+")
+def _span(row: Row, ci: str = "ci") -> str:
+    return " to ".join(share(end) for end in row[ci])

@@ -1,27 +1,48 @@
 """Everything `bench.attacks` measures, in order, as one dictionary.
 
 Why it is here: the command line and the report want the same figures, a test wants few of them.
+Every process opens the texts and the bundle once, and tells of each job.
 """
 
 from __future__ import annotations
 
 import time
-from typing import Any, Final
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, get_args
 
 import torch
 
+from bench import console, processes
 from bench.attacks import report
 from bench.attacks.averaging import AFRESH, ONE_KEY
-from bench.attacks.frontier import Point, against, beside
-from bench.attacks.harness import Row
-from bench.attacks.parts import ALL, Part, Scope, plan
-from bench.attacks.workers import Place, share_out
+from bench.attacks.harness import Budget, Harness, Row
+from bench.attacks.parts import ALL, Job, Kind, Part, Scope, do, plan
+from bench.attacks.public import Public
 from sottovoce.core.bundle.folder import Bundle
-from sottovoce.core.privacy.mechanisms.pct2t import PCT2T
+from sottovoce.core.privacy.setting import Setting
 
-__all__ = ["DATA_SETS", "failed", "measure"]
+__all__ = ["DATA_SETS", "Place", "failed", "measure", "parts"]
 
 DATA_SETS: Final = ("ud_gum", "ud_ewt", "wnut17", "blogs", "sst2")
+
+_LONGEST_FIRST: Final = get_args(Kind)
+"""Nobody should work alone at the end."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """What a process needs to know: folders, and how much of everything."""
+
+    bundle: Path
+    models: Path
+    data: Path
+    budget: Budget
+
+    def harness(self) -> Harness:
+        """Opens them."""
+        return Harness(Public(Bundle.open(self.bundle), self.models), self.data, self.budget)
 
 
 def measure(place: Place, scope: Scope = ALL, processes: int = 0) -> dict[str, Any]:
@@ -34,63 +55,44 @@ def measure(place: Place, scope: Scope = ALL, processes: int = 0) -> dict[str, A
     """
     start = time.monotonic()
     bundle = Bundle.open(place.bundle)
-    stated = bundle.manifest.calibration[PCT2T.name]
-    levels = scope.levels or sorted(stated, key=lambda level: stated[level].eta)
-    done = share_out(plan(scope, levels), place, processes)
-    found = Part.of(each.part for each in done)
-    clear = next(point.utility for point in found.points if point.mechanism == "none")
+    found = Part.of(parts(plan(scope), place, processes))
     return {
         "bundle": bundle.id,
         "backbone": bundle.manifest.backbone.name,
-        "default": PCT2T.name,
+        "default": Setting().mechanism,
         **found.texts[0],
         "torch": torch.__version__,
         "rows": found.rows,
         "clear": {"rows": found.clear, "failed": failed(found.clear, found.rows)},
-        "measures": {
-            "strongest": report.strongest(found.rows),
-            "mechanisms": found.measured,
-            "utility": [_figures(point) for point in found.points],
-            "comparisons": [
-                row for point, curve in _pairs(found.points) for row in against(point, curve, clear)
-            ],
-            "beside": [
-                row
-                for point, curve in _pairs(found.points)
-                for other in curve
-                if other.level == point.level
-                for row in beside(point, other)
-            ],
-        },
-        "jobs": [{"job": str(each.job), "seconds": each.seconds} for each in done],
+        "strongest": report.strongest(found.rows),
+        "utility": [
+            {"mechanism": point.mechanism, "level": point.level, **point.figures()}
+            for point in found.points
+        ],
         "processes": processes,
         "seconds": time.monotonic() - start,
     }
 
 
-def _figures(point: Point) -> Row:
-    return {"mechanism": point.mechanism, "level": point.level, **point.figures()}
+def parts(jobs: Sequence[Job], place: Place, count: int) -> list[Part]:
+    """What ``jobs`` find, in their order; see `processes.share_out`."""
+    first = sorted(jobs, key=lambda job: _LONGEST_FIRST.index(job.kind))
+    done = processes.share_out(_work, first, count, _open, place)
+    found = dict(console.track(done, "attacking", total=len(jobs)))
+    return [found[job] for job in jobs]
 
 
-def _pairs(points: list[Point]) -> list[tuple[Point, list[Point]]]:
-    """Each of our points, and the curve of every other mechanism that hides the same: words with
-    words, tokens with tokens."""
-    curves: dict[str, list[Point]] = {}
-    for point in points:
-        if point.tallies:
-            curves.setdefault(point.mechanism, []).append(point)
-    ours = [name for name in curves if name.endswith(".v1")]
-    return [
-        (point, curve)
-        for name in ours
-        for other, curve in curves.items()
-        if other not in ours and _tokens(name) == _tokens(other)
-        for point in curves[name]
-    ]
+_harness: Harness | None = None
 
 
-def _tokens(mechanism: str) -> bool:
-    return mechanism.startswith("token")
+def _open(place: Place) -> None:
+    global _harness
+    _harness = place.harness()
+
+
+def _work(job: Job) -> Part:
+    assert _harness is not None
+    return do(_harness, job)
 
 
 def failed(clear: list[Row], rows: list[Row]) -> list[str]:

@@ -16,8 +16,7 @@ from typing import Any, Final
 
 from bench import console
 from bench.attacks.harness import FULL, QUICK
-from bench.attacks.run import DATA_SETS, measure
-from bench.attacks.workers import Place
+from bench.attacks.run import DATA_SETS, Place, measure
 from bench.data import require
 from bench.report.page import render
 from bench.report.pictures import draw

@@ -6,10 +6,11 @@ Why it is here: privacy without its price, or a price without its privacy, is ha
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
+from bench.attacks.report import INVERSION
 from bench.console import sheet
 from bench.report import names
 from bench.report.names import (
@@ -26,9 +27,7 @@ from bench.report.names import (
     style,
 )  # fmt: skip
 
-__all__ = ["attacks", "differences", "people", "tails", "tradeoff"]
-
-_ATTACKS: Final = ("nearest", "nearest, rescaled", "MAP", "MAP in context", "MLP", "autoencoder")
+__all__ = ["attacks", "people", "tails", "tradeoff"]
 
 
 def tradeoff(utility: str) -> Callable[[Row], Drawn]:
@@ -82,57 +81,23 @@ def tradeoff(utility: str) -> Callable[[Row], Drawn]:
     return make
 
 
-def differences(result: Row) -> Drawn:
-    """A forest plot: utility of our default less another's, at equal attack success."""
-    rows = [
-        row
-        for row in result["measures"]["comparisons"]
-        if row["ours"] == result["default"] and row["on"] == "all" and row["reached"]
-    ]
-    if not rows:
-        return None
-    places = [*dict.fromkeys((row["against"], row["level"]) for row in rows)]
-    places.sort(key=lambda place: (place[0], LEVELS.index(place[1])))
-    shown = [name for name in UTILITIES if any(row["utility"] == name for row in rows)]
-    figure, found = sheet(4.8 * len(shown), 1.2 + 0.34 * len(places), len(shown), sharey=True)
-    colours = {"ours": GOOD, "theirs": BAD}
-    said = []
-    for axes, name in zip(found, shown, strict=True):
-        for row in (row for row in rows if row["utility"] == name):
-            y = len(places) - 1 - places.index((row["against"], row["level"]))
-            colour = colours.get(row["verdict"], "#666666")
-            axes.plot(row["ci"], [y, y], color=colour, linewidth=2)
-            axes.plot(row["difference"], y, "o", color=colour)
-            said.append(
-                f"{UTILITIES[name]} against {names.of(row['against'])} at {row['level']}: "
-                f"{names.signed(row['difference'])}"
-            )
-        axes.axvline(0, color="#000000", linewidth=0.8)
-        axes.margins(x=0.08)
-        axes.set(title=UTILITIES[name], xlabel="ours less theirs, at equal attack success")
-        axes.grid(alpha=0.25)
-    labels = [f"{names.of(other)}, {level}" for other, level in places]
-    found[0].set_yticks(range(len(places) - 1, -1, -1), labels)
-    return figure, "Differences at equal attack success. " + "; ".join(said) + "."
-
-
 def attacks(result: Row) -> Drawn:
     """Success of every attack as a map of colours."""
-    rows = [row for row in result["rows"] if row["attack"] in _ATTACKS]
+    rows = [row for row in result["rows"] if row["attack"] in INVERSION]
     found = dict.fromkeys((row["mechanism"], row["level"], row["sees"]) for row in rows)
     order = [*dict.fromkeys(mechanism for mechanism, *_ in found)]
     places = sorted(found, key=lambda place: (order.index(place[0]), place[2] == "vector"))
-    table = np.full((len(places), len(_ATTACKS)), np.nan)
+    table = np.full((len(places), len(INVERSION)), np.nan)
     for row in rows:
         place = places.index((row["mechanism"], row["level"], row["sees"]))
-        table[place, _ATTACKS.index(row["attack"])] = row["success"]
+        table[place, INVERSION.index(row["attack"])] = row["success"]
     figure, (axes,) = sheet(8.2, 1.4 + 0.25 * len(places))
     axes.imshow(table, aspect="auto", cmap="cividis", vmin=0, vmax=1)
     for (y, x), value in np.ndenumerate(table):
         if not np.isnan(value):
             colour = "#000000" if value > 0.55 else "#ffffff"
             axes.text(x, y, number(value), ha="center", va="center", color=colour, fontsize=8)
-    axes.set_xticks(range(len(_ATTACKS)), _ATTACKS, rotation=20)
+    axes.set_xticks(range(len(INVERSION)), INVERSION, rotation=20)
     labels = [f"{names.of(mechanism)}, {level} ({sees})" for mechanism, level, sees in places]
     axes.set_yticks(range(len(places)), labels, fontsize=8)
     axes.xaxis.tick_top()
@@ -145,10 +110,9 @@ def attacks(result: Row) -> Drawn:
 
 def tails(result: Row) -> Drawn:
     """The strongest attack on all words, rare words, names and numbers."""
-    rows = [row for row in result["measures"]["strongest"] if row["sees"] == "word"]
+    rows = [row for row in result["strongest"] if row["sees"] == "word"]
     levels = [level for level in LEVELS if any(row["level"] == level for row in rows)]
     mechanisms = [*dict.fromkeys(row["mechanism"] for row in rows)]
-    mechanisms = [name for name in mechanisms if name != "PII scrubbing"]
     figure, found = sheet(
         1.5 + 3.4 * len(levels), 1.4 + 0.42 * len(mechanisms), len(levels), sharey=True
     )
@@ -157,8 +121,6 @@ def tails(result: Row) -> Drawn:
     said = []
     for axes, level in zip(found, levels, strict=True):
         for row in (row for row in rows if row["level"] == level):
-            if row["mechanism"] not in mechanisms:
-                continue
             y = len(mechanisms) - 1 - mechanisms.index(row["mechanism"])
             for place, kind in enumerate(KINDS):
                 private = row["empirical_privacy"] if kind == "all" else row[kind]
@@ -225,7 +187,7 @@ def _points(result: Row, utility: str) -> dict[str, dict[str, tuple[Any, ...]]]:
     """By mechanism and level: attack success, utility, and their intervals."""
     cost = costs(result)
     found: dict[str, dict[str, tuple[Any, ...]]] = {}
-    for row in result["measures"]["strongest"]:
+    for row in result["strongest"]:
         paid = cost.get((row["mechanism"], row["level"]), {})
         # Of ours on words, the vectors never leave: only what is released has a price.
         tokens = row["mechanism"].startswith("token")

@@ -6,13 +6,14 @@ looks the same in every picture.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Final
 
 from matplotlib.figure import Figure
 
+from sottovoce.core.privacy.setting import LEVELS
+
 __all__ = ["BAD", "GOOD", "KINDS", "LEVELS", "SHADES", "UTILITIES"]
-__all__ += ["Drawn", "Row", "costs", "number", "of", "signed", "style", "words_of"]
+__all__ += ["Drawn", "Row", "costs", "number", "of", "style"]
 
 Row = dict[str, Any]
 Drawn = tuple[Figure, str] | None
@@ -24,29 +25,21 @@ SHADES: Final = {"clear": "#000000", "light": "#56B4E9", "balanced": "#0072B2", 
 """Of the levels."""
 # Okabe and Ito's colours, told apart by the colour-blind; markers tell them apart in grey.
 _STYLES: Final = {
-    "pct2t.v1": (GOOD, "o"),
+    "pct2t.v2": (GOOD, "o"),
+    "pct2t.v1": ("#E69F00", "^"),
     "t2t.v1": ("#56B4E9", "s"),
-    "pct2t.v1, full width": (BAD, "v"),
-    "t2t.v1, full width": ("#E69F00", "^"),
-    "SanText": ("#009E73", "D"),
-    "CusText": ("#CC79A7", "P"),
     "token-embedding.v1": ("#3B3B98", "*"),
-    "token-embedding, full width": ("#8C6D31", "X"),
-    "PII scrubbing": ("#666666", "h"),
     "none": ("#000000", "*"),
 }
 
-LEVELS: Final = ("strong", "balanced", "light")
 UTILITIES: Final = {"accuracy": "sentiment accuracy", "cosine": "embedding cosine"}
 KINDS: Final = {"all": "all words", "rare": "rare words", "names": "names", "numbers": "numbers"}
 
 _NAMES: Final = {
-    "pct2t.v1": "ours, PCT2T",
-    "t2t.v1": "ours, T2T",
-    "token-embedding.v1": "ours, token embeddings",
-    "pct2t.v1, full width": "full-width PCT2T",
-    "t2t.v1, full width": "full-width T2T",
-    "token-embedding, full width": "full-width token embeddings",
+    "pct2t.v2": "PCT2T",
+    "pct2t.v1": "PCT2T as published",
+    "t2t.v1": "T2T",
+    "token-embedding.v1": "token embeddings",
     "none": "no privacy",
 }
 
@@ -54,15 +47,6 @@ _NAMES: Final = {
 def of(mechanism: str) -> str:
     """The name of a mechanism."""
     return _NAMES.get(mechanism, mechanism)
-
-
-def words_of(names: Sequence[str]) -> str:
-    """Names in a row.
-
-    >>> words_of(["a"]), words_of(["a", "b", "c"])
-    ('a', 'a, b and c')
-    """
-    return " and ".join(part for part in (", ".join(names[:-1]), names[-1]) if part)
 
 
 def number(value: Any, digits: int = 2) -> str:
@@ -76,18 +60,9 @@ def number(value: Any, digits: int = 2) -> str:
     return f"{value:.{digits}f}".replace("0.", ".", 1) if abs(value) < 1 else f"{value:.{digits}f}"
 
 
-def signed(value: float, digits: int = 3) -> str:
-    """A difference.
-
-    >>> signed(0.05), signed(-0.0204)
-    ('+.050', '−.020')
-    """
-    return ("+" if value >= 0 else "−") + number(abs(value), digits)
-
-
 def costs(result: Row) -> dict[tuple[str, str], Row]:
     """Utilities by mechanism and level."""
-    return {(row["mechanism"], row["level"]): row for row in result["measures"]["utility"]}
+    return {(row["mechanism"], row["level"]): row for row in result["utility"]}
 
 
 def style(mechanism: str) -> tuple[str, str]:

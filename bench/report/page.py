@@ -17,7 +17,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markdown_it import MarkdownIt
 
 from bench.report import findings, names
-from bench.report.names import KINDS, UTILITIES, Row, number, signed
+from bench.report.names import UTILITIES, Row, number
 from bench.report.pictures import Picture
 
 __all__ = ["Table", "leaks", "render"]
@@ -54,9 +54,6 @@ def render(result: Row, pictures: dict[str, Picture], privacy: str) -> str:
     return environment.get_template("page.html.jinja").render(
         result=result,
         levels=findings.costs_of_levels(result),
-        dominance=findings.dominance(result),
-        wins=findings.wins_of_others(result),
-        same_level=findings.same_level(result),
         pictures={
             name: {"alt": each.alt, "uri": _uri(each.file)} for name, each in pictures.items()
         },
@@ -86,35 +83,7 @@ def _uri(file: Path) -> str:
 
 
 def _tables(result: Row) -> dict[str, Table]:
-    measures = result["measures"]
-    compared = [row for row in measures["comparisons"] if row["utility"] in UTILITIES]
     return {
-        "comparisons": _comparisons(
-            "Our default at equal success of the strongest attack on all words",
-            [row for row in compared if row["ours"] == result["default"] and row["on"] == "all"],
-        ),
-        "others": _comparisons(
-            "All other comparisons at equal attack success",
-            [row for row in compared if row["ours"] != result["default"] or row["on"] != "all"],
-        ),
-        "beside": Table(
-            "Where both keep the same share of words: recovered by the strongest attack",
-            ("ours", "level", "against", "of", "ours", "theirs", "difference", "95 % interval"),
-            [
-                (
-                    names.of(row["ours"]),
-                    row["level"],
-                    names.of(row["against"]),
-                    KINDS[row["on"]],
-                    number(row["value"], 3),
-                    number(row["theirs"], 3),
-                    signed(row["difference"]),
-                    _interval(row["ci"], signs=True),
-                )
-                for row in measures["beside"]
-            ],
-            4,
-        ),
         "attacks": _attacks(
             "Share recovered, or success, of every attack on what is protected", result["rows"]
         ),
@@ -133,51 +102,11 @@ def _tables(result: Row) -> dict[str, Table]:
                         for name in UTILITIES
                     ),
                 )
-                for row in measures["utility"]
-            ],
-            2,
-        ),
-        "measures": Table(
-            "What mechanisms give away by themselves",
-            ("mechanism", "level", "nats a word", "N_w", "worst", "S_w", "worst", "hubs"),
-            [
-                (
-                    names.of(row["mechanism"]),
-                    row["level"],
-                    number(row["information"]),
-                    *(number(share) for share in row["deniability"].values()),
-                    signed(row["hubs"]),
-                )
-                for row in measures["mechanisms"]
+                for row in result["utility"]
             ],
             2,
         ),
     }
-
-
-def _comparisons(caption: str, rows: Sequence[Row]) -> Table:
-    return Table(
-        caption,
-        (
-            *("ours", "level", "against", "equal on", "utility", "keeps more"),
-            *("at", "ours", "theirs", "difference", "95 % interval"),
-        ),
-        [
-            (
-                names.of(row["ours"]),
-                row["level"],
-                names.of(row["against"]),
-                KINDS[row["on"]],
-                UTILITIES[row["utility"]],
-                row["verdict"],
-                *(number(row[name], 3) for name in ("at", "value", "theirs")),
-                signed(row["difference"]),
-                _interval(row["ci"], signs=True),
-            )
-            for row in rows
-        ],
-        6,
-    )
 
 
 def _attacks(caption: str, rows: Sequence[Row]) -> Table:
@@ -186,7 +115,6 @@ def _attacks(caption: str, rows: Sequence[Row]) -> Table:
         (
             *("mechanism", "level", "sees", "attack"),
             *("success", "95 % interval", "rare words", "names", "numbers", "knowing nothing"),
-            "squared error",
         ),
         [
             (
@@ -198,7 +126,6 @@ def _attacks(caption: str, rows: Sequence[Row]) -> Table:
                 _interval(row["ci"]),
                 *(number(row[name]) for name in _ATTACKED[1:]),
                 number(row.get("majority")),
-                f"{number(row['mse'])} of {number(row['mse_of_mean'])}" if "mse" in row else "",
             )
             for row in rows
         ],
@@ -206,5 +133,5 @@ def _attacks(caption: str, rows: Sequence[Row]) -> Table:
     )
 
 
-def _interval(ci: Sequence[float], signs: bool = False) -> str:
-    return " to ".join(signed(end) if signs else number(end) for end in ci)
+def _interval(ci: Sequence[float]) -> str:
+    return " to ".join(map(number, ci))

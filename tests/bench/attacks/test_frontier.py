@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bench.attacks.frontier import Point, against, beside
+from bench.attacks.frontier import Point, against
 from bench.attacks.interface import Floats
 from bench.attacks.measures import Tally
 
@@ -72,17 +72,6 @@ def test_what_another_cannot_reach_it_does_not_win() -> None:
     # But to keep more at a lower success than it has at a higher one is a win all the same.
     rows = [*against(point("ours", "strong", 0.2, 0.55, 9), strongest, CLEAR)]
     assert {row["verdict"] for row in rows} == {"ours"}
-
-
-def test_beside_one_another_the_one_that_loses_less_is_better() -> None:
-    ours = point("ours", "strong", 0.2, 0, 1)
-    for attack, verdict in ((0.3, "ours"), (0.1, "theirs")):
-        (row,) = beside(ours, point("theirs", "strong", attack, 0, 2))
-        assert row["verdict"] == verdict
-        assert row["difference"] == pytest.approx(0.2 - attack, abs=0.04)
-    (row,) = beside(ours, ours)
-    assert row["verdict"] == "undecided"
-    assert row["difference"] == 0
 
 
 def test_figures_come_with_intervals() -> None:

@@ -12,32 +12,28 @@ from numpy.typing import NDArray
 
 from bench.attacks.__main__ import _asked
 from bench.attacks.harness import Budget
-from bench.attacks.parts import ALL, BASELINES, Job, Kind, Part, Scope, plan
+from bench.attacks.parts import ALL, Job, Kind, Part, Scope, plan
 from bench.attacks.public import Remembering
-from bench.attacks.run import DATA_SETS
-from bench.attacks.workers import Place, share_out
+from bench.attacks.run import DATA_SETS, Place, parts
 from sottovoce.core.text.tagger import Tags
 from tests.support.paths import MODELS
 from tests.support.shared_data import shared_data
 
-FEW = Budget(10, 5_000, 0, (0, 0), (60, 2, 40), (0, 0), 0)
+FEW = Budget(10, 5_000, (0, 0), (60, 2, 40), (0, 0), 0)
 
 
 def test_everything_is_planned_once_at_every_level() -> None:
-    jobs = plan(Scope(), ("strong", "light"))
+    jobs = plan(Scope(levels=("strong", "light")))
     assert len(jobs) == len(set(jobs))
     assert {job.kind for job in jobs} == {*get_args(Kind)}
-    for name in BASELINES[:-1]:
-        assert [job.level for job in jobs if job.name == name] == ["strong", "light"]
+    assert [job.level for job in jobs if job.kind == "tokens"] == ["strong", "light"]
     # Attacks on people need the clear text to compare with.
     assert [j.level for j in jobs if j.kind == "entities"] == ["clear", "strong", "light"]
 
 
 def test_little_is_planned_where_little_is_asked() -> None:
-    scope = Scope(("t2t.v1",), ("CusText",), ("attack:0.3",), rest=False)
-    assert plan(scope, scope.levels) == [
+    assert plan(Scope(("t2t.v1",), ("attack:0.3",), rest=False)) == [
         Job("words", "t2t.v1", "attack:0.3"),
-        Job("baseline", "CusText", "attack:0.3"),
         Job("clear text"),
     ]
 
@@ -45,10 +41,10 @@ def test_little_is_planned_where_little_is_asked() -> None:
 def test_what_is_named_is_attacked_alone(capsys: pytest.CaptureFixture[str]) -> None:
     none = {"mechanisms": None, "levels": None, "sentences": None}
     assert _asked(ArgumentParser(), Namespace(quick=True, **none))[1] is ALL
-    asked = {**none, "mechanisms": ("T2T", "pct2t.v1"), "sentences": 9}
+    asked = {**none, "mechanisms": ("pct2t.v1",), "sentences": 9}
     budget, scope = _asked(ArgumentParser(), Namespace(quick=True, **asked))
-    assert (scope.mechanisms, scope.baselines, scope.rest) == (("pct2t.v1",), ("T2T",), False)
-    assert (budget.sentences, budget.steps) == (9, 0)
+    assert scope == Scope(("pct2t.v1",), rest=False)
+    assert budget.sentences == 9
     with pytest.raises(SystemExit):
         _asked(ArgumentParser(), Namespace(quick=True, **{**none, "mechanisms": ("SanTex",)}))
     assert "SanTex" in capsys.readouterr().err
@@ -66,11 +62,10 @@ def test_another_process_finds_the_same(bundle_folder: Path) -> None:
     data = shared_data(*DATA_SETS)
     place = Place(bundle_folder, MODELS, data, FEW)
     jobs = [Job("words", "pct2t.v1", "balanced")]
-    (here,), (there,) = (share_out(jobs, place, processes) for processes in (0, 1))
-    assert here.job == there.job == jobs[0]
-    assert here.part.rows == there.part.rows
-    assert len(here.part.rows) > 4
-    (mine,), (theirs,) = here.part.points, there.part.points
+    (here,), (there,) = (parts(jobs, place, processes) for processes in (0, 1))
+    assert here.rows == there.rows
+    assert len(here.rows) > 4
+    (mine,), (theirs,) = here.points, there.points
     assert mine.figures() == theirs.figures()
 
 

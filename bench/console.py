@@ -8,23 +8,24 @@ standard error.
 from __future__ import annotations
 
 import json
-from argparse import ArgumentParser, Namespace
-from collections.abc import Iterable, Sequence
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import rich.progress
+import rich.table
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
 from bench.data import DATA
 
-__all__ = ["STEPS", "Figures", "comma_separated", "parser", "progress", "publish"]
-__all__ += ["share", "sheet", "table", "track", "versions"]
+__all__ = ["STEPS", "Figures", "Table", "ask_names", "names", "parser", "percent"]
+__all__ += ["progress", "publish", "share", "sheet", "span", "table", "track", "versions"]
 
 Figures = dict[str, Any]
 """What a measurement found, as JSON has it."""
@@ -64,9 +65,37 @@ def parser(
     return found
 
 
-def comma_separated(names: str) -> tuple[str, ...]:
-    """A type of argument."""
-    return tuple(names.split(","))
+def names(known: Iterable[str] = ()) -> Callable[[str], tuple[str, ...]]:
+    """A type of argument: names, comma-separated, of ``known`` if that says any."""
+    among = tuple(known)
+
+    def read(text: str) -> tuple[str, ...]:
+        found = tuple(text.split(","))
+        if among and (unknown := [name for name in found if name not in among]):
+            raise ArgumentTypeError(f"unknown: {', '.join(unknown)}; there are {', '.join(among)}")
+        return found
+
+    return read
+
+
+def ask_names(
+    parser: ArgumentParser,
+    option: str,
+    known: Iterable[str],
+    default: Sequence[str] | None = None,
+    about: str = "",
+) -> None:
+    """Adds an option that takes some of ``known``, all of them if it has no ``default``."""
+    among = tuple(known)
+    chosen = among if default is None else tuple(default)
+    parser.add_argument(
+        option,
+        type=names(among),
+        default=chosen,
+        metavar="NAMES",
+        help=f"comma-separated, of {', '.join(among)}{about}"
+        + (f"; default: {','.join(chosen)}" if chosen != among else ""),
+    )
 
 
 def track(items: Iterable[_Item], what: str, total: int | None = None) -> Iterable[_Item]:
@@ -80,18 +109,55 @@ def progress() -> Progress:
     return Progress(*columns, TimeElapsedColumn(), console=STEPS)
 
 
+@dataclass(frozen=True)
+class Table:
+    """Columns of words on the left, then columns of figures; cells as they are written.
+
+    Attributes:
+        title: what it shows.
+        words, figures: the headings.
+        rows: a cell for each.
+    """
+
+    title: str
+    words: tuple[str, ...]
+    figures: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+    def __rich__(self) -> rich.table.Table:
+        """As a terminal shows it."""
+        made = rich.table.Table(title=self.title, title_justify="left")
+        for heading in self.words:
+            made.add_column(heading)
+        for heading in self.figures:
+            made.add_column(heading, justify="right")
+        for row in self.rows:
+            made.add_row(*row)
+        return made
+
+
 def table(
     title: str, words: Sequence[str], figures: Sequence[str], rows: Iterable[Sequence[object]]
 ) -> Table:
-    """Columns of words on the left, then columns of figures; nothing stands for None."""
-    made = Table(title=title, title_justify="left")
-    for heading in words:
-        made.add_column(heading)
-    for heading in figures:
-        made.add_column(heading, justify="right")
-    for row in rows:
-        made.add_row(*("" if cell is None else str(cell) for cell in row))
-    return made
+    """A table of whatever cells hold; nothing stands for None."""
+    made = (tuple("" if cell is None else str(cell) for cell in row) for row in rows)
+    return Table(title, tuple(words), tuple(figures), tuple(made))
+
+
+def span(ends: Sequence[float] | None, digits: int = 3, *, sign: str = "") -> str:
+    """An interval as tables write it; nothing where there is none.
+
+    >>> span([0.1, 0.25], 2), span([-0.1, 0.2], 1, sign="+"), span(None)
+    ('0.10 to 0.25', '-0.1 to +0.2', '')
+    """
+    return " to ".join(share(end, digits, sign=sign) for end in ends or ())
+
+
+def percent(found: Figures | None) -> str:
+    """A ``mean`` and its ``interval`` in percent; nothing where there is none."""
+    if found is None:
+        return ""
+    return f"{100 * found['mean']:.1f} ({span([100 * end for end in found['interval']], 1)})"
 
 
 def share(value: float | None, digits: int = 3, *, sign: str = "") -> str:

@@ -13,7 +13,7 @@ from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from multiprocessing import active_children, get_context, parent_process
 from multiprocessing.connection import wait
 from threading import Thread
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 from threadpoolctl import threadpool_limits
@@ -26,31 +26,30 @@ _Place = TypeVar("_Place")
 
 
 def share_out(
-    work: Callable[[_Item], _Found],
+    opens: Callable[[_Place], Callable[[_Item], _Found]],
+    place: _Place,
     items: Sequence[_Item],
     processes: int,
-    opens: Callable[[_Place], None],
-    place: _Place,
 ) -> Iterator[tuple[_Item, _Found]]:
-    """What ``work`` makes of each item, as it comes; begun in the order of ``items``.
+    """What is made of each item, as it comes; begun in the order of ``items``.
 
     Args:
-        work: a function of a module, as are all that travel to another process.
+        opens: called with ``place`` once in each of them: gives what works on an item. A function
+            or a class of a module, as are all that travel to another process.
+        place: where it finds what it needs.
         items: what to do.
         processes: how many; 0 for this one alone.
-        opens: called with ``place`` once in each of them.
-        place: where it finds what it needs.
     """
     if not items:
         return
     if not processes:
-        opens(place)
+        work = opens(place)
         yield from ((each, work(each)) for each in items)
         return
     context, starting = get_context("spawn"), (opens, place)
     with ProcessPoolExecutor(min(processes, len(items)), context, _start, starting) as pool:
         try:
-            waiting: dict[Future[_Found], _Item] = {pool.submit(work, each): each for each in items}
+            waiting: dict[Future[_Found], _Item] = {pool.submit(_do, each): each for each in items}
             for each in as_completed(waiting):
                 yield waiting[each], each.result()
         except BaseException:  # nobody waits for what others are at
@@ -60,13 +59,23 @@ def share_out(
             raise
 
 
-def _start(opens: Callable[[_Place], None], place: _Place) -> None:
+_work: Callable[[Any], Any] | None = None
+"""Of a process that was started here."""
+
+
+def _start(opens: Callable[[_Place], Callable[[Any], Any]], place: _Place) -> None:
+    global _work
     torch.set_num_threads(1)
     threadpool_limits(1)  # numpy's products: another number of threads rounds them otherwise
     parent = parent_process()
     if parent is not None:  # killed, it cannot tell its workers, who would wait for ever
         Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()
-    opens(place)
+    _work = opens(place)
+
+
+def _do(item: Any) -> Any:
+    assert _work is not None
+    return _work(item)
 
 
 def _end_with(sentinel: int) -> None:

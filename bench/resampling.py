@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["drawn", "interval"]
+__all__ = ["drawn", "interval", "mean"]
 
 _RESAMPLES: Final = 1_000
 
@@ -23,3 +23,11 @@ def drawn(n: int, seed: int | list[int] = 0) -> NDArray[np.int64]:
 def interval(replicates: NDArray[np.floating[Any]]) -> list[float]:
     """[low, high], from a figure of every resample."""
     return [float(end) for end in np.quantile(replicates, (0.025, 0.975))]
+
+
+def mean(found: NDArray[Any]) -> dict[str, Any]:
+    """``mean`` and ``interval`` of Floats2d (seeds, questions), both drawn anew."""
+    seeds, questions = found.shape
+    by_seed = drawn(seeds, 1) @ found.astype(float) / seeds
+    again = np.einsum("rq,rq->r", by_seed, drawn(questions, 2)) / questions
+    return {"mean": float(found.mean()), "interval": interval(again)}

@@ -39,14 +39,14 @@ def main() -> None:
     parser = console.parser("attacks", __doc__, quick=quick, models=True, data="the data sets")
     parser.add_argument(
         "--mechanisms",
-        type=console.comma_separated,
+        type=console.names(MECHANISMS),
         metavar="NAMES",
         help=f"only these, comma-separated, of {', '.join(MECHANISMS)}; leaves out the attacks on"
         " tokens, on people and on repeats",
     )
     parser.add_argument(
         "--levels",
-        type=console.comma_separated,
+        type=console.names(),
         metavar="NAMES",
         help="only these, attack:0.3 among them; leaves out the same",
     )
@@ -62,7 +62,7 @@ def main() -> None:
     )
     arguments = parser.parse_args()
     require(parser, arguments.data, *DATA_SETS)
-    budget, scope = _asked(parser, arguments)
+    budget, scope = _asked(arguments)
     place = Place(arguments.bundle, arguments.models, arguments.data, budget)
     manifest = Bundle.open(arguments.bundle).manifest
     try:
@@ -74,18 +74,16 @@ def main() -> None:
     if scope is not ALL:
         arguments.name = "attacks-part"  # the page is made of the whole
     pictures = "pictures: python -m bench.report"
-    console.publish(arguments, result, *report.tables(result), pictures)
+    console.publish(arguments, result, *report.tables(result), report.worked(result), pictures)
 
 
-def _asked(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> tuple[Budget, Scope]:
+def _asked(arguments: argparse.Namespace) -> tuple[Budget, Scope]:
     budget = QUICK if arguments.quick else FULL
     if arguments.sentences:
         budget = replace(budget, sentences=arguments.sentences)
     names, levels = arguments.mechanisms, arguments.levels
     if not names and not levels:
         return budget, ALL
-    if unknown := [name for name in names or () if name not in MECHANISMS]:
-        parser.error(f"unknown: {', '.join(unknown)}; mechanisms are {', '.join(MECHANISMS)}")
     return budget, Scope(names or MECHANISMS, levels or LEVELS, rest=False)
 
 

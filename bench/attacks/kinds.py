@@ -26,7 +26,7 @@ from bench.attacks.inversion import ContextMap, Map
 from bench.attacks.measures import Tally
 from bench.attacks.public import Public
 from bench.attacks.text import Ints, Text
-from bench.console import Figures, share
+from bench.console import Figures, share, span
 from sottovoce.cloud.corpus.treebanks import read_conllu
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import SottovoceError
@@ -148,16 +148,9 @@ def main() -> None:
     parser = console.parser(
         "attacks.kinds", __doc__, quick="fewer texts", models=True, data="the data sets"
     )
-    parser.add_argument("--levels", type=console.comma_separated, default=("attack:0.3",))
-    parser.add_argument(
-        "--kinds",
-        type=console.comma_separated,
-        default=tuple(KINDS),
-        help=f"only these, of {', '.join(KINDS)}",
-    )
+    parser.add_argument("--levels", type=console.names(), default=("attack:0.3",))
+    console.ask_names(parser, "--kinds", KINDS)
     arguments = parser.parse_args()
-    if unknown := [kind for kind in arguments.kinds if kind not in KINDS]:
-        parser.error(f"unknown: {', '.join(unknown)}; kinds are {', '.join(KINDS)}")
     data.require(parser, arguments.data, *(f for kind in arguments.kinds for f in KINDS[kind][0]))
     budget = replace(Budget(), private=120, words=500_000) if arguments.quick else Budget()
     rows: list[dict[str, Any]] = []
@@ -180,7 +173,7 @@ def main() -> None:
             (
                 *(row[name] for name in ("kind", "level", "attack")),
                 share(row["success"]),
-                "-".join(share(end) for end in row["ci"]),
+                span(row["ci"]),
                 f"{row['words']:,}",
             )
             for row in rows

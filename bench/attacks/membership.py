@@ -29,7 +29,7 @@ from scipy.stats import norm, rankdata
 from bench import console
 from bench.attacks.interface import Floats
 from bench.attacks.shadows import CLEAR, HEAD, METHODS, Bools, Pool, Target, seen_by
-from bench.console import Figures, table
+from bench.console import Figures, share, span, table
 from bench.data import require
 from bench.resampling import drawn, interval
 
@@ -86,9 +86,9 @@ def success(scores: NDArray[np.float64], members: Bools) -> Figures:
 
     table_row: Figures = {"auc": figures(_auc)}
     pooled = np.sort(scores[~members])[::-1]
-    for share in ALARMS:
-        bar = float(pooled[int(share * len(pooled))])
-        table_row[f"found_at_{share:g}"] = figures(partial(_above, bar))
+    for alarms in ALARMS:
+        bar = float(pooled[int(alarms * len(pooled))])
+        table_row[f"found_at_{alarms:g}"] = figures(partial(_above, bar))
     return table_row
 
 
@@ -115,26 +115,18 @@ def main(given: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--shadows", type=int, help="models to compare with; heads 255, adapters 32 (10 minutes)"
     )
-    parser.add_argument(
-        "--methods",
-        type=console.comma_separated,
-        default=(HEAD,),
-        metavar="NAMES",
-        help=f"comma-separated, of {', '.join(METHODS)}; default: {HEAD}",
-    )
+    console.ask_names(parser, "--methods", METHODS, (HEAD,))
     parser.add_argument(
         "--epsilons", type=float, nargs="*", default=[0.0, 8.0, 1.0], help="0 is not private"
     )
     parser.add_argument(
         "--releases",
-        type=console.comma_separated,
+        type=console.names(),
         default=(CLEAR,),
         metavar="NAMES",
         help=f"what is learnt from: {CLEAR}, or levels of the bundle; default: {CLEAR}",
     )
     arguments = parser.parse_args(given)
-    if unknown := [each for each in arguments.methods if each not in METHODS]:
-        parser.error(f"unknown: {', '.join(unknown)}; methods are {', '.join(METHODS)}")
     require(parser, arguments.data, f"{arguments.task}/train.tsv.gz")
     torch.manual_seed(0)
     pool = Pool(arguments.data, arguments.task, 2 * arguments.members, arguments.bundle)
@@ -158,9 +150,8 @@ def main(given: Sequence[str] | None = None) -> None:
 def show(figures: Figures) -> Any:
     """A row for each target and attacker."""
 
-    def cell(found: dict[str, Any], digits: int = 3) -> str:
-        low, high = found["interval"]
-        return f"{found['mean']:.{digits}f} ({low:.{digits}f} to {high:.{digits}f})"
+    def cell(found: dict[str, Any]) -> str:
+        return f"{share(found['mean'])} ({span(found['interval'])})"
 
     return table(
         f"members found, {figures['task']}, {figures['members']} each (95 % over models)",
@@ -168,7 +159,7 @@ def show(figures: Figures) -> Any:
         (
             "models",
             "area under the curve",
-            *(f"found at {share:.1%}" for share in ALARMS),
+            *(f"found at {alarms:.1%}" for alarms in ALARMS),
             "by confidence alone",
         ),
         (
@@ -177,7 +168,7 @@ def show(figures: Figures) -> Any:
                 row["asks with"],
                 row["models"],
                 cell(row["auc"]),
-                *(cell(row[f"found_at_{share:g}"]) for share in ALARMS),
+                *(cell(row[f"found_at_{alarms:g}"]) for alarms in ALARMS),
                 cell(row["confidence_alone"]),
             )
             for row in figures["rows"]

@@ -5,14 +5,11 @@ Why it is here: what is measured should not know how it is shown.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, Final
 
-from rich.table import Table
+from bench.console import Table, share, span, table
 
-from bench.console import share, table
-
-__all__ = ["INVERSION", "strongest", "tables"]
+__all__ = ["INVERSION", "strongest", "tables", "worked"]
 
 INVERSION: Final = ("nearest", "nearest, rescaled", "MAP", "MAP in context")
 """The attacks that guess words, the weakest first."""
@@ -52,59 +49,63 @@ def _left(found: Any) -> Any:
     return None if found is None else 1 - found
 
 
-def tables(result: Row) -> Iterator[Table | str]:
-    """What was recovered, and what is left."""
-    yield table(
-        "success of the attacks, 95 % interval",
+def tables(result: Row) -> list[Table]:
+    """What was recovered, of what is hidden and of what is not, and what is left."""
+    return [
+        _attacked("success of the attacks, 95 % interval", result["rows"]),
+        _attacked("the same attacks where nothing is hidden", result["clear"]["rows"]),
+        table(
+            "empirical privacy against the strongest attack",
+            _WHAT,
+            ("1 - X", "interval", *_TAILS),
+            (
+                (
+                    *(row[name] for name in _WHAT),
+                    share(row["empirical_privacy"]),
+                    span(row["ci"]),
+                    *(share(row[name]) for name in _TAILS),
+                )
+                for row in result["strongest"]
+            ),
+        ),
+        table(
+            "what is left for use",
+            ("mechanism", "level"),
+            ("SST-2", "interval", "cosine", "interval"),
+            (
+                (
+                    *(row[name] for name in ("mechanism", "level")),
+                    *(share(row.get("accuracy")), span(row.get("accuracy_ci"))),
+                    *(share(row["cosine"]), span(row["cosine_ci"])),
+                )
+                for row in result["utility"]
+            ),
+        ),
+    ]
+
+
+def _attacked(title: str, rows: list[Row]) -> Table:
+    return table(
+        title,
         _WHAT,
         ("success", "interval", *_TAILS, "without the text"),
         (
             (
                 *(row[name] for name in _WHAT),
                 share(row["success"]),
-                _span(row),
+                span(row["ci"]),
                 *(share(row[name]) for name in _TAILS),
                 share(row.get("majority")),
             )
-            for row in (*result["clear"]["rows"], *result["rows"])
+            for row in rows
         ),
     )
-    yield table(
-        "empirical privacy against the strongest attack",
-        _WHAT,
-        ("1 - X", "interval", *_TAILS),
-        (
-            (
-                *(row[name] for name in _WHAT),
-                share(row["empirical_privacy"]),
-                _span(row),
-                *(share(row[name]) for name in _TAILS),
-            )
-            for row in result["strongest"]
-        ),
-    )
-    yield table(
-        "what is left for use",
-        ("mechanism", "level"),
-        ("SST-2", "interval", "cosine", "interval"),
-        (
-            (
-                *(row[name] for name in ("mechanism", "level")),
-                *_figure(row, "accuracy"),
-                *_figure(row, "cosine"),
-            )
-            for row in result["utility"]
-        ),
-    )
+
+
+def worked(result: Row) -> str:
+    """Whether low scores prove anything."""
+    if not result["clear"]["rows"]:
+        return "not tested on clear text in this run"
     if broken := result["clear"]["failed"]:
-        yield f"BROKEN, so their low scores prove nothing: {broken}"
-    else:
-        yield "every attack reaches on clear text what its definition implies"
-
-
-def _figure(row: Row, name: str) -> tuple[str, str]:
-    return (share(row[name]), _span(row, f"{name}_ci")) if name in row else ("", "")
-
-
-def _span(row: Row, ci: str = "ci") -> str:
-    return " to ".join(share(end) for end in row[ci])
+        return f"BROKEN on clear text, so their low scores prove nothing: {', '.join(broken)}"
+    return "every attack reaches on clear text what its definition implies"

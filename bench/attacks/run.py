@@ -7,8 +7,9 @@ Every process opens the texts and the bundle once, and tells of each job.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, get_args
 
@@ -77,22 +78,13 @@ def measure(place: Place, scope: Scope = ALL, processes: int = 0) -> dict[str, A
 def parts(jobs: Sequence[Job], place: Place, count: int) -> list[Part]:
     """What ``jobs`` find, in their order; see `processes.share_out`."""
     first = sorted(jobs, key=lambda job: _LONGEST_FIRST.index(job.kind))
-    done = processes.share_out(_work, first, count, _open, place)
+    done = processes.share_out(_opened, place, first, count)
     found = dict(console.track(done, "attacking", total=len(jobs)))
     return [found[job] for job in jobs]
 
 
-_harness: Harness | None = None
-
-
-def _open(place: Place) -> None:
-    global _harness
-    _harness = place.harness()
-
-
-def _work(job: Job) -> Part:
-    assert _harness is not None
-    return do(_harness, job)
+def _opened(place: Place) -> Callable[[Job], Part]:
+    return partial(do, place.harness())
 
 
 def failed(clear: list[Row], rows: list[Row]) -> list[str]:

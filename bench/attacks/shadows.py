@@ -7,8 +7,6 @@ what learns in another way joins by giving one.
 
 from __future__ import annotations
 
-import hashlib
-import os
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -23,7 +21,7 @@ from numpy.typing import NDArray
 from safetensors.numpy import load_file, save_file
 from torch import Tensor
 
-from bench import console
+from bench import cache, console
 from bench.attacks.interface import Floats
 from bench.data import rows
 from sottovoce.cloud.job import Example, TrainingOptions
@@ -102,7 +100,6 @@ class Pool:
         counts = Counter(row["label"] for row in found)  # each is to be in every half
         found = [row for row in found if counts[row["label"]] * _RAREST >= len(found)]
         chosen = np.random.default_rng(1).choice(len(found), size, replace=False)
-        self.name = f"{task} {size}"
         self._texts = tuple(found[at]["text"].strip() for at in chosen)
         self.labels = tuple(found[at]["label"] for at in chosen)
         names = sorted(set(self.labels))
@@ -178,27 +175,25 @@ class Pool:
         return found
 
 
-def seen_by(pool: Pool, target: Target, members: Bools, cache: Path) -> dict[str, Floats]:
+def seen_by(pool: Pool, target: Target, members: Bools, place: Path) -> dict[str, Floats]:
     """How sure every model is of every example, by what it was asked with: Floats2d (models, N).
 
     Args:
         pool: the examples.
         target: what is attacked.
         members: Bools2d (models, N), whom each model learns from.
-        cache: a folder; models that were trained before are read from it.
+        place: a folder; models that were trained before are read from it.
     """
     recipe = PrivateRecipe() if target.epsilon else Recipe()
-    facts = repr((_REVISION, pool.name, target, recipe, len(members)))
-    folder = cache / hashlib.sha256(facts.encode()).hexdigest()[:32]
-    folder.mkdir(parents=True, exist_ok=True)
+    facts = (pool.texts(target.release), pool.labels, target, recipe, len(members))
+    folder = place / cache.name_of(_REVISION, *facts)
     learn, found = pool.learner(target), []
     for at, inside in enumerate(console.track(list(members), str(target))):
         file = folder / f"{at}.safetensors"
         if not file.is_file():
             made = {name: confidences(x, pool.targets) for name, x in learn(inside).items()}
-            temporary = file.with_name(f".{file.name}.{os.getpid()}")
-            save_file(made, temporary)
-            temporary.replace(file)
+            with cache.aside(file) as path:
+                save_file(made, path)
         found.append(load_file(file))
     return {name: np.stack([each[name] for each in found]) for name in found[0]}
 

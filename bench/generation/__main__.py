@@ -8,13 +8,11 @@ and adds words of its own.
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
 from functools import partial
 from typing import Any, Final
 
-from rich.table import Table
-
 from bench import console
+from bench.console import Table
 from bench.data import require
 from bench.generation import gates, webnlg
 from bench.generation.conversation import SETTINGS, Device
@@ -31,13 +29,9 @@ def main() -> None:
         "generation", __doc__, quick=f"every {_QUICK}th entry", models=True, data="webnlg"
     )
     arguments = parser.parse_args()
-    require(parser, arguments.data, *webnlg.FILES.values())
-    _measure(parser, arguments)
-
-
-def _measure(parser: ArgumentParser, arguments: Namespace) -> None:
+    require(parser, arguments.data, webnlg.FILE)
     every = _QUICK if arguments.quick else 1
-    entries = webnlg.read(arguments.data / webnlg.FILES["dev"], every)
+    entries = webnlg.read(arguments.data / webnlg.FILE, every)
     device = Device.of(arguments.bundle, arguments.models)
     found = {}
     with console.progress() as bar:
@@ -58,10 +52,10 @@ def _gates(found: dict[str, Any], entries: int) -> Table:
             (
                 name,
                 console.share(row["entities"]["share"]),
-                _interval(row["entities"]["ci"], 3),
+                console.span(row["entities"]["ci"], 3),
                 console.share(row["entities_left"]["share"]),
                 console.share(row["false"]["share"], 4),
-                _interval(row["false"]["ci"], 4),
+                console.span(row["false"]["ci"], 4),
                 row["words"],
                 row["streams_alike"],
                 row["held"],
@@ -70,10 +64,6 @@ def _gates(found: dict[str, Any], entries: int) -> Table:
             for name, row in found.items()
         ),
     )
-
-
-def _interval(ends: list[float], digits: int) -> str:
-    return f"{ends[0]:.{digits}f} to {ends[1]:.{digits}f}"
 
 
 if __name__ == "__main__":

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-__all__ = ["FILES", "Entry", "read"]
+__all__ = ["FILE", "Entry", "read"]
 
-FILES: Final = {part: f"webnlg/{part}.jsonl.gz" for part in ("train", "dev")}
+FILE: Final = "webnlg/dev.jsonl.gz"
 
 _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _NOTE = re.compile(r" \([^)]*\)$")

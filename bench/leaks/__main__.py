@@ -17,9 +17,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from rich.table import Table
-
 from bench import console
+from bench.console import Table
 from bench.data import require
 from bench.leaks import guessing, report
 from bench.leaks.corpora import CORPORA, FILES, OTHER_WORDS, Document, read
@@ -47,17 +46,11 @@ def main() -> None:
     )
     parser.add_argument(
         "--only",
-        type=console.comma_separated,
+        type=console.names(),
         metavar="POLICY[/LEVEL],...",
         help="these policies, at every level or at one (default: all)",
     )
-    parser.add_argument(
-        "--corpora",
-        type=console.comma_separated,
-        metavar="NAMES",
-        default=tuple(CORPORA),
-        help=f"only these, of {', '.join(CORPORA)}",
-    )
+    console.ask_names(parser, "--corpora", CORPORA)
     parser.add_argument(
         "--before", type=Path, help="checkout of an older version, with a bundle it built"
     )
@@ -81,8 +74,6 @@ def main() -> None:
 
 
 def _measure(parser: ArgumentParser, arguments: Namespace) -> None:
-    if unknown := [name for name in arguments.corpora if name not in CORPORA]:
-        parser.error(f"unknown: {', '.join(unknown)}; corpora are {', '.join(CORPORA)}")
     read_too = ("pii",) if arguments.guess else ()
     names = (*arguments.corpora, *read_too)
     needed = dict.fromkeys(path for name in names for path in FILES[name])

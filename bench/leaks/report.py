@@ -8,9 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from rich.table import Table
-
-from bench.console import share, table
+from bench.console import Table, share, span, table
 from bench.leaks.corpora import GROUPS, OTHER_WORDS
 
 __all__ = ["PROMISES", "kept_promises", "tables"]
@@ -116,14 +114,13 @@ def tables(result: Figures) -> Iterator[Table | str]:
         )
 
 
-def _guessed(found: Figures) -> Iterator[tuple[str, ...]]:
+def _guessed(found: Figures) -> Iterator[tuple[object, ...]]:
     rows = [{"what": "rare names", **row} for row in found["names"]]
     if "digits" in found:
         rows.insert(0, {"what": "spelled digits", "attacker": "table", "releases": 1})
         rows[0] |= found["digits"]
     for row in rows:
-        span = "-".join(share(end) for end in row["ci"])
-        figures = (str(row["releases"]), share(row["success"]), span, share(row["blind"]))
+        figures = (row["releases"], share(row["success"]), span(row["ci"]), share(row["blind"]))
         yield (row["what"], row["attacker"], *figures)
 
 

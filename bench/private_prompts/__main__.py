@@ -18,7 +18,7 @@ from bench import console, processes
 from bench.console import Figures
 from bench.data import require
 from bench.private_prompts import tables
-from bench.private_prompts.runs import CLEAR, Cell, Place, Text, encode, result, start, work
+from bench.private_prompts.runs import CLEAR, Cell, Place, Text, encoding, result, working
 from bench.utility.tasks import files
 
 TASKS: Final = ("sst2", "trec", "agnews", "dbpedia")
@@ -35,13 +35,15 @@ def main() -> None:
     quick = "as without it: heads, and LoRA once: 25 minutes on 2 idle cores"
     parser = console.parser("private_prompts", __doc__, quick=quick, data="the tasks")
     parser.add_argument("--full", action="store_true", help="every method everywhere: days")
-    for name, known in (("tasks", TASKS), ("methods", METHODS), ("releases", RELEASES)):
-        parser.add_argument(
-            f"--{name}",
-            type=console.comma_separated,
-            metavar="NAMES",
-            help=f"comma-separated, of {', '.join(known)}",
-        )
+    console.ask_names(parser, "--tasks", TASKS)
+    console.ask_names(parser, "--methods", METHODS, ())
+    parser.add_argument(
+        "--releases",
+        type=console.names(),
+        default=RELEASES,
+        metavar="NAMES",
+        help=f"comma-separated, {CLEAR} or a level; default: {','.join(RELEASES)}",
+    )
     parser.add_argument(
         "--epsilons", type=float, nargs="*", default=EPSILONS, help="0 is not private"
     )
@@ -49,11 +51,7 @@ def main() -> None:
     parser.add_argument("--examples", type=int, default=10_000, help="of each task, at most")
     parser.add_argument("--processes", type=int, default=os.cpu_count())
     arguments = parser.parse_args()
-    for name, known in (("tasks", TASKS), ("methods", METHODS)):
-        if unknown := [each for each in getattr(arguments, name) or () if each not in known]:
-            parser.error(f"unknown: {', '.join(unknown)}; {name} are {', '.join(known)}")
-    tasks = arguments.tasks or TASKS
-    require(parser, arguments.data, *files(tasks))
+    require(parser, arguments.data, *files(arguments.tasks))
     place = Place(
         arguments.bundle.resolve(),
         arguments.data.resolve(),
@@ -76,7 +74,7 @@ def main() -> None:
 
 
 def _cells(arguments: Namespace) -> list[Cell]:
-    tasks, releases = arguments.tasks or TASKS, arguments.releases or RELEASES
+    tasks, releases = arguments.tasks, arguments.releases
     methods = arguments.methods or (METHODS if arguments.full else METHODS[:1])
     seeds = range(arguments.seeds)
     cells = [
@@ -98,8 +96,8 @@ def _run(cells: list[Cell], place: Place, count: int) -> None:
     texts = [*dict.fromkeys(cell.text for cell in missing if cell.method == METHODS[0])]
     # The longest first: nobody should work alone at the end.
     missing.sort(key=lambda cell: cell.method == METHODS[0])
-    made = processes.share_out(encode, texts, count, start, place)
-    done = processes.share_out(work, missing, count, start, place)
+    made = processes.share_out(encoding, place, texts, count)
+    done = processes.share_out(working, place, missing, count)
     for _ in console.track(made, "states", total=len(texts)):
         pass  # what is found lies in the cache
     for _ in console.track(done, "runs", total=len(missing)):

@@ -12,18 +12,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from rich.table import Table
 from torch import Tensor
 
 from bench import console
-from bench.console import Figures, table
+from bench.console import Figures, Table, percent, table
 from bench.data import require, rows
-from bench.resampling import drawn, interval
+from bench.resampling import mean
 from bench.utility.tasks import files, load
 from sottovoce.cloud.models import backbone as backbones
 from sottovoce.cloud.models.batches import encode
@@ -141,20 +140,8 @@ def _parts(
     return {part: _states(each) for part, each in texts.items()}, targets
 
 
-def _mean(right: Bools) -> dict[str, Any]:
-    """Of (seeds, questions), both drawn anew."""
-    seeds, questions = right.shape
-    by_seed = drawn(seeds, 1) @ right.astype(float) / seeds
-    again = np.einsum("rq,rq->r", by_seed, drawn(questions, 2)) / questions
-    return {"mean": float(right.mean()), "interval": interval(again)}
-
-
 def show(figures: Figures) -> Table:
     """A row for each task, kind of public text and epsilon."""
-
-    def cell(found: dict[str, Any]) -> str:
-        low, high = found["interval"]
-        return f"{100 * found['mean']:.1f} ({100 * low:.1f} to {100 * high:.1f})"
 
     return table(
         f"accuracy (95 % over {figures['seeds']} seeds and questions); data-independent epsilon",
@@ -167,8 +154,8 @@ def show(figures: Figures) -> Table:
                 f"{epsilon:g}",
                 f"{row['examples']:,}",
                 *(f"{100 * row[name]['mean']:.1f}" for name in ("lower", "ensemble", "upper")),
-                cell(row[f"{public} {epsilon:g}"]),
-                cell(row[f"private head {epsilon:g}"]),
+                percent(row[f"{public} {epsilon:g}"]),
+                percent(row[f"private head {epsilon:g}"]),
             )
             for row in figures["rows"]
             for public in ("same", "other")
@@ -193,7 +180,7 @@ def main() -> None:
     for name in console.track(tasks, "tasks"):
         seen, targets = _parts(name, arguments.data, arguments.examples, arguments.public)
         right = measure(seen, targets, arguments.epsilons, arguments.seeds)
-        row = {each: _mean(answers) for each, answers in right.items()}
+        row = {each: mean(answers) for each, answers in right.items()}
         found.append({"task": name, "examples": len(targets["private"]), **row})
     figures: Figures = {
         "public": arguments.public,

@@ -7,11 +7,9 @@ one sample and one release: seeds are of what training draws.
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -22,6 +20,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from bench import cache
 from bench.utility.runs import ask
 from bench.utility.tasks import Device, Task, join, load
 from sottovoce.cloud.job import Example, TrainingOptions
@@ -40,7 +39,7 @@ from sottovoce.cloud.training.trainer import Recipe, train
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy.setting import Setting
 
-__all__ = ["CLEAR", "Cell", "Place", "Text", "encode", "result", "start", "work"]
+__all__ = ["CLEAR", "Cell", "Place", "Text", "encoding", "result", "working"]
 
 CLEAR: Final = "clear"
 _HEAD: Final = "head"
@@ -104,8 +103,7 @@ class Place:
             Bundle.open(self.bundle).id,
             PrivateRecipe() if cell.epsilon else (Recipe(), _LIGHT),
         )
-        name = hashlib.sha256(repr(facts).encode()).hexdigest()[:32]
-        return self.cache / "private" / f"{name}.json"
+        return self.cache / "private" / f"{cache.name_of(*facts)}.json"
 
 
 def result(place: Place, cell: Cell) -> dict[str, Any] | None:
@@ -142,16 +140,19 @@ class _Worker:
         """What the head sees and should say, of both parts; from disk where it was made before."""
         task, learnt, asked = self.released(text)
         labels = task.train.labels + task.dev.labels
-        facts = json.dumps([_REVISION, learnt, asked, labels])
-        name = hashlib.sha256(facts.encode()).hexdigest()[:32]
+        name = cache.name_of(_REVISION, learnt, asked, labels)
         file = self.place.cache / "states" / f"{name}.safetensors"
         if not file.is_file():
             states, targets = _states(learnt + asked, labels)
             n = len(learnt)
             made = {"train": states[:n], "dev": states[n:]}
             made |= {"train.targets": targets[:n], "dev.targets": targets[n:]}
-            _whole(file, lambda temporary: save_file(made, temporary))
+            with cache.aside(file) as path:
+                save_file(made, path)
         return load_file(file)
+
+    def keep_states(self, text: Text) -> None:
+        self.states(text)
 
     def run(self, cell: Cell) -> None:
         began = time.monotonic()
@@ -162,7 +163,7 @@ class _Worker:
             "train": len(task.train),
             "seconds": time.monotonic() - began,
         }
-        _whole(self.place.file(cell), lambda temporary: temporary.write_text(json.dumps(found)))
+        cache.keep(self.place.file(cell), found)
 
     def _head(self, cell: Cell) -> list[bool]:
         seen = self.states(cell.text)
@@ -198,30 +199,11 @@ def _states(texts: Sequence[str], labels: Sequence[str]) -> tuple[Tensor, Tensor
     return features(model, data.alone, data.pad), data.targets
 
 
-def _whole(file: Path, write: Any) -> None:
-    """In one step, so that a killed run leaves no half file."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    temporary = file.with_name(f".{file.name}.{os.getpid()}")
-    write(temporary)
-    temporary.replace(file)
-
-
-_worker: _Worker | None = None
-
-
-def start(place: Place) -> None:
-    """Opens a worker."""
-    global _worker
-    _worker = _Worker(place)
-
-
-def encode(text: Text) -> None:
+def encoding(place: Place) -> Callable[[Text], None]:
     """Releases a task's text and computes its states, into the cache."""
-    assert _worker is not None
-    _worker.states(text)
+    return _Worker(place).keep_states
 
 
-def work(cell: Cell) -> None:
+def working(place: Place) -> Callable[[Cell], None]:
     """Runs a cell, which leaves its result in the cache."""
-    assert _worker is not None
-    _worker.run(cell)
+    return _Worker(place).run

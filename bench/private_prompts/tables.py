@@ -7,11 +7,10 @@ from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.table import Table
 
-from bench.console import Figures, table
+from bench.console import Figures, Table, percent, table
 from bench.private_prompts.runs import Cell
-from bench.resampling import drawn, interval
+from bench.resampling import mean
 
 __all__ = ["AIMS", "PUBLISHED", "rows", "show"]
 
@@ -47,10 +46,10 @@ def rows(cells: Sequence[tuple[Cell, dict[str, Any]]]) -> list[Figures]:
         right = {e: np.array([*by_seed.values()]) for e, by_seed in by_epsilon.items()}
         row: Figures = dict(zip(("task", "release", "method"), key, strict=True))
         row |= {"train": sizes[key], "seeds": min(map(len, right.values()))}
-        row["accuracy"] = {f"{e:g}": _mean(each) for e, each in right.items()}
+        row["accuracy"] = {f"{e:g}": mean(each) for e, each in right.items()}
         if 0.0 in right:
             row["drop"] = {
-                f"{e:g}": _mean(_apart(by_epsilon[0.0], by_epsilon[e])) for e in right if e
+                f"{e:g}": mean(_apart(by_epsilon[0.0], by_epsilon[e])) for e in right if e
             }
         made.append(row)
     return made
@@ -59,14 +58,6 @@ def rows(cells: Sequence[tuple[Cell, dict[str, Any]]]) -> list[Figures]:
 def _apart(one: dict[int, list[bool]], other: dict[int, list[bool]]) -> NDArray[np.float64]:
     seeds = sorted(one.keys() & other.keys())
     return np.array([np.subtract(one[s], other[s], dtype=float) for s in seeds])
-
-
-def _mean(found: NDArray[Any]) -> dict[str, Any]:
-    """Of (seeds, questions)."""
-    seeds, questions = found.shape
-    by_seed = drawn(seeds, 1) @ found.astype(float) / seeds  # (resamples, questions)
-    again = np.einsum("rq,rq->r", by_seed, drawn(questions, 2)) / questions
-    return {"mean": float(found.mean()), "interval": interval(again)}
 
 
 def show(figures: Figures) -> list[Table]:
@@ -89,7 +80,7 @@ def show(figures: Figures) -> list[Table]:
                 row["method"],
                 f"{row['train']:,}",
                 *(_accuracy(row["accuracy"].get(e)) for e in epsilons),
-                *(_lost(row.get("drop", {}).get(e)) for e in private),
+                *(percent(row.get("drop", {}).get(e)) for e in private),
                 _verdict(row),
             )
             for row in figures["rows"]
@@ -113,13 +104,6 @@ def show(figures: Figures) -> list[Table]:
 
 def _accuracy(found: dict[str, Any] | None) -> str | None:
     return None if found is None else f"{100 * found['mean']:.1f}"
-
-
-def _lost(found: dict[str, Any] | None) -> str | None:
-    if found is None:
-        return None
-    low, high = found["interval"]
-    return f"{100 * found['mean']:.1f} ({100 * low:.1f} to {100 * high:.1f})"
 
 
 def _verdict(row: Figures) -> str | None:

@@ -8,32 +8,20 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markdown_it import MarkdownIt
 
-from bench.report import findings, names
-from bench.report.names import UTILITIES, Row, number
+from bench.attacks import report
+from bench.report import findings
+from bench.report.names import Row
 from bench.report.pictures import Picture
 
-__all__ = ["Table", "leaks", "render"]
+__all__ = ["leaks", "render"]
 
 _HERE: Final = Path(__file__).parent
-_ATTACKED: Final = ("success", "rare", "names", "numbers")
-
-
-@dataclass(frozen=True)
-class Table:
-    """Cells as they are written; the first ``text`` columns are words, the rest figures."""
-
-    caption: str
-    head: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    text: int
 
 
 def render(result: Row, pictures: dict[str, Picture], privacy: str) -> str:
@@ -57,7 +45,8 @@ def render(result: Row, pictures: dict[str, Picture], privacy: str) -> str:
         pictures={
             name: {"alt": each.alt, "uri": _uri(each.file)} for name, each in pictures.items()
         },
-        tables=_tables(result),
+        tables=report.tables(result),
+        worked=report.worked(result),
         leaks=leaks(privacy),
     )
 
@@ -80,58 +69,3 @@ def leaks(privacy: str) -> list[str]:
 
 def _uri(file: Path) -> str:
     return "data:image/png;base64," + base64.b64encode(file.read_bytes()).decode("ascii")
-
-
-def _tables(result: Row) -> dict[str, Table]:
-    return {
-        "attacks": _attacks(
-            "Share recovered, or success, of every attack on what is protected", result["rows"]
-        ),
-        "clear": _attacks("The same attacks where nothing is hidden", result["clear"]["rows"]),
-        "utility": Table(
-            "What is left for use",
-            ("mechanism", "level", *(f"{each} (95 %)" for each in UTILITIES.values())),
-            [
-                (
-                    names.of(row["mechanism"]),
-                    row["level"],
-                    *(
-                        f"{number(row[name], 3)} ({_interval(row[f'{name}_ci'])})"
-                        if name in row
-                        else ""
-                        for name in UTILITIES
-                    ),
-                )
-                for row in result["utility"]
-            ],
-            2,
-        ),
-    }
-
-
-def _attacks(caption: str, rows: Sequence[Row]) -> Table:
-    return Table(
-        caption,
-        (
-            *("mechanism", "level", "sees", "attack"),
-            *("success", "95 % interval", "rare words", "names", "numbers", "knowing nothing"),
-        ),
-        [
-            (
-                names.of(row["mechanism"]),
-                row["level"],
-                row["sees"],
-                row["attack"],
-                number(row["success"], 3),
-                _interval(row["ci"]),
-                *(number(row[name]) for name in _ATTACKED[1:]),
-                number(row.get("majority")),
-            )
-            for row in rows
-        ],
-        4,
-    )
-
-
-def _interval(ci: Sequence[float]) -> str:
-    return " to ".join(map(number, ci))

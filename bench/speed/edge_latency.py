@@ -22,11 +22,10 @@ from typing import Final
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from rich.table import Table
 from threadpoolctl import threadpool_limits
 
 from bench import console
-from bench.console import Figures, table
+from bench.console import Figures, Table, table
 from bench.data import document
 from sottovoce.cloud.models import backbone as backbones
 from sottovoce.core.bundle.folder import Bundle

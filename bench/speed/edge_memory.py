@@ -20,10 +20,9 @@ from pathlib import Path
 from typing import Final
 
 import grpc
-from rich.table import Table
 
 from bench import console
-from bench.console import Figures, table
+from bench.console import Figures, Table, table
 from bench.data import document
 from bench.live.testbed import Agent
 from sottovoce.core.bundle.folder import Bundle

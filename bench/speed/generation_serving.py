@@ -28,12 +28,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from rich.table import Table
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from bench import console
-from bench.console import Figures, table
+from bench.console import Figures, Table, table
 from bench.speed.serving_sides import DTYPES, on_cores
 from sottovoce.cloud.models import adapters, decoder
 from sottovoce.cloud.models.decoder import SENTENCE, Decoder

@@ -24,10 +24,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import torch
-from rich.table import Table
 
 from bench import console
-from bench.console import Figures, table
+from bench.console import Figures, Table, table
 from bench.data import messages, rows
 from bench.speed.serving_sides import (
     Processes,

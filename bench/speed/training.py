@@ -29,13 +29,12 @@ from typing import Any, Final
 import numpy as np
 import torch
 from peft import LoraConfig, TaskType, get_peft_model
-from rich.table import Table
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812 - its customary name
 from transformers import AutoModelForSequenceClassification
 
 from bench import console, data
-from bench.console import Figures, table
+from bench.console import Figures, Table, table
 from bench.speed import private_steps
 from bench.utility import tasks
 from sottovoce.cloud.job import Example, TrainingOptions

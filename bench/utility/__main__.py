@@ -25,7 +25,7 @@ from bench import console, processes
 from bench.console import Figures
 from bench.data import require
 from bench.utility import tables
-from bench.utility.grid import VARIANTS, Budget, Cell, Grid, Place, grid, prepare, start, work
+from bench.utility.grid import VARIANTS, Budget, Cell, Grid, Place, grid, preparing, working
 from bench.utility.tasks import TASKS, files
 from sottovoce.cloud.models.methods.registry import METHODS
 from sottovoce.core.bundle.folder import Bundle
@@ -42,14 +42,6 @@ def main() -> None:
     parser = _parser()
     arguments = parser.parse_args()
     bundle = Bundle.open(arguments.bundle)
-    for what, known in (
-        ("tasks", TASKS),
-        ("methods", METHODS),
-        ("variants", VARIANTS),
-        ("policies", POLICIES),
-    ):
-        if unknown := [name for name in getattr(arguments, what) if name not in known]:
-            parser.error(f"unknown: {', '.join(unknown)}; {what} are {', '.join(known)}")
     require(parser, arguments.data, *files(arguments.tasks))
     gpu = torch.cuda.is_available()
     given = {name: getattr(arguments, name) for name in ("train", "epochs")}
@@ -100,20 +92,13 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="all phrases, three epochs: for a GPU; on 2 cores it takes days",
     )
-    for name, default, known in (
-        ("tasks", "sst2", f"of {', '.join(TASKS)}"),
-        ("methods", "lora,prefix", f"of {', '.join(METHODS)}; tasks beside SST-2 get the first"),
-        ("variants", "plain", f"of {', '.join(VARIANTS)}, on SST-2"),
-        ("policies", DEFAULT, f"which words PCT2T hides: of {', '.join(POLICIES)}; from the second"
-         " on with the first method and seed"),
-    ):  # fmt: skip
-        parser.add_argument(
-            f"--{name}",
-            type=console.comma_separated,
-            default=console.comma_separated(default),
-            metavar="NAMES",
-            help=f"comma-separated, {known}; default: {default}",
-        )
+    for option, known, default, about in (
+        ("--tasks", TASKS, "sst2", ""),
+        ("--methods", METHODS, "lora,prefix", "; tasks beside SST-2 get the first"),
+        ("--variants", VARIANTS, "plain", "; on SST-2"),
+        ("--policies", POLICIES, DEFAULT, ", for PCT2T; from the second on with the first method"),
+    ):
+        console.ask_names(parser, option, known, default.split(","), about)
     parser.add_argument(
         "--only",
         default="",
@@ -133,8 +118,8 @@ def _run(cells: Sequence[Cell], place: Place, count: int) -> Grid:
     found = Grid(place, cells)
 
     settings, missing = found.settings(), found.missing()
-    prepared = processes.share_out(prepare, settings, count, start, place)
-    done = processes.share_out(work, missing, count, start, place)
+    prepared = processes.share_out(preparing, place, settings, count)
+    done = processes.share_out(working, place, missing, count)
     for _ in console.track(prepared, "levels and noise tables", total=len(settings)):
         pass  # what is found lies in the cache
     for _ in console.track(done, "runs", total=len(missing)):

@@ -6,12 +6,10 @@ twice. A cell's result is a file named by all that it depends on.
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
 import time
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
@@ -20,6 +18,7 @@ from typing import Any, Final
 import numpy as np
 import torch
 
+from bench import cache
 from bench.utility.runs import answer, release_of
 from bench.utility.tasks import REPLACED, Device, Task, load
 from sottovoce.cloud.job import TrainingOptions
@@ -33,7 +32,7 @@ from sottovoce.core.privacy.policies import DEFAULT
 from sottovoce.core.privacy.setting import Setting
 
 __all__ = ["VARIANTS", "Budget", "Cell", "Grid", "Place", "Source", "grid"]
-__all__ += ["prepare", "start", "work"]
+__all__ += ["preparing", "working"]
 
 VARIANTS: Final = ("plain", "reconstruction", "noise-aware", "both")
 _BATCH: Final = 32
@@ -179,7 +178,8 @@ class _Worker:
         task = self.task(source.task)
         return self.device.setting(task, source.replaced, source.mechanism, source.policy)
 
-    def prepare(self, source: Source, aware: bool) -> None:
+    def prepare(self, wanted: tuple[Source, bool]) -> None:
+        source, aware = wanted
         setting = self.setting(source)
         if aware and setting:
             release = release_of(self.device, setting)
@@ -201,11 +201,7 @@ class _Worker:
             **found.shares,
             "seconds": time.monotonic() - began,
         }
-        file = _file(self.place, cell)
-        file.parent.mkdir(parents=True, exist_ok=True)
-        temporary = file.with_name(f".{file.name}.{os.getpid()}")
-        temporary.write_text(json.dumps(result))
-        temporary.replace(file)
+        cache.keep(_file(self.place, cell), result)
 
 
 def matthews(found: Sequence[str], wanted: Sequence[str]) -> float:
@@ -222,17 +218,16 @@ def matthews(found: Sequence[str], wanted: Sequence[str]) -> float:
 def _file(place: Place, cell: Cell) -> Path:
     facts = (
         _REVISION,
-        asdict(cell),
-        asdict(place.budget),
+        cell,
+        place.budget,
         _bundle_id(place.bundle),
-        repr(Recipe()),
-        repr(place.options(cell)),
+        Recipe(),
+        place.options(cell),
         noise_aware.SHARE,
         [version(name) for name in ("torch", "transformers", "peft")],
         torch.cuda.is_available(),
     )
-    name = hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:32]
-    return place.cache / "runs" / f"{name}.json"
+    return place.cache / "runs" / f"{cache.name_of(*facts)}.json"
 
 
 @lru_cache(maxsize=4)
@@ -240,22 +235,11 @@ def _bundle_id(folder: Path) -> str:
     return Bundle.open(folder).id
 
 
-_worker: _Worker | None = None
-
-
-def start(place: Place) -> None:
-    """Opens a worker."""
-    global _worker
-    _worker = _Worker(place)
-
-
-def prepare(wanted: tuple[Source, bool]) -> None:
+def preparing(place: Place) -> Callable[[tuple[Source, bool]], None]:
     """Finds a source's level and makes its noise table, into the cache."""
-    assert _worker is not None
-    _worker.prepare(*wanted)
+    return _Worker(place).prepare
 
 
-def work(cell: Cell) -> None:
+def working(place: Place) -> Callable[[Cell], None]:
     """Runs a cell, which leaves its result in the cache."""
-    assert _worker is not None
-    _worker.run(cell)
+    return _Worker(place).run

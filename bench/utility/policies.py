@@ -9,23 +9,22 @@ killed run goes on where it was. See docs/utility.md.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import tempfile
 import time
 from argparse import Namespace
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import torch
 
-from bench import console, processes
+from bench import cache, console, processes
 from bench.attacks.frontier import Point
 from bench.attacks.measures import Tally
 from bench.attacks.public import Remembering
@@ -44,7 +43,6 @@ from sottovoce.cloud.training.trainer import Recipe, train
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy.policies import DEFAULT, POLICIES
 from sottovoce.core.privacy.setting import LEVELS
-from sottovoce.core.system.files import atomic
 from sottovoce.core.text.tagger import OnnxTagger
 
 __all__ = ["main"]
@@ -103,9 +101,8 @@ class Place:
     def file(self, cell: Cell, what: str) -> Path:
         """Where the releases of a cell are kept, or which answers a method got right."""
         manifest = (self.version(cell.side).bundle / "manifest.json").read_bytes()
-        facts = (_REVISION, what, asdict(cell), TRAIN[cell.task], repr(Recipe()))
         versions = [version(name) for name in ("torch", "transformers", "peft")]
-        name = hashlib.sha256(json.dumps([*facts, versions]).encode() + manifest).hexdigest()[:32]
+        name = cache.name_of(_REVISION, what, cell, TRAIN[cell.task], Recipe(), versions, manifest)
         return self.cache / "policies" / f"{name}.json"
 
 
@@ -133,7 +130,7 @@ class _Worker:
                 learn = self._head if method == "head" else self._adapter
                 labels = learn(train, task.train.labels, test, cell.seed)
                 right = [int(a == b) for a, b in zip(labels, task.dev.labels, strict=True)]
-                _keep(file, {"right": right, "seconds": time.process_time() - began})
+                cache.keep(file, {"right": right, "seconds": time.process_time() - began})
 
     def _released(self, cell: Cell, task: Task) -> tuple[list[str], list[str]]:
         """Texts to learn from and to be judged on, under one key."""
@@ -142,9 +139,9 @@ class _Worker:
             file, pairs = (self.place.file(cell, what) for what in (RELEASED, PAIRS))
             if not file.exists():
                 found, words = self._release(cell, texts)
-                _keep(file, {"texts": found, "train": words[:n], "test": words[n:]})
+                cache.keep(file, {"texts": found, "train": words[:n], "test": words[n:]})
             if not pairs.exists():
-                _keep(pairs, {"train": self._release(cell, texts[:n])[1]})
+                cache.keep(pairs, {"train": self._release(cell, texts[:n])[1]})
             texts = json.loads(file.read_text())["texts"]
         return texts[:n], texts[n:]
 
@@ -177,25 +174,9 @@ class _Worker:
             return [*ask(folder, asked)]
 
 
-def _keep(file: Path, content: dict[str, Any]) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with atomic(file) as opened:
-        opened.write(json.dumps(content).encode())
-
-
-_worker: _Worker | None = None
-
-
-def start(place: Place) -> None:
-    """Opens a worker."""
-    global _worker
-    _worker = _Worker(place)
-
-
-def work(cell: Cell) -> None:
+def working(place: Place) -> Callable[[Cell], None]:
     """Runs a cell, which leaves its results in the cache."""
-    assert _worker is not None
-    _worker.run(cell)
+    return _Worker(place).run
 
 
 def sides(policies: Iterable[str], before: bool) -> list[Side]:
@@ -254,27 +235,14 @@ def _tally(documents: Sequence[Sequence[Word]], attacker: Attacker, keys: int) -
 def main() -> None:
     """Runs what has not been run, and prints the tables."""
     parser = console.parser("utility.policies", __doc__, data="the tasks")
-    for name, default in (
-        ("tasks", tuple(TRAIN)),
-        ("policies", tuple(POLICIES)),
-        ("methods", METHODS),
-    ):
-        parser.add_argument(
-            f"--{name}",
-            type=console.comma_separated,
-            default=default,
-            metavar="NAMES",
-            help=f"comma-separated; default: {','.join(default)}",
-        )
+    for option, known in (("--tasks", TRAIN), ("--policies", POLICIES), ("--methods", METHODS)):
+        console.ask_names(parser, option, known)
     parser.add_argument(
         "--before", type=Path, help="checkout of an older version, with a bundle it built"
     )
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--processes", type=int, help="default: one a core")
     arguments = parser.parse_args()
-    for what, known in (("tasks", TRAIN), ("methods", METHODS), ("policies", POLICIES)):
-        if unknown := [name for name in getattr(arguments, what) if name not in known]:
-            parser.error(f"unknown: {', '.join(unknown)}; {what} are {', '.join(known)}")
     require(parser, arguments.data, *files(arguments.tasks))
     if arguments.before:
         require(parser, arguments.before, "build/bundle/manifest.json")
@@ -302,7 +270,7 @@ def _measure(arguments: Namespace) -> None:
     cells.sort(key=lambda cell: cell.side.policy not in _DECISIVE)  # what decides comes first
     missing = [cell for cell in cells if not place.done(cell)]
     count, began = arguments.processes or os.cpu_count() or 1, time.monotonic()
-    done = processes.share_out(work, missing, count, start, place)
+    done = processes.share_out(working, place, missing, count)
     for _ in console.track(done, "releases and runs", total=len(missing)):
         pass
     found = studies(place, cells)

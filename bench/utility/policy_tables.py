@@ -13,10 +13,9 @@ from typing import Any, Final
 
 import numpy as np
 from matplotlib.figure import Figure
-from rich.table import Table
 
 from bench.attacks.frontier import Point, against, interval_of
-from bench.console import share, sheet, table
+from bench.console import Table, share, sheet, span, table
 from sottovoce.core.privacy.policies import DEFAULT
 
 __all__ = ["BEFORE", "CLEAR", "PRESENT", "Side", "Study", "figures", "plot", "show", "verdict"]
@@ -141,9 +140,9 @@ def show(result: dict[str, Any]) -> Iterator[Table | str]:
         ("recovered", "", "of names", "texts known", "accuracy", ""),
         (
             (row["task"], row["method"], row["side"], row["level"],
-             share(row["all"]), _ci(row["all_ci"]),
+             share(row["all"]), span(row["all_ci"]),
              share(row["names"]), share(row["known"]),
-             share(row["accuracy"]), _ci(row["accuracy_ci"]))
+             share(row["accuracy"]), span(row["accuracy_ci"]))
             for row in result["rows"]
         ),
     )  # fmt: skip
@@ -154,7 +153,7 @@ def show(result: dict[str, Any]) -> Iterator[Table | str]:
         (
             (row["task"], row["method"], row["ours"], row["level"], row["against"],
              share(row["at"]), share(row["value"]), share(row["theirs"]),
-             share(row["difference"], sign="+"), _ci(row["ci"], "+"), row["verdict"])
+             share(row["difference"], sign="+"), span(row["ci"], sign="+"), row["verdict"])
             for row in result["comparisons"]
             if row["verdict"] != "out of reach"
         ),
@@ -162,15 +161,11 @@ def show(result: dict[str, Any]) -> Iterator[Table | str]:
     for row in result["verdicts"]:
         said = f"{row['task']}, {row['method']}: {row['of']} against {row['against']}: "
         if "ci" in row:
-            said += f"{share(row['difference'], sign='+')} ({_ci(row['ci'], '+')}): "
+            said += f"{share(row['difference'], sign='+')} ({span(row['ci'], sign='+')}): "
             said += f"{row['verdict']} {100 * NEAR:g} point" if row["verdict"] != "open" else "open"
         else:
             said += row["verdict"]
         yield said
-
-
-def _ci(ends: Sequence[float], sign: str = "") -> str:
-    return " to ".join(share(end, sign=sign) for end in ends)
 
 
 def plot(result: dict[str, Any]) -> Figure:

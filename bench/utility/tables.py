@@ -12,10 +12,9 @@ from typing import Any, Final
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from rich.table import Table
 from scipy.stats import t
 
-from bench.console import sheet, table
+from bench.console import Table, sheet, table
 from bench.utility.grid import Cell
 from bench.utility.tasks import REPLACED
 from sottovoce.core.privacy.mechanisms.pct2t2 import PCT2T2

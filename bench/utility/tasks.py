@@ -11,10 +11,8 @@ T2T, those of the policy's parts of speech under PCT2T. Texts go through the dev
 from __future__ import annotations
 
 import gzip
-import hashlib
 import json
 import math
-import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,6 +22,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from bench import cache
 from bench.attacks.public import Remembering
 from bench.data import rows
 from sottovoce.core.bundle import levels
@@ -167,12 +166,12 @@ class Device:
 
     Args:
         bundle: an opened bundle.
-        cache: where releases are kept.
+        folder: where releases are kept.
     """
 
-    def __init__(self, bundle: Bundle, cache: Path = CACHE) -> None:
+    def __init__(self, bundle: Bundle, folder: Path = CACHE) -> None:
         self.bundle = bundle
-        self._cache = cache
+        self._cache = folder
 
     @cached_property
     def _privatizer(self) -> Privatizer:
@@ -217,8 +216,7 @@ class Device:
         facts.append(
             {kind: int(each) for kind, each in policies.find(setting.policy).table.items()}
         )
-        name = hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:32]
-        file = self._cache / "releases" / f"{name}.json.gz"
+        file = self._cache / "releases" / f"{cache.name_of(*facts)}.json.gz"
         if not file.is_file():
             _write(file, self._release(texts, setting, seed))
         with gzip.open(file, "rt", encoding="utf-8") as opened:
@@ -282,9 +280,8 @@ def _split(examples: Sequence[tuple[Parts, str]]) -> Split:
 
 
 def _write(file: Path, content: dict[str, Any]) -> None:
-    """In one step, so that a killed run leaves no half file."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    temporary = file.with_name(f"{file.name}.{os.getpid()}")
-    with gzip.open(temporary, "wt", encoding="utf-8", compresslevel=1) as opened:
+    with (
+        cache.aside(file) as path,
+        gzip.open(path, "wt", encoding="utf-8", compresslevel=1) as opened,
+    ):
         json.dump(content, opened)
-    temporary.replace(file)

@@ -48,3 +48,18 @@ def test_with_json_the_figures_are_all_that_is_printed(
 def test_progress_is_no_part_of_what_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert [*console.track([1, 2], "counting")] == [1, 2]
     assert not capsys.readouterr().out
+
+
+def test_names_that_nobody_knows_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    parser = console.parser("thing", "What is it?")
+    console.ask_names(parser, "--tasks", ("a", "b", "c"), ("b",))
+    assert parser.parse_args([]).tasks == ("b",)
+    assert parser.parse_args(["--tasks", "c,a"]).tasks == ("c", "a")
+    with pytest.raises(SystemExit):
+        parser.parse_args(["--tasks", "a,d"])
+    assert "unknown: d; there are a, b, c" in capsys.readouterr().err
+
+
+def test_a_mean_and_its_interval_are_written_in_percent() -> None:
+    assert console.percent({"mean": 0.5, "interval": [0.25, 0.75]}) == "50.0 (25.0 to 75.0)"
+    assert console.percent(None) == ""

@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from bench.utility import tables as report
-from bench.utility.grid import Budget, Cell, Grid, Place, Source, grid, matthews, start, work
+from bench.utility.grid import Budget, Cell, Grid, Place, Source, grid, matthews, working
 from bench.utility.tasks import TASKS, Device, Parts, files, join, load
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy.setting import Setting
@@ -167,7 +167,7 @@ def test_cells_are_learnt_and_not_learnt_twice(bundle: Bundle, data: Path, tmp_p
     )
     noisy = Source("sst2", "pct2t.v2", "content", 0.45)
     cells = [Cell(Source("sst2"), "lora", "plain", 0), Cell(noisy, "prefix", "reconstruction", 0)]
-    start(place)
+    work = working(place)
     for cell in Grid(place, cells).missing():
         work(cell)
     again = Grid(place, cells)

@@ -15,7 +15,7 @@ from bench.attacks.frontier import Point
 from bench.attacks.measures import Tally
 from bench.leaks.released import DRAW, NOISE, PASS, Fate
 from bench.utility import policies, policy_tables
-from bench.utility.policies import Cell, Place, sides, start, studies, work
+from bench.utility.policies import Cell, Place, sides, studies, working
 from bench.utility.policy_tables import BEFORE, CLEAR, PRESENT, Side, Study
 from bench.utility.recovered import Attacker, Word, content_words, recovered, released_text
 from sottovoce.core.bundle.folder import Bundle
@@ -145,7 +145,7 @@ def test_releases_are_learnt_from_and_attacked_once(
     place = Place(bundle_folder, None, tmp_path, tmp_path / "cache", ("head",))
     hidden = Side(PRESENT, "content", "strong")
     cells = [Cell("sst2", side, 0) for side in (Side(PRESENT, CLEAR, ""), hidden)]
-    start(place)
+    work = working(place)
     for cell in cells:
         work(cell)
     kept = {file: file.stat().st_mtime_ns for file in place.cache.rglob("*.json")}

@@ -12,7 +12,6 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from bench.live.canaries import Canary, as_token_ids, plant
 from bench.live.testbed import Agent, Cloud
 from bench.live.wiretap import Wiretap
 from sottovoce.cloud.models import backbone
@@ -21,6 +20,7 @@ from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy.token_embedding import TokenEmbedding, unpack
 from sottovoce.core.privacy.vectors import unit_rows
 from sottovoce.v1 import inference_pb2
+from tests.support.canaries import Canary, as_token_ids, plant
 
 SENTENCE = "The boiler in my flat has been leaking since Monday, please send someone."
 OTHERS = (

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bench.live.canaries import Canary, as_token_ids, plant
 from bench.live.testbed import Agent, Cloud
 from bench.live.wiretap import Wiretap
 from sottovoce.core.bundle.folder import Bundle
@@ -21,6 +20,7 @@ from sottovoce.core.privacy.policies import DEFAULT, POLICIES
 from sottovoce.core.text.context import Context
 from sottovoce.core.text.words import split
 from sottovoce.v1 import training_pb2
+from tests.support.canaries import Canary, as_token_ids, plant
 from tests.support.paths import HELPDESK
 
 

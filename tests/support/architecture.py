@@ -53,7 +53,7 @@ PLAN: Plan = {
         ["cli"],
     ],
     "bench": [
-        ["data", "live", "processes", "resampling"],
+        ["cache", "data", "live", "processes", "resampling"],
         ["console"],
         ["attacks", "leaks"],
         ["generation", "utility"],

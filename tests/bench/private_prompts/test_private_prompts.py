@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bench.private_prompts import runs, tables
-from bench.private_prompts.runs import CLEAR, Cell, Place, Text, encode, result, start, work
+from bench.private_prompts.runs import CLEAR, Cell, Place, Text, encoding, result, working
 
 WORDS = {"good": "a warm and funny film", "bad": "a dull and empty film"}
 TEXT = Text("sst2", CLEAR)
@@ -26,8 +26,8 @@ def place(tmp_path: Path, bundle_folder: Path) -> Place:
 
 
 def test_heads_learn_and_are_not_run_twice(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    start(place)
-    encode(TEXT)
+    encoding(place)(TEXT)
+    work = working(place)
     for epsilon in (0.0, 8.0):
         cell = Cell(TEXT, "head", epsilon, 0)
         assert result(place, cell) is None
@@ -39,7 +39,7 @@ def test_heads_learn_and_are_not_run_twice(place: Place, monkeypatch: pytest.Mon
         assert sum(found["right"]) > 33
     assert result(place, Cell(TEXT, "head", 8.0, 1)) is None
     monkeypatch.setattr(runs, "_states", None)  # read, not made again
-    encode(TEXT)
+    encoding(place)(TEXT)
 
 
 def test_a_drop_compares_the_same_seeds_and_questions() -> None:

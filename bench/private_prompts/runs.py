@@ -13,7 +13,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import torch
@@ -21,7 +20,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from bench import cache
-from bench.utility.runs import ask
+from bench.utility.runs import learnt_and_asked
 from bench.utility.tasks import Device, Task, join, load
 from sottovoce.cloud.job import Example, TrainingOptions
 from sottovoce.cloud.models import backbone as backbones
@@ -181,13 +180,9 @@ class _Worker:
 
     def _adapter(self, cell: Cell) -> list[bool]:
         task, learnt, asked = self.released(cell.text)
-        examples = [Example(*each) for each in zip(learnt, task.train.labels, strict=True)]
-        with TemporaryDirectory() as scratch:
-            folder = Path(scratch) / "adapter"
-            made = train_private if cell.epsilon else train
-            made(examples, cell.options, backbones.load(), folder)
-            found = ask(folder, asked)
-            return [a == b for a, b in zip(found, task.dev.labels, strict=True)]
+        made = train_private if cell.epsilon else train
+        found = learnt_and_asked(learnt, task.train.labels, asked, cell.options, made)
+        return [a == b for a, b in zip(found, task.dev.labels, strict=True)]
 
 
 def _states(texts: Sequence[str], labels: Sequence[str]) -> tuple[Tensor, Tensor]:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 import time
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Sequence
@@ -33,13 +32,13 @@ from bench.leaks.released import Version, VersionError
 from bench.utility import policy_tables
 from bench.utility.policy_tables import BEFORE, CLEAR, PRESENT, Side, Study
 from bench.utility.recovered import Attacker, Word, content_words, recovered, released_text
-from bench.utility.runs import ask
+from bench.utility.runs import learnt_and_asked
 from bench.utility.tasks import Task, files, load
-from sottovoce.cloud.job import Example, TrainingOptions
+from sottovoce.cloud.job import TrainingOptions
 from sottovoce.cloud.models import backbone as backbones
 from sottovoce.cloud.models.encoder import Encoder
 from sottovoce.cloud.training.linear_probe import probe
-from sottovoce.cloud.training.trainer import Recipe, train
+from sottovoce.cloud.training.trainer import Recipe
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy.policies import DEFAULT, POLICIES
 from sottovoce.core.privacy.setting import LEVELS
@@ -167,11 +166,7 @@ class _Worker:
         self, learnt: Sequence[str], labels: Sequence[str], asked: Sequence[str], seed: int
     ) -> list[str]:
         """LoRA, by the product's trainer and predictor."""
-        examples = [Example(*each) for each in zip(learnt, labels, strict=True)]
-        with tempfile.TemporaryDirectory() as scratch:
-            folder = Path(scratch) / "adapter"
-            train(examples, TrainingOptions("lora", seed=seed), backbones.load(), folder)
-            return [*ask(folder, asked)]
+        return learnt_and_asked(learnt, labels, asked, TrainingOptions("lora", seed=seed))
 
 
 def working(place: Place) -> Callable[[Cell], None]:

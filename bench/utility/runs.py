@@ -7,7 +7,7 @@ those that do best on the part of the training phrases that the trainer holds ou
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -25,7 +25,7 @@ from sottovoce.cloud.training.trainer import train
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy.setting import Setting
 
-__all__ = ["Answers", "answer", "ask", "release_of"]
+__all__ = ["Answers", "answer", "ask", "learnt_and_asked", "release_of"]
 
 _AT_ONCE = 64
 """Questions in flight."""
@@ -85,6 +85,28 @@ def answer(
         train(examples, options, backbone, folder, noise=noise, places=places, origin=origin)
         bundles = {device.bundle.id: device.bundle}
         return Answers([*ask(folder, questions, bundles, tables)], len(examples), shares)
+
+
+def learnt_and_asked(
+    texts: Sequence[str],
+    labels: Sequence[str],
+    asked: Sequence[str],
+    options: TrainingOptions,
+    trained: Callable[..., object] = train,
+) -> list[str]:
+    """The label of each question, by an adapter that learnt from ``texts``.
+
+    Args:
+        texts, labels: to learn from.
+        asked: questions, as released.
+        options: of the job.
+        trained: `train`, or what trains privately.
+    """
+    examples = [Example(*each) for each in zip(texts, labels, strict=True)]
+    with TemporaryDirectory() as scratch:
+        folder = Path(scratch) / "adapter"
+        trained(examples, options, backbones.load(), folder)
+        return [*ask(folder, asked)]
 
 
 def ask(

@@ -71,3 +71,11 @@ def test_a_method_that_is_not_there_is_never_asked_about(channel: grpc.Channel) 
         channel.unary_unary("/a.B/Another")(b"", timeout=10)
     assert raised.value.code() is grpc.StatusCode.UNIMPLEMENTED
     assert TOLD == []
+
+
+def test_what_goes_around_nothing_cannot_be_made() -> None:
+    class Idle(Interceptor):
+        pass
+
+    with pytest.raises(TypeError, match="around"):
+        Idle()

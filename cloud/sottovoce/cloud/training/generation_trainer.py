@@ -26,7 +26,6 @@ from sottovoce.cloud.training.checkpoint import Checkpoint
 from sottovoce.cloud.training.generation_dataset import GenerationDataset, WrittenBatch
 from sottovoce.cloud.training.generation_objective import GenerationObjective
 from sottovoce.cloud.training.run import Result, Run, Watch
-from sottovoce.cloud.training.schedule import Plan
 from sottovoce.cloud.training.trainer import Recipe
 
 __all__ = ["RECIPE", "train_generation"]
@@ -67,16 +66,7 @@ def train_generation(
     started = time.monotonic()
     watch = Watch(on_progress, on_checkpoint, should_stop)
     data = GenerationDataset.of(examples, options, decoder)
-    plan = Plan(
-        data.train,
-        [len(row.ids) for row in data.alone],
-        size=options.batch_size or recipe.batch_size,
-        epochs=options.epochs,
-        least_epochs=recipe.epochs,
-        least_steps=recipe.least_steps,
-        seed=options.seed,
-        warmup=recipe.warmup,
-    )
+    plan = recipe.plan(options, data.train, [len(row.ids) for row in data.alone])
     with torch.random.fork_rng():
         torch.manual_seed(options.seed)
         device = torch.device("cuda" if torch.cuda.is_available() else "cpu")

@@ -85,6 +85,19 @@ class Recipe:
     bfloat16: bool = True  # on a CPU, where it is fast
     checkpoint_seconds: float = 20.0
 
+    def plan(self, options: TrainingOptions, rows: Sequence[int], lengths: Sequence[int]) -> Plan:
+        """The steps over the examples at ``rows``; ``lengths`` are of all examples, see `Plan`."""
+        return Plan(
+            rows,
+            lengths,
+            size=options.batch_size or self.batch_size,
+            epochs=options.epochs,
+            least_epochs=self.epochs,
+            least_steps=self.least_steps,
+            seed=options.seed,
+            warmup=self.warmup,
+        )
+
     def every(self, data: Fronted) -> int:
         """Of how many batches one has plain tokens."""
         return max(1, math.ceil(data.overhead / self.reconstruction_cost))
@@ -146,16 +159,7 @@ def train(
         label_words = LabelWords.of(backbone, sorted({e.label for e in examples}))
     cue = label_words.cue if label_words else ()
     data = Dataset.of(examples, options, backbone.tokenizer, cue, places, labels)
-    plan = Plan(
-        data.train,
-        [len(row.ids) for row in data.alone],
-        size=options.batch_size or recipe.batch_size,
-        epochs=options.epochs,
-        least_epochs=recipe.epochs,
-        least_steps=recipe.least_steps,
-        seed=options.seed,
-        warmup=recipe.warmup,
-    )
+    plan = recipe.plan(options, data.train, [len(row.ids) for row in data.alone])
 
     with torch.random.fork_rng():
         torch.manual_seed(options.seed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any, TypeAlias
@@ -27,9 +28,9 @@ class Interceptor(grpc.ServerInterceptor):
         service, _, method = handler_call_details.method.strip("/").partition("/")
         return None if handler is None else self.around(handler, service, method)
 
+    @abstractmethod
     def around(self, handler: Handler, service: str, method: str) -> Handler:
         """The handler to answer with; names are as the caller wrote them, of a method there is."""
-        raise NotImplementedError
 
 
 def within(

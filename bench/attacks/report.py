@@ -21,8 +21,8 @@ Row = dict[str, Any]
 
 
 def strongest(rows: list[Row]) -> list[Row]:
-    """The attack that recovers most at each mechanism and level, apart for what it sees, and the
-    empirical privacy 1 - X it leaves (RAPT v2 section IV-A), with its interval."""
+    """Of each mechanism and level the row of the attack that recovers most, apart for what it
+    sees."""
     best: dict[tuple[str, str, str], Row] = {}
     for row in rows:
         key = row["mechanism"], row["level"], row["sees"]
@@ -30,23 +30,7 @@ def strongest(rows: list[Row]) -> list[Row]:
             key not in best or row["success"] > best[key]["success"]
         ):
             best[key] = row
-    return [
-        {
-            **{name: row[name] for name in _WHAT},
-            "empirical_privacy": _left(row["success"]),
-            "ci": _left(row["ci"]),
-            **{name: _left(row[name]) for name in _TAILS},
-            **{f"{name}_ci": _left(row[f"{name}_ci"]) for name in _TAILS},
-        }
-        for row in best.values()
-    ]
-
-
-def _left(found: Any) -> Any:
-    """What a success leaves, or the ends of an interval; nothing of nothing."""
-    if isinstance(found, list):
-        return [1 - end for end in reversed(found)]
-    return None if found is None else 1 - found
+    return [*best.values()]
 
 
 def tables(result: Row) -> list[Table]:
@@ -55,15 +39,15 @@ def tables(result: Row) -> list[Table]:
         _attacked("success of the attacks, 95 % interval", result["rows"]),
         _attacked("the same attacks where nothing is hidden", result["clear"]["rows"]),
         table(
-            "empirical privacy against the strongest attack",
+            "empirical privacy against the strongest attack (RAPT v2 section IV-A)",
             _WHAT,
             ("1 - X", "interval", *_TAILS),
             (
                 (
                     *(row[name] for name in _WHAT),
-                    share(row["empirical_privacy"]),
-                    span(row["ci"]),
-                    *(share(row[name]) for name in _TAILS),
+                    _left(row["success"]),
+                    span([1 - end for end in reversed(row["ci"])]),
+                    *(_left(row[name]) for name in _TAILS),
                 )
                 for row in result["strongest"]
             ),
@@ -100,6 +84,10 @@ def _attacked(title: str, rows: list[Row]) -> Table:
             for row in rows
         ),
     )
+
+
+def _left(success: float | None) -> str:
+    return share(None if success is None else 1 - success)
 
 
 def worked(result: Row) -> str:

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from bench.attacks.report import INVERSION
 from bench.console import sheet
 from bench.report import names
 from bench.report.names import (
@@ -27,7 +26,7 @@ from bench.report.names import (
     style,
 )  # fmt: skip
 
-__all__ = ["attacks", "people", "tails", "tradeoff"]
+__all__ = ["people", "tails", "tradeoff"]
 
 
 def tradeoff(utility: str) -> Callable[[Row], Drawn]:
@@ -81,33 +80,6 @@ def tradeoff(utility: str) -> Callable[[Row], Drawn]:
     return make
 
 
-def attacks(result: Row) -> Drawn:
-    """Success of every attack as a map of colours."""
-    rows = [row for row in result["rows"] if row["attack"] in INVERSION]
-    found = dict.fromkeys((row["mechanism"], row["level"], row["sees"]) for row in rows)
-    order = [*dict.fromkeys(mechanism for mechanism, *_ in found)]
-    places = sorted(found, key=lambda place: (order.index(place[0]), place[2] == "vector"))
-    table = np.full((len(places), len(INVERSION)), np.nan)
-    for row in rows:
-        place = places.index((row["mechanism"], row["level"], row["sees"]))
-        table[place, INVERSION.index(row["attack"])] = row["success"]
-    figure, (axes,) = sheet(8.2, 1.4 + 0.25 * len(places))
-    axes.imshow(table, aspect="auto", cmap="cividis", vmin=0, vmax=1)
-    for (y, x), value in np.ndenumerate(table):
-        if not np.isnan(value):
-            colour = "#000000" if value > 0.55 else "#ffffff"
-            axes.text(x, y, number(value), ha="center", va="center", color=colour, fontsize=8)
-    axes.set_xticks(range(len(INVERSION)), INVERSION, rotation=20)
-    labels = [f"{names.of(mechanism)}, {level} ({sees})" for mechanism, level, sees in places]
-    axes.set_yticks(range(len(places)), labels, fontsize=8)
-    axes.xaxis.tick_top()
-    axes.spines[:].set_visible(False)
-    best = {place: np.nanmax(table[number]) for number, place in enumerate(places)}
-    return figure, "Success of every attack. Strongest of each: " + "; ".join(
-        f"{label} {number(best[place])}" for label, place in zip(labels, places, strict=True)
-    )
-
-
 def tails(result: Row) -> Drawn:
     """The strongest attack on all words, rare words, names and numbers."""
     rows = [row for row in result["strongest"] if row["sees"] == "word"]
@@ -123,16 +95,15 @@ def tails(result: Row) -> Drawn:
         for row in (row for row in rows if row["level"] == level):
             y = len(mechanisms) - 1 - mechanisms.index(row["mechanism"])
             for place, kind in enumerate(KINDS):
-                private = row["empirical_privacy"] if kind == "all" else row[kind]
-                span = row["ci"] if kind == "all" else row[f"{kind}_ci"]
-                if private is None:
+                recovered = row["success"] if kind == "all" else row[kind]
+                ends = row["ci"] if kind == "all" else row[f"{kind}_ci"]
+                if recovered is None:
                     continue
                 height = y + 0.24 - 0.16 * place
-                ends = [1 - end for end in span]
                 axes.plot(ends, [height] * 2, color=colours[kind], linewidth=1)
-                axes.plot(1 - private, height, shapes[kind], color=colours[kind], ms=5)
+                axes.plot(recovered, height, shapes[kind], color=colours[kind], ms=5)
                 said.append(
-                    f"{names.of(row['mechanism'])} {level}, {KINDS[kind]}: {number(1 - private)}"
+                    f"{names.of(row['mechanism'])} {level}, {KINDS[kind]}: {number(recovered)}"
                 )
         axes.set(title=level, xlim=(0, 1), xlabel="recovered")
         axes.grid(alpha=0.25)
@@ -192,11 +163,10 @@ def _points(result: Row, utility: str) -> dict[str, dict[str, tuple[Any, ...]]]:
         # Of ours on words, the vectors never leave: only what is released has a price.
         tokens = row["mechanism"].startswith("token")
         if utility in paid and (row["sees"] == "word" or tokens):
-            span = [1 - row["ci"][1], 1 - row["ci"][0]]
             found.setdefault(row["mechanism"], {})[row["level"]] = (
-                1 - row["empirical_privacy"],
+                row["success"],
                 paid[utility],
-                span,
+                row["ci"],
                 paid[f"{utility}_ci"],
             )
     return found

@@ -6,6 +6,7 @@ made from the result it stands beside.
 
 from __future__ import annotations
 
+from bench.console import span
 from bench.report.names import LEVELS, Row, costs, number
 
 __all__ = ["costs_of_levels"]
@@ -28,14 +29,13 @@ def costs_of_levels(result: Row) -> list[str]:
 
 
 def _cost(row: Row, paid: Row, clear: Row) -> str:
-    low, high = row["ci"]
     said = (
         f"{row['level']}: the strongest attack ({row['attack']}) recovers "
-        f"{100 * (1 - row['empirical_privacy']):.0f} of 100 protected words "
-        f"({100 * (1 - high):.0f} to {100 * (1 - low):.0f})"
+        f"{100 * row['success']:.0f} of 100 protected words "
+        f"({span([100 * end for end in row['ci']], 0)})"
     )
     if row["names"] is not None:
-        said += f", {100 * (1 - row['names']):.0f} of 100 names"
+        said += f", {100 * row['names']:.0f} of 100 names"
     said += f". Released sentences keep an embedding cosine of {number(paid['cosine'])}"
     if "accuracy" in paid:
         said += (

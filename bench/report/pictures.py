@@ -57,7 +57,6 @@ def draw(result: Row, folder: Path) -> dict[str, Picture]:
 _PICTURES: Final[dict[str, Callable[[Row], Drawn]]] = {
     "cosine": comparing.tradeoff("cosine"),
     "accuracy": comparing.tradeoff("accuracy"),
-    "attacks": comparing.attacks,
     "tails": comparing.tails,
     "people": comparing.people,
 }

@@ -38,8 +38,8 @@ from bench.speed.serving_sides import (
     make_adapters,
     on_cores,
     percentile,
+    precisions,
 )
-from sottovoce.cloud.models.precision import fast_bfloat16
 
 COUNTS = (1, 8, 32, 64)
 IN_FLIGHT = 64
@@ -156,9 +156,6 @@ def main() -> None:
         setattr(options, name, getattr(options, name) or value)
     torch.set_num_threads(options.threads)
     source, texts = sentences(options.data)
-    precisions = ["float32"]
-    if torch.cuda.is_available() or fast_bfloat16():
-        precisions.append("bfloat16")
     figures: Figures = {
         "texts": source,
         "cores": options.threads,
@@ -169,7 +166,7 @@ def main() -> None:
     }
     with tempfile.TemporaryDirectory() as root, on_cores(options.threads):
         folders = make_adapters(Path(root), max(options.counts))
-        for count, precision in itertools.product(options.counts, precisions):
+        for count, precision in itertools.product(options.counts, precisions()):
             console.STEPS.print(f"{count} adapters, {precision}")
             figures["compared"].append(compare(folders[:count], texts, options, precision))
     console.publish(options, figures, show(figures))

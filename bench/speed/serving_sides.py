@@ -32,15 +32,21 @@ from sottovoce.cloud.models.batches import collate, encode
 from sottovoce.cloud.models.classifier import TextClassifier, encoder_of, pool
 from sottovoce.cloud.models.methods import Lora
 from sottovoce.cloud.models.methods.lora import adapt, lora_config, targets
+from sottovoce.cloud.models.precision import fast_bfloat16
 from sottovoce.cloud.serving.model_thread import ModelThread
 from sottovoce.cloud.serving.predictor import Predictor
 from sottovoce.cloud.state.adapters import AdapterFiles
 
 __all__ = ["Processes", "Run", "Shared", "Side", "Switching"]
-__all__ += ["drive", "make_adapters", "on_cores", "percentile"]
+__all__ += ["drive", "make_adapters", "on_cores", "percentile", "precisions"]
 
 LABELS = ("negative", "positive")
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+
+
+def precisions() -> list[str]:
+    """Those of `DTYPES` that are fast here."""
+    return ["float32", "bfloat16"][: 2 if torch.cuda.is_available() or fast_bfloat16() else 1]
 
 
 class Side(Protocol):

@@ -36,6 +36,7 @@ from transformers import AutoModelForSequenceClassification
 from bench import console, data
 from bench.console import Figures, Table, table
 from bench.speed import private_steps
+from bench.speed.serving_sides import precisions
 from bench.utility import tasks
 from sottovoce.cloud.job import Example, TrainingOptions
 from sottovoce.cloud.models import backbone as backbones
@@ -43,7 +44,7 @@ from sottovoce.cloud.models.batches import Batch
 from sottovoce.cloud.models.classifier import TextClassifier
 from sottovoce.cloud.models.methods import Lora
 from sottovoce.cloud.models.methods.lora import targets
-from sottovoce.cloud.models.precision import fast_bfloat16, to_bfloat16
+from sottovoce.cloud.models.precision import to_bfloat16
 from sottovoce.cloud.training.dataset import Dataset
 from sottovoce.cloud.training.fit import Clipped
 from sottovoce.cloud.training.objective import Labelled, Objective
@@ -142,12 +143,9 @@ def measure(sets: dict[int, Dataset], size: int, count: int, repeats: int) -> Fi
     everything = range(len(first.alone))
     chosen = batches(everything, [len(row.ids) for row in first.alone], size, 0, 0)[:count]
     vocabulary = max(len(each.vocabulary) for each in sets.values())
-    precisions = ["float32"]
-    if device.type == "cuda" or fast_bfloat16():
-        precisions.insert(0, "bfloat16")
     made = {
         (precision, name): make(precision == "bfloat16", vocabulary, device)
-        for precision in precisions
+        for precision in reversed(precisions())
         for name, make in (("ours", ours), ("peft", peft))
     }
     forms = [(0, first), *sets.items()]
@@ -204,12 +202,12 @@ def rows(times: Figures, every: dict[int, int], examples: int) -> list[Figures]:
 
 def show(figures: Figures) -> Table:
     """A row a form."""
-    precisions = [*figures["seconds"]]
+    measured = [*figures["seconds"]]
 
     def cells(row: Figures) -> Iterator[str]:
         one_of = {0: "-", 1: "all"}.get(row["every"] if row["plain_tokens"] else 0)
         yield from (row["side"], str(row["plain_tokens"] or "-"), one_of or f"1 of {row['every']}")
-        for found in (row[precision] for precision in precisions):
+        for found in (row[precision] for precision in measured):
             yield f"{found['examples_per_second']:,.0f}"
             yield f"{found['of_without']:.2f}"
             yield f"{found['times_peft']:.2f} x"
@@ -217,7 +215,7 @@ def show(figures: Figures) -> Table:
     return table(
         "training LoRA, examples a second of one thread's time",
         ("", "plain tokens", "before batches"),
-        [each for precision in precisions for each in (precision, "of without", "times peft")],
+        [each for precision in measured for each in (precision, "of without", "times peft")],
         ([*cells(row)] for row in figures["forms"]),
     )
 

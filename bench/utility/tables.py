@@ -28,14 +28,14 @@ Cells = Sequence[tuple[Cell, dict[str, Any]]]
 
 PUBLISHED: Final[dict[str, dict[str, tuple[float, ...]]]] = {
     "lora": {
-        "t2t.v1 plain": (53.1, 68.9, 76.9, 91.4),
-        "pct2t.v1 plain": (60.6, 80.2, 88.1, 91.9),
-        "pct2t.v1 reconstruction": (62.4, 81.1, 89.6, 91.8),
+        "T2T plain": (53.1, 68.9, 76.9, 91.4),
+        "PCT2T plain": (60.6, 80.2, 88.1, 91.9),
+        "PCT2T reconstruction": (62.4, 81.1, 89.6, 91.8),
     },
     "prefix": {
-        "t2t.v1 plain": (50.4, 60.7, 64.9, 90.7),
-        "pct2t.v1 plain": (58.2, 76.8, 84.1, 90.7),
-        "pct2t.v1 reconstruction": (59.4, 78.9, 84.3, 90.8),
+        "T2T plain": (50.4, 60.7, 64.9, 90.7),
+        "PCT2T plain": (58.2, 76.8, 84.1, 90.7),
+        "PCT2T reconstruction": (59.4, 78.9, 84.3, 90.8),
     },
 }
 """SST-2, BERT-base, at .85, .45 and .14 replaced and without privacy (RAPT v2, tables II, III)."""
@@ -155,7 +155,7 @@ def _of_task(task: str, made: list[Row]) -> Iterator[Table | str]:
             of = [by.get((method, mechanism, policy, variant, share)) for share in REPLACED]
             if any(of):
                 words = "all" if mechanism == T2T.name else f"policy {policy}"
-                told = PUBLISHED.get(method, {}).get(f"{mechanism} {variant}", ())
+                told = PUBLISHED.get(method, {}).get(f"{_NAMES[mechanism]} {variant}", ())
                 known = task == "sst2" and policy != "all"
                 published = " / ".join(map(str, told)) if known else ""
                 shown = (*map(_percent, (*of, clear)), published)

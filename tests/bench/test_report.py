@@ -60,7 +60,7 @@ def _recovered(result: dict[str, Any]) -> str:
     """Of our default, by the strongest attack on released words."""
     rows = [row for row in result["strongest"] if row["sees"] == "word"]
     strongest = {row["mechanism"]: row for row in rows}
-    return f"{1 - strongest['pct2t.v2']['empirical_privacy']:.2f}"
+    return f"{strongest['pct2t.v2']['success']:.2f}"
 
 
 class _Page(HTMLParser):
@@ -81,7 +81,7 @@ class _Page(HTMLParser):
 def test_the_page_is_one_file_and_reads_without_eyes(page: Path) -> None:
     read = _Page(page)
     images = read.all("img")
-    assert len(images) == len(list(page.parent.glob("*.png"))) >= 5
+    assert len(images) == len(list(page.parent.glob("*.png"))) >= 4
     for image in images:
         assert (image["src"] or "").startswith("data:image/png;base64,")
         assert len(image["alt"] or "") > 30

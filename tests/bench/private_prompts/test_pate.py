@@ -27,4 +27,4 @@ def test_students_stand_between_the_bounds_and_bad_public_texts_show() -> None:
     assert found["same 8"] > 0.8
     rows = [{"task": "sst2", "examples": 2_400}]
     rows[0] |= {name: {"mean": each, "interval": [0.0, 1.0]} for name, each in found.items()}
-    assert show({"rows": rows, "epsilons": [8.0], "seeds": 2}).row_count == 2
+    assert len(show({"rows": rows, "epsilons": [8.0], "seeds": 2}).rows) == 2

@@ -16,10 +16,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
-from rich.table import Table
 from rich.text import Text
 
-from bench.console import STEPS, parser, publish, table, track
+from bench.console import STEPS, Table, parser, publish, table, track
 from sottovoce.core.errors import SottovoceError
 from tests.mutation.runs import ROOT, Outcome, Workshop
 from tests.mutation.suite import Module, Suite

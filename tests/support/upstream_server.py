@@ -56,6 +56,8 @@ class Server(ThreadingHTTPServer):
         self.headers = {"Content-Type": "text/event-stream"}
         self.asked: list[tuple[str, dict[str, str], dict[str, Any]]] = []
         """Path, headers and body of each request."""
+        self.models: Any = {"data": [{"id": "a-model"}]}
+        """What is said to a question for models; None is an error."""
         self.gone = threading.Event()
         """Set when a client went away in the middle of an answer."""
         self.tls = False
@@ -84,6 +86,13 @@ class _Handler(BaseHTTPRequestHandler):
                 self.wfile.flush()
         except OSError:
             self.server.gone.set()
+
+    def do_GET(self) -> None:
+        listed = json.dumps(self.server.models).encode()
+        self.send_response(500 if self.server.models is None else 200)
+        self.send_header("Content-Length", str(len(listed)))
+        self.end_headers()
+        self.wfile.write(listed)
 
     def log_message(self, *_: Any) -> None:
         """Not in a test's output."""

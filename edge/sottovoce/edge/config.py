@@ -31,6 +31,7 @@ __all__ = [
     "ChatConfig",
     "CloudConfig",
     "Config",
+    "DoorwayConfig",
     "PrivacyConfig",
     "TaggerConfig",
     "load",
@@ -133,6 +134,13 @@ class ChatConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class DoorwayConfig:
+    """Where the daemon answers HTTP as OpenAI's servers do: "127.0.0.1:PORT"; empty for nowhere."""
+
+    address: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class TaggerConfig:
     """``backend`` is "onnx" (the bundle's own tagger) or "spacy" (then name a ``pipeline``)."""
 
@@ -149,6 +157,7 @@ class Config:
     privacy: PrivacyConfig
     cloud: CloudConfig
     chat: ChatConfig
+    doorway: DoorwayConfig
     tagger: TaggerConfig
     source: Path | None = None
 
@@ -159,6 +168,7 @@ _SECTIONS: dict[str, Any] = {
     "privacy": PrivacyConfig,
     "cloud": CloudConfig,
     "chat": ChatConfig,
+    "doorway": DoorwayConfig,
     "tagger": TaggerConfig,
 }
 

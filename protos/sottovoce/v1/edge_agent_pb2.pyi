@@ -395,7 +395,7 @@ class LedgerStatus(_message.Message):
     def __init__(self, spent: _Optional[float] = ..., limit: _Optional[float] = ..., releases: _Optional[int] = ..., label_epsilon: _Optional[float] = ..., labels_randomized: _Optional[int] = ..., labels_as_they_are: _Optional[int] = ..., adapters_private: _Optional[int] = ..., adapter_epsilon: _Optional[float] = ..., adapter_delta: _Optional[float] = ...) -> None: ...
 
 class GetStatusResponse(_message.Message):
-    __slots__ = ("version", "bundle_id", "backbone", "levels", "default_level", "default_mechanism", "cloud_address", "ledger", "customizations", "embed_levels")
+    __slots__ = ("version", "bundle_id", "backbone", "levels", "default_level", "default_mechanism", "cloud_address", "ledger", "customizations", "embed_levels", "doorway")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     BUNDLE_ID_FIELD_NUMBER: _ClassVar[int]
     BACKBONE_FIELD_NUMBER: _ClassVar[int]
@@ -406,6 +406,7 @@ class GetStatusResponse(_message.Message):
     LEDGER_FIELD_NUMBER: _ClassVar[int]
     CUSTOMIZATIONS_FIELD_NUMBER: _ClassVar[int]
     EMBED_LEVELS_FIELD_NUMBER: _ClassVar[int]
+    DOORWAY_FIELD_NUMBER: _ClassVar[int]
     version: str
     bundle_id: str
     backbone: str
@@ -416,4 +417,5 @@ class GetStatusResponse(_message.Message):
     ledger: LedgerStatus
     customizations: _containers.RepeatedCompositeFieldContainer[Customization]
     embed_levels: _containers.RepeatedCompositeFieldContainer[EmbedLevelStatus]
-    def __init__(self, version: _Optional[str] = ..., bundle_id: _Optional[str] = ..., backbone: _Optional[str] = ..., levels: _Optional[_Iterable[_Union[LevelStatus, _Mapping]]] = ..., default_level: _Optional[str] = ..., default_mechanism: _Optional[str] = ..., cloud_address: _Optional[str] = ..., ledger: _Optional[_Union[LedgerStatus, _Mapping]] = ..., customizations: _Optional[_Iterable[_Union[Customization, _Mapping]]] = ..., embed_levels: _Optional[_Iterable[_Union[EmbedLevelStatus, _Mapping]]] = ...) -> None: ...
+    doorway: str
+    def __init__(self, version: _Optional[str] = ..., bundle_id: _Optional[str] = ..., backbone: _Optional[str] = ..., levels: _Optional[_Iterable[_Union[LevelStatus, _Mapping]]] = ..., default_level: _Optional[str] = ..., default_mechanism: _Optional[str] = ..., cloud_address: _Optional[str] = ..., ledger: _Optional[_Union[LedgerStatus, _Mapping]] = ..., customizations: _Optional[_Iterable[_Union[Customization, _Mapping]]] = ..., embed_levels: _Optional[_Iterable[_Union[EmbedLevelStatus, _Mapping]]] = ..., doorway: _Optional[str] = ...) -> None: ...

@@ -26,7 +26,7 @@ from sottovoce.v1 import edge_agent_pb2 as sottovoce_dot_v1_dot_edge__agent__pb2
 from sottovoce.v1 import generation_pb2 as sottovoce_dot_v1_dot_generation__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1csottovoce/v1/edge_chat.proto\x12\x0csottovoce.v1\x1a\x1dsottovoce/v1/edge_agent.proto\x1a\x1dsottovoce/v1/generation.proto\":\n\x08\x43hatTurn\x12 \n\x04role\x18\x01 \x01(\x0e\x32\x12.sottovoce.v1.Role\x12\x0c\n\x04text\x18\x02 \x01(\t\"^\n\x08Sampling\x12\x12\n\nmax_tokens\x18\x01 \x01(\r\x12\x13\n\x0btemperature\x18\x02 \x01(\x01\x12\r\n\x05top_p\x18\x03 \x01(\x01\x12\x11\n\x04seed\x18\x04 \x01(\x04H\x00\x88\x01\x01\x42\x07\n\x05_seed\"\xc1\x01\n\x0b\x43hatRequest\x12%\n\x05turns\x18\x01 \x03(\x0b\x32\x16.sottovoce.v1.ChatTurn\x12\r\n\x05model\x18\x02 \x01(\t\x12-\n\x07privacy\x18\x03 \x01(\x0b\x32\x1c.sottovoce.v1.PrivacyOptions\x12\x14\n\x0c\x63onversation\x18\x04 \x01(\t\x12(\n\x08sampling\x18\x05 \x01(\x0b\x32\x16.sottovoce.v1.Sampling\x12\r\n\x05stops\x18\x06 \x03(\t\"G\n\x0c\x44\x65partedTurn\x12 \n\x04role\x18\x01 \x01(\x0e\x32\x12.sottovoce.v1.Role\x12\x15\n\rreleased_text\x18\x02 \x01(\t\"\xaf\x01\n\x08\x44\x65parted\x12)\n\x05turns\x18\x01 \x03(\x0b\x32\x1a.sottovoce.v1.DepartedTurn\x12\x0f\n\x07\x63harged\x18\x02 \x01(\x01\x12\x15\n\rturns_charged\x18\x03 \x01(\r\x12\r\n\x05level\x18\x04 \x01(\t\x12\x11\n\tmechanism\x18\x05 \x01(\t\x12\x0e\n\x06policy\x18\x06 \x01(\t\x12\x0b\n\x03\x65ta\x18\x07 \x01(\x01\x12\x11\n\tbundle_id\x18\x08 \x01(\t\"8\n\nTurnedBack\x12\x0c\n\x04\x63\x61me\x18\x01 \x01(\t\x12\r\n\x05shown\x18\x02 \x01(\t\x12\r\n\x05times\x18\x03 \x01(\r\"\'\n\x08\x44oubtful\x12\x0c\n\x04\x63\x61me\x18\x01 \x01(\t\x12\r\n\x05times\x18\x02 \x01(\r\"\xd3\x01\n\x08\x41nswered\x12\x31\n\rfinish_reason\x18\x01 \x01(\x0e\x32\x1a.sottovoce.v1.FinishReason\x12\x15\n\rprompt_tokens\x18\x02 \x01(\r\x12\x19\n\x11\x63ompletion_tokens\x18\x03 \x01(\r\x12*\n\x08restored\x18\x04 \x03(\x0b\x32\x18.sottovoce.v1.TurnedBack\x12(\n\x08\x64oubtful\x18\x05 \x03(\x0b\x32\x16.sottovoce.v1.Doubtful\x12\x0c\n\x04\x63\x61me\x18\x06 \x01(\t\"\x85\x01\n\x0c\x43hatResponse\x12*\n\x08\x64\x65parted\x18\x01 \x01(\x0b\x32\x16.sottovoce.v1.DepartedH\x00\x12\x14\n\ndelta_text\x18\x02 \x01(\tH\x00\x12*\n\x08\x61nswered\x18\x03 \x01(\x0b\x32\x16.sottovoce.v1.AnsweredH\x00\x42\x07\n\x05\x65vent\"\xac\x01\n\x0f\x43ompleteRequest\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\r\n\x05model\x18\x02 \x01(\t\x12-\n\x07privacy\x18\x03 \x01(\x0b\x32\x1c.sottovoce.v1.PrivacyOptions\x12\x14\n\x0c\x63onversation\x18\x04 \x01(\t\x12(\n\x08sampling\x18\x05 \x01(\x0b\x32\x16.sottovoce.v1.Sampling\x12\r\n\x05stops\x18\x06 \x03(\t\"\x89\x01\n\x10\x43ompleteResponse\x12*\n\x08\x64\x65parted\x18\x01 \x01(\x0b\x32\x16.sottovoce.v1.DepartedH\x00\x12\x14\n\ndelta_text\x18\x02 \x01(\tH\x00\x12*\n\x08\x61nswered\x18\x03 \x01(\x0b\x32\x16.sottovoce.v1.AnsweredH\x00\x42\x07\n\x05\x65vent2\x98\x01\n\x08\x45\x64geChat\x12?\n\x04\x43hat\x12\x19.sottovoce.v1.ChatRequest\x1a\x1a.sottovoce.v1.ChatResponse0\x01\x12K\n\x08\x43omplete\x12\x1d.sottovoce.v1.CompleteRequest\x1a\x1e.sottovoce.v1.CompleteResponse0\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1csottovoce/v1/edge_chat.proto\x12\x0csottovoce.v1\x1a\x1dsottovoce/v1/edge_agent.proto\x1a\x1dsottovoce/v1/generation.proto\":\n\x08\x43hatTurn\x12 \n\x04role\x18\x01 \x01(\x0e\x32\x12.sottovoce.v1.Role\x12\x0c\n\x04text\x18\x02 \x01(\t\"s\n\x08Sampling\x12\x12\n\nmax_tokens\x18\x01 \x01(\r\x12\x18\n\x0btemperature\x18\x02 \x01(\x01H\x00\x88\x01\x01\x12\r\n\x05top_p\x18\x03 \x01(\x01\x12\x11\n\x04seed\x18\x04 \x01(\x04H\x01\x88\x01\x01\x42\x0e\n\x0c_temperatureB\x07\n\x05_seed\"\xc1\x01\n\x0b\x43hatRequest\x12%\n\x05turns\x18\x01 \x03(\x0b\x32\x16.sottovoce.v1.ChatTurn\x12\r\n\x05model\x18\x02 \x01(\t\x12-\n\x07privacy\x18\x03 \x01(\x0b\x32\x1c.sottovoce.v1.PrivacyOptions\x12\x14\n\x0c\x63onversation\x18\x04 \x01(\t\x12(\n\x08sampling\x18\x05 \x01(\x0b\x32\x16.sottovoce.v1.Sampling\x12\r\n\x05stops\x18\x06 \x03(\t\"G\n\x0c\x44\x65partedTurn\x12 \n\x04role\x18\x01 \x01(\x0e\x32\x12.sottovoce.v1.Role\x12\x15\n\rreleased_text\x18\x02 \x01(\t\"\xaf\x01\n\x08\x44\x65parted\x12)\n\x05turns\x18\x01 \x03(\x0b\x32\x1a.sottovoce.v1.DepartedTurn\x12\x0f\n\x07\x63harged\x18\x02 \x01(\x01\x12\x15\n\rturns_charged\x18\x03 \x01(\r\x12\r\n\x05level\x18\x04 \x01(\t\x12\x11\n\tmechanism\x18\x05 \x01(\t\x12\x0e\n\x06policy\x18\x06 \x01(\t\x12\x0b\n\x03\x65ta\x18\x07 \x01(\x01\x12\x11\n\tbundle_id\x18\x08 \x01(\t\"8\n\nTurnedBack\x12\x0c\n\x04\x63\x61me\x18\x01 \x01(\t\x12\r\n\x05shown\x18\x02 \x01(\t\x12\r\n\x05times\x18\x03 \x01(\r\"\'\n\x08\x44oubtful\x12\x0c\n\x04\x63\x61me\x18\x01 \x01(\t\x12\r\n\x05times\x18\x02 \x01(\r\"\xd3\x01\n\x08\x41nswered\x12\x31\n\rfinish_reason\x18\x01 \x01(\x0e\x32\x1a.sottovoce.v1.FinishReason\x12\x15\n\rprompt_tokens\x18\x02 \x01(\r\x12\x19\n\x11\x63ompletion_tokens\x18\x03 \x01(\r\x12*\n\x08restored\x18\x04 \x03(\x0b\x32\x18.sottovoce.v1.TurnedBack\x12(\n\x08\x64oubtful\x18\x05 \x03(\x0b\x32\x16.sottovoce.v1.Doubtful\x12\x0c\n\x04\x63\x61me\x18\x06 \x01(\t\"\x85\x01\n\x0c\x43hatResponse\x12*\n\x08\x64\x65parted\x18\x01 \x01(\x0b\x32\x16.sottovoce.v1.DepartedH\x00\x12\x14\n\ndelta_text\x18\x02 \x01(\tH\x00\x12*\n\x08\x61nswered\x18\x03 \x01(\x0b\x32\x16.sottovoce.v1.AnsweredH\x00\x42\x07\n\x05\x65vent\"\xac\x01\n\x0f\x43ompleteRequest\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\r\n\x05model\x18\x02 \x01(\t\x12-\n\x07privacy\x18\x03 \x01(\x0b\x32\x1c.sottovoce.v1.PrivacyOptions\x12\x14\n\x0c\x63onversation\x18\x04 \x01(\t\x12(\n\x08sampling\x18\x05 \x01(\x0b\x32\x16.sottovoce.v1.Sampling\x12\r\n\x05stops\x18\x06 \x03(\t\"\x89\x01\n\x10\x43ompleteResponse\x12*\n\x08\x64\x65parted\x18\x01 \x01(\x0b\x32\x16.sottovoce.v1.DepartedH\x00\x12\x14\n\ndelta_text\x18\x02 \x01(\tH\x00\x12*\n\x08\x61nswered\x18\x03 \x01(\x0b\x32\x16.sottovoce.v1.AnsweredH\x00\x42\x07\n\x05\x65vent2\x98\x01\n\x08\x45\x64geChat\x12?\n\x04\x43hat\x12\x19.sottovoce.v1.ChatRequest\x1a\x1a.sottovoce.v1.ChatResponse0\x01\x12K\n\x08\x43omplete\x12\x1d.sottovoce.v1.CompleteRequest\x1a\x1e.sottovoce.v1.CompleteResponse0\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -36,25 +36,25 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_CHATTURN']._serialized_start=108
   _globals['_CHATTURN']._serialized_end=166
   _globals['_SAMPLING']._serialized_start=168
-  _globals['_SAMPLING']._serialized_end=262
-  _globals['_CHATREQUEST']._serialized_start=265
-  _globals['_CHATREQUEST']._serialized_end=458
-  _globals['_DEPARTEDTURN']._serialized_start=460
-  _globals['_DEPARTEDTURN']._serialized_end=531
-  _globals['_DEPARTED']._serialized_start=534
-  _globals['_DEPARTED']._serialized_end=709
-  _globals['_TURNEDBACK']._serialized_start=711
-  _globals['_TURNEDBACK']._serialized_end=767
-  _globals['_DOUBTFUL']._serialized_start=769
-  _globals['_DOUBTFUL']._serialized_end=808
-  _globals['_ANSWERED']._serialized_start=811
-  _globals['_ANSWERED']._serialized_end=1022
-  _globals['_CHATRESPONSE']._serialized_start=1025
-  _globals['_CHATRESPONSE']._serialized_end=1158
-  _globals['_COMPLETEREQUEST']._serialized_start=1161
-  _globals['_COMPLETEREQUEST']._serialized_end=1333
-  _globals['_COMPLETERESPONSE']._serialized_start=1336
-  _globals['_COMPLETERESPONSE']._serialized_end=1473
-  _globals['_EDGECHAT']._serialized_start=1476
-  _globals['_EDGECHAT']._serialized_end=1628
+  _globals['_SAMPLING']._serialized_end=283
+  _globals['_CHATREQUEST']._serialized_start=286
+  _globals['_CHATREQUEST']._serialized_end=479
+  _globals['_DEPARTEDTURN']._serialized_start=481
+  _globals['_DEPARTEDTURN']._serialized_end=552
+  _globals['_DEPARTED']._serialized_start=555
+  _globals['_DEPARTED']._serialized_end=730
+  _globals['_TURNEDBACK']._serialized_start=732
+  _globals['_TURNEDBACK']._serialized_end=788
+  _globals['_DOUBTFUL']._serialized_start=790
+  _globals['_DOUBTFUL']._serialized_end=829
+  _globals['_ANSWERED']._serialized_start=832
+  _globals['_ANSWERED']._serialized_end=1043
+  _globals['_CHATRESPONSE']._serialized_start=1046
+  _globals['_CHATRESPONSE']._serialized_end=1179
+  _globals['_COMPLETEREQUEST']._serialized_start=1182
+  _globals['_COMPLETEREQUEST']._serialized_end=1354
+  _globals['_COMPLETERESPONSE']._serialized_start=1357
+  _globals['_COMPLETERESPONSE']._serialized_end=1494
+  _globals['_EDGECHAT']._serialized_start=1497
+  _globals['_EDGECHAT']._serialized_end=1649
 # @@protoc_insertion_point(module_scope)

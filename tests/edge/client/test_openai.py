@@ -290,3 +290,38 @@ def test_an_answer_is_ended_from_another_thread(server: Server) -> None:
     assert failed
     assert server.gone.wait(10)
     stops[0]()  # once more does no harm
+
+
+def test_models_are_those_configured_and_listed_but_no_adapter_of_this_device(
+    server: Server,
+) -> None:
+    server.models = {"data": [{"id": "b"}, {"id": "mine"}, {"id": 5}, "x", {"id": "no name"}]}
+    config = ChatConfig(upstream=server.url, model="a")
+    writer = OpenAIWriter(config, lambda name: name == "mine")
+    assert writer.has("a")
+    assert writer.models() == ["a", "b"]
+    assert writer.has("b")
+    assert not writer.has("mine")
+
+
+@pytest.mark.parametrize("models", [None, [], {"data": 5}, {"error": "SECRET"}])
+def test_a_server_that_lists_none_has_the_configured_model_alone(
+    server: Server, models: object
+) -> None:
+    server.models = models
+    assert OpenAIWriter(ChatConfig(upstream=server.url)).models() == []
+    assert OpenAIWriter(ChatConfig(upstream=server.url, model="a")).models() == ["a"]
+
+
+def test_a_server_that_is_not_there_lists_none() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    assert not OpenAIWriter(ChatConfig(upstream=f"http://127.0.0.1:{port}")).has("a")
+
+
+def test_a_temperature_of_nought_is_said(server: Server) -> None:
+    written(server, conversation(TEXT, sampling=generation.GenerateSampling(temperature=0)))
+    written(server, conversation(TEXT))
+    (_, _, said), (_, _, unsaid) = server.asked
+    assert said["temperature"] == 0
+    assert "temperature" not in unsaid

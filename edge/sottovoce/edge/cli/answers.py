@@ -35,7 +35,6 @@ def sampling_options(function: _F) -> _F:
         click.option(
             "--temperature",
             type=click.FloatRange(0, 2),
-            default=0.0,
             help="How freely the model chooses, up to 2.  [default: the model's own]",
         ),
         click.option(
@@ -49,7 +48,7 @@ def sampling_options(function: _F) -> _F:
     return function
 
 
-def sampling(max_tokens: int, temperature: float, seed: int | None) -> chats.Sampling:
+def sampling(max_tokens: int, temperature: float | None, seed: int | None) -> chats.Sampling:
     """What these options ask for."""
     return chats.Sampling(max_tokens=max_tokens, temperature=temperature, seed=seed)
 

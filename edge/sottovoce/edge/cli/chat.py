@@ -34,7 +34,7 @@ def command(
     model: str,
     system: str,
     max_tokens: int,
-    temperature: float,
+    temperature: float | None,
     seed: int | None,
     stops: tuple[str, ...],
     upstream: str,

@@ -34,7 +34,7 @@ def command(
     text: str | None,
     source: Path | None,
     max_tokens: int,
-    temperature: float,
+    temperature: float | None,
     seed: int | None,
     stops: tuple[str, ...],
     upstream: str,

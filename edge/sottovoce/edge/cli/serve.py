@@ -11,6 +11,7 @@ import click
 
 from sottovoce.core.system.console import Command, json_option, print_json
 from sottovoce.edge.cli.common import load_config
+from sottovoce.edge.config import DoorwayConfig
 from sottovoce.edge.daemon import server
 
 __all__ = ["command"]
@@ -20,9 +21,13 @@ __all__ = ["command"]
 @click.option(
     "--listen", help='Address: "unix:PATH" or "HOST:PORT".  [default: configured, a unix socket]'
 )
+@click.option(
+    "--doorway",
+    help="Also answer HTTP, as OpenAI's servers do: 127.0.0.1:PORT.  [default: configured, no]",
+)
 @json_option
 @click.pass_context
-def command(ctx: click.Context, listen: str | None, as_json: bool) -> None:
+def command(ctx: click.Context, listen: str | None, doorway: str | None, as_json: bool) -> None:
     """Run the agent for apps on this device, until SIGTERM or Ctrl-C.
 
     Starts without a bundle and uses one as soon as it is pulled. Logs go to standard error and
@@ -31,6 +36,8 @@ def command(ctx: click.Context, listen: str | None, as_json: bool) -> None:
     config = load_config(ctx)
     if listen:
         config = dataclasses.replace(config, agent=dataclasses.replace(config.agent, listen=listen))
+    if doorway is not None:
+        config = dataclasses.replace(config, doorway=DoorwayConfig(doorway))
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
 
     def ready(address: str) -> None:

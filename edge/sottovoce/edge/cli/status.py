@@ -32,6 +32,7 @@ def command(ctx: click.Context, as_json: bool) -> None:
         ("backbone", response.backbone or "-"),
         ("default", f"{response.default_mechanism}, {response.default_level}"),
         ("cloud", response.cloud_address or "none configured"),
+        ("doorway", f"http://{response.doorway}/v1" if response.doorway else "closed"),
         ("ledger", f"{ledger.spent:.6g} {limit} spent in {ledger.releases} releases"),
         (
             "labels",

@@ -155,6 +155,7 @@ def status(response: agent.GetStatusResponse, *, running: bool) -> dict[str, Any
             for level in response.embed_levels
         ],
         "cloud_address": response.cloud_address,
+        "doorway": response.doorway,
         "ledger": {
             "spent": response.ledger.spent,
             "limit": response.ledger.limit,

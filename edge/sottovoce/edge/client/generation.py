@@ -22,6 +22,12 @@ class Writer(Protocol):
     def peer(self) -> str:
         """Who it is; what one was told another was not."""
 
+    def models(self) -> list[str]:
+        """The names by which models can be asked for."""
+
+    def has(self, model: str) -> bool:
+        """Whether ``model`` is one of them, so that whoever answers learns nothing by its name."""
+
     def check(self, model: str) -> str:
         """Refuses what cannot be asked, and calls nobody.
 

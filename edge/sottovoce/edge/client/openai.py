@@ -11,7 +11,7 @@ import json
 import logging
 import re
 from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -40,6 +40,9 @@ __all__ = ["OpenAIWriter"]
 
 _SECONDS: Final = 120.0
 """Without a byte, before a server counts as gone; the first may have to load a model."""
+_LISTING_SECONDS: Final = 10.0
+"""The same where it is asked for its models, which takes none."""
+_LONGEST_LIST: Final = 1 << 20
 _MOST_STOPS: Final = 4
 """As their API has it; the device looks for all of them in any case."""
 _MODEL = re.compile(r"[\w.:/@+-]{1,128}", re.ASCII)
@@ -90,11 +93,30 @@ class OpenAIWriter:
         self._is_adapter = is_adapter
         self._server = _parsed(config.upstream)
         self._warned = False
+        self._models: tuple[str, ...] = (config.model,) if config.model else ()
 
     @property
     def peer(self) -> str:
         """See `Writer.peer`."""
         return self._config.upstream
+
+    def models(self) -> list[str]:
+        """See `Writer.models`: the configured one, and those that the server lists, if it does."""
+        listed: list[str] = []
+        with suppress(SottovoceError), self._explained(), closing(self._connection()) as line:
+            line.timeout = _LISTING_SECONDS
+            line.connect()
+            with timed(line.sock):
+                line.request("GET", f"{self._server.path}/models", headers=self._headers())
+                with line.getresponse() as response:
+                    listed = _listed(response)
+        names = dict.fromkeys([self._config.model, *listed])
+        self._models = tuple(n for n in names if _MODEL.fullmatch(n) and not self._is_adapter(n))
+        return [*self._models]
+
+    def has(self, model: str) -> bool:
+        """See `Writer.has`."""
+        return model in self._models or model in self.models()
 
     def check(self, model: str) -> str:
         """See `Writer.check`."""
@@ -122,9 +144,7 @@ class OpenAIWriter:
         asked = "chat/completions" if "messages" in body else "completions"
         path = f"{self._server.path}/{asked}"
         headers = {"Content-Type": "application/json", "Accept": "text/event-stream"}
-        headers |= {"Accept-Encoding": "identity", "User-Agent": "sottovoce"}
-        if key := self._key():
-            headers["Authorization"] = f"Bearer {key}"
+        headers |= self._headers()
         connection = self._connection()
         with self._explained():
             try:
@@ -137,6 +157,12 @@ class OpenAIWriter:
                         yield from _pieces(response)
             finally:
                 connection.close()
+
+    def _headers(self) -> dict[str, str]:
+        headers = {"Accept-Encoding": "identity", "User-Agent": "sottovoce"}
+        if key := self._key():
+            headers["Authorization"] = f"Bearer {key}"
+        return headers
 
     def _connection(self) -> HTTPConnection:
         from http import client  # 2 MB with TLS, for those who have such a server
@@ -245,14 +271,28 @@ def _body(request: generation.GenerateRequest, model: str) -> dict[str, Any]:
         body["prompt"] = request.released_text
     if sampling.max_tokens:
         body["max_tokens"] = sampling.max_tokens
-    for name in ("temperature", "top_p"):
-        if value := getattr(sampling, name):
-            body[name] = value
-    if sampling.HasField("seed"):
-        body["seed"] = sampling.seed
+    if sampling.top_p:
+        body["top_p"] = sampling.top_p
+    for name in ("temperature", "seed"):
+        if sampling.HasField(name):
+            body[name] = getattr(sampling, name)
     if request.released_stops:
         body["stop"] = [*request.released_stops][:_MOST_STOPS]
     return body
+
+
+def _listed(response: HTTPResponse) -> list[str]:
+    """The names in a list of models.
+
+    Raises:
+        ValueError: it is none.
+    """
+    found = json.loads(response.read(_LONGEST_LIST)) if response.status == 200 else None
+    listed = found.get("data") if isinstance(found, dict) else None
+    if not isinstance(listed, list):
+        raise ValueError("no list")
+    names = [each.get("id") for each in listed if isinstance(each, dict)]
+    return [name for name in names if isinstance(name, str)]
 
 
 def _pieces(response: HTTPResponse) -> Generator[generation.GenerateResponse, None, None]:

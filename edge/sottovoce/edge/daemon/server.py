@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
@@ -33,7 +34,7 @@ from sottovoce.core.wire.address import (
 )
 from sottovoce.core.wire.certificates import check_certificate
 from sottovoce.core.wire.status import ErrorInterceptor
-from sottovoce.edge.config import AgentConfig, Config
+from sottovoce.edge.config import AgentConfig, Config, DoorwayConfig
 from sottovoce.edge.daemon.chat_service import ChatService
 from sottovoce.edge.daemon.service import Service
 from sottovoce.edge.tasks.agent import Agent
@@ -44,6 +45,9 @@ from sottovoce.v1 import (
     edge_chat_pb2,
     edge_chat_pb2_grpc,
 )
+
+if TYPE_CHECKING:
+    from sottovoce.edge.daemon.doorway.server import Doorway
 
 __all__ = ["serve"]
 
@@ -78,12 +82,14 @@ def serve(
     with _only_one(config.agent.state), _agent(config, engine) as device:
         service, checks = Service(device), health.HealthServicer()
         server = _server(service, ChatService(device), checks)
-        with _bound(server, config.agent) as address:
-            service.begin()
+        with _bound(server, config.agent) as address, _doorway(device, config.doorway) as doorway:
+            service.begin(doorway.address if doorway else "")
             server.start()
             checks.set("", health_pb2.HealthCheckResponse.SERVING)
             _notify("READY=1")
             _log.info("serving on %s", address)
+            if doorway:
+                _log.info("the doorway is http://%s/v1", doorway.address)
             ready(address)
             # Waited for at the end: the interpreter cannot end under a thread inside a C++ library.
             warming = threading.Thread(target=device.engine.warm, name="warm")
@@ -93,6 +99,8 @@ def serve(
             _notify("STOPPING=1")
             checks.enter_graceful_shutdown()
             service.end_watches()
+            if doorway:
+                doorway.stop(GRACE_SECONDS)
             server.stop(GRACE_SECONDS).wait()
             service.finish()
             warming.join()
@@ -158,6 +166,18 @@ def _agent(config: Config, engine: Engine | None) -> Iterator[Agent]:
         yield device
     finally:
         device.close()
+
+
+@contextmanager
+def _doorway(device: Agent, config: DoorwayConfig) -> Iterator[Doorway | None]:
+    """The doorway, where the owner wants one."""
+    if not config.address:
+        yield None
+        return
+    from sottovoce.edge.daemon.doorway.server import Doorway  # h11: for those who do
+
+    with Doorway(device, config.address) as doorway:
+        yield doorway
 
 
 @contextmanager

@@ -28,6 +28,7 @@ class Service(edge_agent_pb2_grpc.EdgeAgentServicer):
     def __init__(self, device: Agent) -> None:
         self._agent = device
         self._stopping = threading.Event()
+        self._doorway = ""
         self._customizer = Customizer(
             device.engine,
             device.store,
@@ -38,8 +39,13 @@ class Service(edge_agent_pb2_grpc.EdgeAgentServicer):
         )
         self._uploader = Uploader(device.cloud, device.outbox)
 
-    def begin(self) -> None:
-        """Takes up unfinished work; call once, when no other daemon uses the state."""
+    def begin(self, doorway: str = "") -> None:
+        """Takes up unfinished work; call once, when no other daemon uses the state.
+
+        Args:
+            doorway: where HTTP is answered, which apps may ask for.
+        """
+        self._doorway = doorway
         self._customizer.clear_staging()
         self._uploader.resume()
 
@@ -125,7 +131,9 @@ class Service(edge_agent_pb2_grpc.EdgeAgentServicer):
     def GetStatus(  # noqa: N802
         self, request: agent.GetStatusRequest, context: grpc.ServicerContext
     ) -> agent.GetStatusResponse:
-        return self._agent.status()
+        status = self._agent.status()
+        status.doorway = self._doorway
+        return status
 
 
 def _examples(requests: Iterator[agent.CustomizeRequest]) -> Iterator[agent.LabelledText]:

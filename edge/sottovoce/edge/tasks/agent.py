@@ -48,12 +48,13 @@ class Agent:
         self.embedder = Embedder(
             self.engine, self.keyring, self.ledger, self.cloud, self.default.level
         )
+        self.writer = self._writer()
         self.conversations = Chat(
             self.engine,
             self.releases,
             Conversations(self.store, config.chat.keep_days),
             self.outbox,
-            self._writer(),
+            self.writer,
             Setting(privacy.level, privacy.mechanism, config.chat.policy),
         )
 

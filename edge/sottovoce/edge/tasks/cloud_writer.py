@@ -9,7 +9,9 @@ from sottovoce.core.wire.padding import pad
 from sottovoce.edge.client.cloud import Cloud
 from sottovoce.edge.client.generation import Stoppable
 from sottovoce.edge.state.outbox import Outbox
+from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import generation_pb2 as generation
+from sottovoce.v1 import training_pb2 as training
 
 __all__ = ["CloudWriter"]
 
@@ -25,6 +27,21 @@ class CloudWriter:
     def peer(self) -> str:
         """See `Writer.peer`."""
         return self._cloud.address
+
+    def models(self) -> list[str]:
+        """See `Writer.models`: the adapters that were trained to write, newest first."""
+        succeeded = agent.CUSTOMIZATION_STATE_SUCCEEDED
+        records = (record for record in self._outbox.all() if record.state == succeeded)
+        writing = (
+            record.adapter
+            for record in records
+            if self._outbox.job_request(record.id).training.task == training.TASK_GENERATION
+        )
+        return [*dict.fromkeys(writing)]
+
+    def has(self, model: str) -> bool:
+        """See `Writer.has`: none of these names leaves the device."""
+        return True
 
     def check(self, model: str) -> str:
         """See `Writer.check`."""

@@ -1,0 +1,201 @@
+"""What requests to the language model have in common, whichever of OpenAI's forms they take."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import time
+from collections.abc import Generator, Mapping
+from typing import Any, Final
+
+from sottovoce.core.errors import NotFound
+from sottovoce.core.wire.limits import HIGHEST_TEMPERATURE, MOST_NEW_TOKENS, MOST_STOPS
+from sottovoce.edge.daemon.doorway.fields import Fields, refuse
+from sottovoce.edge.tasks.agent import Agent
+from sottovoce.v1 import edge_agent_pb2 as agent
+from sottovoce.v1 import edge_chat_pb2 as chats
+from sottovoce.v1 import generation_pb2 as generation
+
+__all__ = [
+    "DEFAULT_MODEL",
+    "FINISHES",
+    "KEPT_HERE",
+    "Event",
+    "begun",
+    "conversation",
+    "counted",
+    "event",
+    "identity",
+    "model",
+    "now",
+    "privacy",
+    "released",
+    "restored",
+    "sampling",
+    "stops",
+    "usage",
+    "whole",
+]
+
+DEFAULT_MODEL: Final = "default"
+"""What is called so is the configured model, or the cloud's as it is."""
+
+KEPT_HERE: Final = (
+    "metadata",
+    "prompt_cache_key",
+    "prompt_cache_retention",
+    "safety_identifier",
+    "user",
+)
+"""Fields that say something of the client's users, and are not passed on."""
+
+FINISHES: Final = {
+    generation.FINISH_REASON_STOP: "stop",
+    generation.FINISH_REASON_LENGTH: "length",
+    generation.FINISH_REASON_CONTENT_FILTER: "content_filter",
+}
+
+Event = chats.ChatResponse | chats.CompleteResponse
+_PREFIX: Final = "x-sottovoce-"
+_SEEDS: Final = 1 << 63
+
+
+def model(device: Agent, fields: Fields) -> str:
+    """The model asked for, as the agent calls it; empty for the default.
+
+    A name is text as well: one leaves only if whoever answers gave it to us, or the owner did.
+
+    Raises:
+        NotFound: nobody has a model of that name.
+    """
+    name = fields.text("model", DEFAULT_MODEL)
+    if name == DEFAULT_MODEL:
+        return ""
+    if not device.writer.has(name):
+        raise NotFound("no such model", fix="GET /v1/models lists those there are", subject="model")
+    return name
+
+
+def privacy(headers: Mapping[str, str]) -> agent.PrivacyOptions:
+    """As the request's headers ask for it, else as configured."""
+    names = ("level", "mechanism", "policy")
+    return agent.PrivacyOptions(**{name: headers.get(_PREFIX + name, "") for name in names})
+
+
+def conversation(headers: Mapping[str, str]) -> str:
+    """The name that a client gives its conversation, if it does."""
+    return headers.get(f"{_PREFIX}conversation", "")
+
+
+def sampling(fields: Fields, *, most: str = "max_tokens") -> chats.Sampling:
+    """How tokens are to be chosen.
+
+    Args:
+        fields: of the request.
+        most: what this form calls the number of tokens at most.
+    """
+    seed = fields.whole("seed", None, -_SEEDS, _SEEDS)
+    return chats.Sampling(
+        max_tokens=fields.whole(most, 0, 1, MOST_NEW_TOKENS),
+        temperature=fields.number("temperature", None, 0, HIGHEST_TEMPERATURE),
+        top_p=fields.number("top_p", 0, 0, 1),
+        seed=None if seed is None else seed % (1 << 64),
+    )
+
+
+def stops(fields: Fields) -> list[str]:
+    """The strings that end an answer: none, one or several."""
+    found = fields.take("stop")
+    listed = [] if found is None else found if isinstance(found, list) else [found]
+    if len(listed) > MOST_STOPS or not all(isinstance(stop, str) for stop in listed):
+        refuse(fields.where("stop"), "is neither a string nor a list of a few")
+    return listed
+
+
+def begun(
+    events: Generator[Any, None, None],
+) -> tuple[chats.Departed, Generator[Event, None, None]]:
+    """What has left, once something has come back, so that what goes wrong until then has a status
+    of its own; and all that comes."""
+    first = next(events)
+    second = next(events)
+
+    def rest() -> Generator[Event, None, None]:
+        try:
+            yield second
+            yield from events
+        finally:
+            events.close()
+
+    return first.departed, rest()
+
+
+def whole(events: Generator[Event, None, None]) -> tuple[str, chats.Answered]:
+    """All of an answer, and how it ended."""
+    text: list[str] = []
+    answered = chats.Answered()
+    for each in events:
+        text.append(each.delta_text)
+        if each.WhichOneof("event") == "answered":
+            answered = each.answered
+    return "".join(text), answered
+
+
+def counted(fields: Fields) -> bool:
+    """Whether a stream is to end with how many tokens it took."""
+    options = fields.nested("stream_options")
+    if options is None:
+        return False
+    found = options.flag("include_usage")
+    options.flag("include_obfuscation")
+    options.end()
+    return bool(found)
+
+
+def released(departed: chats.Departed) -> list[tuple[str, str]]:
+    """Headers that say what was released: numbers and names of settings, no text."""
+    told = {
+        "level": departed.level,
+        "mechanism": departed.mechanism,
+        "policy": departed.policy,
+        "eta": f"{departed.eta:g}",
+        "charged": f"{departed.charged:g}",
+        "turns": str(len(departed.turns)),
+        "turns-charged": str(departed.turns_charged),
+    }
+    return [(_PREFIX + name, value) for name, value in told.items()]
+
+
+def restored(answered: chats.Answered) -> list[tuple[str, str]]:
+    """Headers that say how much was turned back."""
+    counts = {
+        "restored": sum(word.times for word in answered.restored),
+        "doubtful": sum(word.times for word in answered.doubtful),
+    }
+    return [(_PREFIX + name, str(count)) for name, count in counts.items()]
+
+
+def usage(answered: chats.Answered) -> dict[str, Any]:
+    """Tokens, as the model counts them, as a field of an answer."""
+    counts = {
+        "prompt_tokens": answered.prompt_tokens,
+        "completion_tokens": answered.completion_tokens,
+        "total_tokens": answered.prompt_tokens + answered.completion_tokens,
+    }
+    return {"usage": counts}
+
+
+def identity(prefix: str) -> str:
+    """A new name for an answer."""
+    return f"{prefix}-{secrets.token_hex(12)}"
+
+
+def now() -> int:
+    """Seconds since 1970."""
+    return int(time.time())
+
+
+def event(data: Any, name: str = "") -> bytes:
+    """A server-sent event."""
+    line = b"data: " + json.dumps(data, ensure_ascii=False).encode() + b"\n\n"
+    return f"event: {name}\n".encode() + line if name else line

@@ -1,0 +1,94 @@
+"""``POST /v1/chat/completions``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator
+from contextlib import closing
+from typing import Any, Final
+
+from sottovoce.edge.daemon.doorway import asking, messages
+from sottovoce.edge.daemon.doorway.exchange import Call, Reply
+from sottovoce.edge.daemon.doorway.fields import Fields, parsed
+from sottovoce.v1 import edge_chat_pb2 as chats
+
+__all__ = ["answer"]
+
+_NULL: Final = (
+    "audio",
+    "function_call",
+    "functions",
+    "modalities",
+    "prediction",
+    "reasoning_effort",
+    "top_logprobs",
+    "verbosity",
+    "web_search_options",
+)
+
+
+def answer(call: Call) -> Reply:
+    """The conversation's next turn, whole or in pieces."""
+    fields = parsed(call.body)
+    asked = _asked(call, fields)
+    stream = fields.flag("stream")
+    counted = asking.counted(fields)
+    name = asked.model or asking.DEFAULT_MODEL
+    fields.end(_NULL)
+    departed, events = asking.begun(call.device.chat(asked, call.stoppable))
+    headers = asking.released(departed)
+    base = {"id": asking.identity("chatcmpl"), "created": asking.now(), "model": name}
+    if stream:
+        return Reply(_streamed(base, events, counted=counted), headers)
+    text, answered = asking.whole(events)
+    choice = {
+        "index": 0,
+        "message": {"role": "assistant", "content": text, "refusal": None},
+        "logprobs": None,
+        "finish_reason": asking.FINISHES[answered.finish_reason],
+    }
+    found = base | {"object": "chat.completion", "choices": [choice]} | asking.usage(answered)
+    return Reply(json.dumps(found).encode(), [*headers, *asking.restored(answered)])
+
+
+def _asked(call: Call, fields: Fields) -> chats.ChatRequest:
+    most = "max_completion_tokens" if fields.has("max_completion_tokens") else "max_tokens"
+    asked = chats.ChatRequest(
+        model=asking.model(call.device, fields),
+        turns=messages.turns(fields),
+        privacy=asking.privacy(call.headers),
+        conversation=asking.conversation(call.headers),
+        sampling=asking.sampling(fields, most=most),
+        stops=asking.stops(fields),
+    )
+    fields.kept_here(*asking.KEPT_HERE)
+    fields.only("n", 1)
+    fields.only("logprobs", False)
+    fields.only("logit_bias", {})
+    fields.only("store", False)
+    fields.only("service_tier", "auto", "default")
+    fields.only("response_format", {"type": "text"})
+    for penalty in ("frequency_penalty", "presence_penalty"):
+        fields.only(penalty, 0, 0.0)
+    return asked
+
+
+def _streamed(
+    base: dict[str, Any], events: Generator[asking.Event, None, None], *, counted: bool
+) -> Generator[bytes, None, None]:
+    base = base | {"object": "chat.completion.chunk"}
+
+    def chunk(delta: dict[str, Any], finish: str | None = None) -> bytes:
+        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
+        return asking.event(base | {"choices": [choice]})
+
+    yield chunk({"role": "assistant", "content": ""})
+    with closing(events):
+        for event in events:
+            if event.WhichOneof("event") == "delta_text":
+                yield chunk({"content": event.delta_text})
+            else:
+                yield chunk({}, asking.FINISHES[event.answered.finish_reason])
+                if counted:
+                    yield asking.event(base | {"choices": []} | asking.usage(event.answered))
+    yield b"data: [DONE]\n\n"

@@ -1,0 +1,244 @@
+"""A connection: requests in, answers out, one after the other (HTTP/1.1 by h11).
+
+Why it is here: the bounds. Nothing of a body is read before the sender has proved who it is; heads,
+bodies and the time for both are limited, and so is the time that a piece of an answer waits to be
+taken. The end of the connection ends the work.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from contextlib import closing, suppress
+from typing import Any, Final
+
+import h11
+
+from sottovoce.edge.daemon.doorway.exchange import Call, Exchange, Gone, Reply
+from sottovoce.edge.daemon.doorway.failures import Failure, failure
+from sottovoce.edge.daemon.doorway.gate import Gate
+from sottovoce.edge.tasks.agent import Agent
+
+__all__ = ["LARGEST_BODY", "LARGEST_HEAD", "PIECE", "Connection", "Endpoint", "Limits"]
+
+LARGEST_HEAD: Final = 16 << 10
+LARGEST_BODY: Final = 4 << 20
+"""Bytes: as of a message on the daemon's own socket."""
+
+PIECE: Final = 64 << 10
+"""Bytes that are read at once, and written before they have been taken."""
+
+JSON: Final = "application/json"
+EVENTS: Final = "text/event-stream; charset=utf-8"
+
+_MOST_REQUESTS: Final = 1_000
+"""On one connection; clients open another."""
+
+_ONCE: Final = frozenset({"authorization", "content-length", "host"})
+
+Endpoint = Callable[[Call], Reply]
+Headers = Sequence[tuple[str, str]]
+
+
+class Limits:
+    """Seconds that a client may take; attributes, so that a test need not wait for them."""
+
+    head = 10.0
+    """For the head of a first request, and so to prove who it is."""
+    idle = 60.0
+    """Between two requests of one that has."""
+    body = 60.0
+    taking = 60.0
+    """To take a piece of an answer."""
+    whole = 3_600.0
+    """For all of an answer."""
+    linger = 2.0
+    """To take an error that came before the request was read."""
+
+
+class Connection:
+    """Serves one client.
+
+    Args:
+        reader, writer: the connection.
+        gate: who may come in.
+        device: what endpoints ask.
+        find: the endpoint for a method and a path.
+        pool: where endpoints work; None where all of it is taken.
+    """
+
+    def __init__(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        gate: Gate,
+        device: Agent,
+        find: Callable[[str, str], Endpoint],
+        pool: Callable[[], Executor],
+    ) -> None:
+        self._reader, self._writer = reader, writer
+        self._gate, self._device, self._find, self._pool = gate, device, find, pool
+        self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=LARGEST_HEAD)
+        self._exchange: Exchange | None = None
+        self.proven = False
+        """Whether a request with the key has come."""
+        writer.transport.set_write_buffer_limits(high=PIECE)
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is being answered."""
+        return self._exchange is None
+
+    def abort(self) -> None:
+        """Ends it now, and what is being worked on."""
+        if self._exchange is not None:
+            self._exchange.cancel()
+        self._writer.transport.abort()
+
+    async def serve(self) -> None:
+        """Answers requests until either side ends it."""
+        try:
+            for _ in range(_MOST_REQUESTS):
+                if not await self._one():
+                    break
+                self._http.start_next_cycle()
+        except (OSError, TimeoutError, h11.ProtocolError):
+            pass  # it has gone, takes nothing, or speaks something else
+        finally:
+            self.abort()
+            with suppress(OSError):
+                await self._writer.wait_closed()
+
+    async def _one(self) -> bool:
+        """Answers one request; whether another may come."""
+        try:
+            async with asyncio.timeout(Limits.idle if self.proven else Limits.head):
+                head = await self._event()
+            if not isinstance(head, h11.Request):
+                return False
+            headers = _headers(head)
+            self._gate.check(headers)
+            self.proven = True
+            endpoint = self._find(head.method.decode(), head.target.decode().partition("?")[0])
+            async with asyncio.timeout(Limits.body):
+                body = await self._body(int(headers.get("content-length", "0")))
+        except h11.RemoteProtocolError as error:
+            await self._refuse(Failure(error.error_status_hint, "that is no HTTP request"))
+            return False
+        except Failure as refused:
+            await self._refuse(refused)
+            return False
+        await self._answer(endpoint, headers, body)
+        return self._http.our_state is h11.DONE and self._http.their_state is h11.DONE
+
+    async def _event(self) -> Any:
+        while (event := self._http.next_event()) is h11.NEED_DATA:
+            if self._http.they_are_waiting_for_100_continue:
+                await self._send(h11.InformationalResponse(status_code=100, headers=[]))
+            self._http.receive_data(await self._reader.read(PIECE))
+        return event
+
+    async def _body(self, announced: int) -> bytes:
+        parts: list[bytes] = []
+        size = 0
+        while (size or announced) <= LARGEST_BODY:
+            event = await self._event()
+            if isinstance(event, h11.EndOfMessage):
+                return b"".join(parts)
+            if not isinstance(event, h11.Data):
+                raise ConnectionError  # broken off
+            parts.append(bytes(event.data))
+            size += len(event.data)
+        raise Failure(413, f"the body is longer than {LARGEST_BODY} bytes", code="too_large")
+
+    async def _answer(self, endpoint: Endpoint, headers: dict[str, str], body: bytes) -> None:
+        loop = asyncio.get_running_loop()
+        exchange = self._exchange = Exchange(loop)
+        too_long = loop.call_later(Limits.whole, self.abort)
+        watching = asyncio.create_task(self._watch(exchange))
+        call = Call(self._device, headers, body, exchange.stoppable)
+        try:
+            await loop.run_in_executor(self._pool(), self._work, endpoint, call, exchange)
+        except Failure as refused:  # there is no room in the pool
+            await self._refuse(refused, close=False)
+        finally:
+            too_long.cancel()
+            watching.cancel()
+            with suppress(asyncio.CancelledError):
+                await watching
+            self._exchange = None
+
+    async def _watch(self, exchange: Exchange) -> None:
+        """Ends the work when the client goes away. Of a next request no more than one piece is
+        taken before its turn."""
+        with suppress(OSError):
+            if data := await self._reader.read(PIECE):
+                self._http.receive_data(data)
+                return
+        exchange.cancel()
+
+    def _work(self, endpoint: Endpoint, call: Call, exchange: Exchange) -> None:
+        """On a thread of the pool: finds the answer, and has the loop send it piece by piece."""
+        with suppress(Gone):
+            try:
+                reply = endpoint(call)
+            except Exception as error:
+                exchange.wait(self._refuse(failure(error), close=False))
+                return
+            if isinstance(reply.body, bytes):
+                exchange.wait(self._whole(200, reply.headers, reply.body))
+                return
+            with closing(reply.body) as events:
+                exchange.wait(self._send(_response(200, EVENTS, reply.headers)))
+                try:
+                    for event in events:
+                        exchange.wait(self._send(h11.Data(data=event)))
+                except Gone:
+                    raise
+                except Exception as error:
+                    told = b"data: " + failure(error).payload + b"\n\n"
+                    exchange.wait(self._send(h11.Data(data=told)))
+                exchange.wait(self._send(h11.EndOfMessage()))
+
+    async def _refuse(self, refused: Failure, *, close: bool = True) -> None:
+        """Answers with an error; ``close`` where the request has not been read."""
+        headers = [*refused.headers, *([("Connection", "close")] if close else [])]
+        await self._whole(refused.status, headers, refused.payload)
+        if close and self.proven:
+            self._writer.write_eof()  # or what is still coming would have the answer thrown away
+            with suppress(TimeoutError):
+                async with asyncio.timeout(Limits.linger):
+                    while await self._reader.read(PIECE):
+                        pass
+
+    async def _whole(self, status: int, headers: Headers, body: bytes) -> None:
+        length = ("Content-Length", str(len(body)))
+        await self._send(_response(status, JSON, [*headers, length]))
+        await self._send(h11.Data(data=body))
+        await self._send(h11.EndOfMessage())
+
+    async def _send(self, event: h11.Event) -> None:
+        self._writer.write(self._http.send(event) or b"")
+        async with asyncio.timeout(Limits.taking):
+            await self._writer.drain()
+
+
+def _response(status: int, kind: str, headers: Headers) -> h11.Response:
+    fixed = [("Content-Type", kind), ("Cache-Control", "no-store")]
+    return h11.Response(status_code=status, headers=[*fixed, *headers])
+
+
+def _headers(head: h11.Request) -> dict[str, str]:
+    """By names in small letters.
+
+    Raises:
+        Failure: one that decides comes twice.
+    """
+    found: dict[str, str] = {}
+    for name, value in head.headers:
+        key = name.decode("ascii")
+        if key in found and key in _ONCE:
+            raise Failure(400, f"the header {key} comes twice")
+        found[key] = value.decode("latin-1")
+    return found

@@ -1,0 +1,94 @@
+"""What goes wrong, as clients of OpenAI's API expect to be told.
+
+Why it is here: their libraries decide by status and ``code`` whether to try again, and show the
+message to whoever waits. It is ours, names the fix, and quotes no text.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sottovoce.core import errors
+from sottovoce.core.wire.status import RETRY_SECONDS, kind_and_place
+
+__all__ = ["Failure", "failure"]
+
+_log = logging.getLogger(__name__)
+
+_REQUEST, _SERVER = "invalid_request_error", "server_error"
+
+# The first that fits. What our cloud or another server makes of *our* credentials is no word on the
+# client's, hence 502.
+_STATUS: Final[tuple[tuple[type[errors.SottovoceError], int, str], ...]] = (
+    (errors.InvalidInput, 400, _REQUEST),
+    (errors.OutOfRange, 400, _REQUEST),
+    (errors.NotFound, 404, _REQUEST),
+    (errors.NotReady, 409, _REQUEST),
+    (errors.QuotaExceeded, 429, "insufficient_quota"),
+    (errors.Overloaded, 429, "rate_limit_error"),
+    (errors.Unavailable, 503, _SERVER),
+    (errors.Unauthenticated, 502, _SERVER),
+)
+
+
+@dataclass(frozen=True)
+class Failure(Exception):
+    """An answer that is an error.
+
+    Attributes:
+        status: of HTTP.
+        kind, message, param, code: the four fields of OpenAI's error object; ``param`` names the
+            field, empty for none.
+        headers: further ones.
+    """
+
+    status: int
+    message: str
+    kind: str = _REQUEST
+    param: str = ""
+    code: str = ""
+    headers: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def body(self) -> dict[str, Any]:
+        """The error object."""
+        return {
+            "error": {
+                "message": self.message,
+                "type": self.kind,
+                "param": self.param or None,
+                "code": self.code or None,
+            }
+        }
+
+    @property
+    def payload(self) -> bytes:
+        """The same as JSON."""
+        return json.dumps(self.body).encode()
+
+
+def failure(error: BaseException) -> Failure:
+    """What a client is told of any error; one that nobody expected is logged without its text."""
+    if isinstance(error, Failure):
+        return error
+    if not isinstance(error, errors.SottovoceError):
+        _log.error("unexpected %s", kind_and_place(error))
+        error = errors.SottovoceError(f"internal error ({type(error).__name__})")
+    status, kind = next(
+        ((status, kind) for each, status, kind in _STATUS if isinstance(error, each)),
+        (500, _SERVER),
+    )
+    again = (("Retry-After", str(RETRY_SECONDS)),) if isinstance(error, errors.Unavailable) else ()
+    return Failure(status, str(error), kind, error.subject, _code(error), again)
+
+
+def _code(error: errors.SottovoceError) -> str:
+    """
+    >>> _code(errors.NotFound(""))
+    'not_found'
+    """
+    return re.sub(r"(?<=.)(?=[A-Z])", "_", type(error).__name__).lower()

@@ -1,0 +1,66 @@
+"""The messages of a chat as turns: which texts of them are whose.
+
+Why it is here: it decides what counts as text. All that is not text, or that nobody here could
+privatise (images, audio, files), is refused.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from sottovoce.core.wire.limits import MOST_TURNS
+from sottovoce.edge.daemon.doorway.fields import Fields, refuse
+from sottovoce.v1 import edge_chat_pb2 as chats
+from sottovoce.v1 import generation_pb2 as generation
+
+__all__ = ["MOST_PARTS", "content", "turns"]
+
+MOST_PARTS: Final = 1_024
+ROLES: Final = {
+    "system": generation.ROLE_SYSTEM,
+    "developer": generation.ROLE_SYSTEM,
+    "user": generation.ROLE_USER,
+    "assistant": generation.ROLE_ASSISTANT,
+    "tool": generation.ROLE_TOOL,
+}
+_NULL: Final = ("audio", "function_call", "refusal", "tool_calls")
+"""As clients send back what they were answered, null and all."""
+
+
+def turns(fields: Fields) -> list[chats.ChatTurn]:
+    """The turns of ``messages``."""
+    found = fields.items("messages", MOST_TURNS)
+    if not found:
+        refuse(fields.where("messages"), "is missing or empty", "send at least one message")
+    return [_turn(Fields(each, f"messages[{n}]")) for n, each in enumerate(found)]
+
+
+def _turn(fields: Fields) -> chats.ChatTurn:
+    role = fields.text("role")
+    if role not in ROLES:
+        refuse(fields.where("role"), "is no role", f"use one of {', '.join(ROLES)}")
+    fields.kept_here("name")  # of a person, as often as not
+    fields.only("annotations", [])
+    turn = chats.ChatTurn(role=ROLES[role], text=content(fields, "content", ("text",)))
+    fields.end(_NULL)
+    return turn
+
+
+def content(fields: Fields, name: str, kinds: tuple[str, ...]) -> str:
+    """A message's text: a string, or parts of these kinds, one after the other."""
+    found: Any = fields.take(name)
+    if found is None or isinstance(found, str):
+        return found or ""
+    where = fields.where(name)
+    if not isinstance(found, list) or len(found) > MOST_PARTS:
+        refuse(where, f"is neither a string nor a list of at most {MOST_PARTS} parts")
+    parts = []
+    for number, each in enumerate(found):
+        part = Fields(each, f"{where}[{number}]")
+        if part.text("type") not in kinds:
+            refuse(part.where("type"), "is not supported", f'send text alone, as "{kinds[0]}"')
+        parts.append(part.text("text"))
+        part.only("annotations", [])
+        part.only("logprobs", [])
+        part.end()
+    return "\n".join(parts)

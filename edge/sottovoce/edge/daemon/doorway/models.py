@@ -1,0 +1,21 @@
+"""``GET /v1/models``."""
+
+from __future__ import annotations
+
+import json
+
+from sottovoce.edge.daemon.doorway import asking
+from sottovoce.edge.daemon.doorway.embeddings import LOCAL_MODEL
+from sottovoce.edge.daemon.doorway.exchange import Call, Reply
+
+__all__ = ["answer"]
+
+
+def answer(call: Call) -> Reply:
+    """What can be asked for: the default, what embeds on the device, and what whoever answers
+    calls its models."""
+    names = dict.fromkeys([asking.DEFAULT_MODEL, LOCAL_MODEL, *call.device.writer.models()])
+    listed = [
+        {"id": name, "object": "model", "created": 0, "owned_by": "sottovoce"} for name in names
+    ]
+    return Reply(json.dumps({"object": "list", "data": listed}).encode())

@@ -1,0 +1,171 @@
+"""The doorway: a server on loopback with a loop and a thread of its own.
+
+Why it is here: the daemon's own calls and those that come in here share tasks and state and nothing
+else; who fills this up keeps nobody from the socket.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import threading
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import suppress
+from typing import Final, Self
+
+from sottovoce.core.errors import ConfigError
+from sottovoce.core.wire.address import is_loopback, split_address
+from sottovoce.core.wire.status import RETRY_SECONDS, kind_and_place
+from sottovoce.edge.daemon.doorway.connection import PIECE, Connection
+from sottovoce.edge.daemon.doorway.endpoints import find
+from sottovoce.edge.daemon.doorway.failures import Failure
+from sottovoce.edge.daemon.doorway.gate import Gate, read_key
+from sottovoce.edge.tasks.agent import Agent
+
+__all__ = ["CALLS_AT_ONCE", "MOST_CONNECTIONS", "Doorway"]
+
+CALLS_AT_ONCE: Final = 16
+"""Each holds a thread; who comes when all are held is asked to come again."""
+MOST_CONNECTIONS: Final = 64
+"""Beyond, the oldest that has not proved who it is gives way, else the oldest that asks nothing."""
+
+_AFTER_GRACE: Final = 1.0
+"""Seconds for what was told to end to do so."""
+
+_log = logging.getLogger(__name__)
+
+
+class Doorway:
+    """Answers HTTP at ``address`` from when it is entered until it is left.
+
+    Args:
+        device: what is asked.
+        address: "HOST:PORT", on loopback; port 0 takes a free one.
+
+    Raises:
+        ConfigError: not on loopback, not free, or the key cannot be had.
+    """
+
+    def __init__(self, device: Agent, address: str) -> None:
+        host, port = split_address(address)
+        if not is_loopback(host):
+            raise ConfigError(
+                f"{address} is reachable by others, and the doorway takes clear text",
+                fix='set doorway.address to one such as "127.0.0.1:8472"',
+                subject="doorway.address",
+            )
+        self._gate = Gate(read_key(device.config.agent.state, make=True))
+        self._device = device
+        self._socket = _bound(host, port, address)
+        shown = f"[{host}]" if ":" in host else host
+        self.address = f"{shown}:{self._socket.getsockname()[1]}"
+        """Where it answers."""
+        self._connections: dict[Connection, None] = {}
+        self._calls = ThreadPoolExecutor(CALLS_AT_ONCE, thread_name_prefix="doorway")
+        self._loop = asyncio.new_event_loop()
+        self._ending = asyncio.Event()
+        self._stopping, self._grace = False, 0.0
+        self._thread = threading.Thread(target=self._run, name="doorway")
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop(0)
+        self._thread.join()
+
+    def stop(self, grace: float) -> None:
+        """Takes no more requests, and gives those that are being answered ``grace`` seconds. What a
+        thread is still at then ends with the process."""
+        if not self._stopping:
+            self._stopping, self._grace = True, grace
+            self._loop.call_soon_threadsafe(self._ending.set)
+
+    def _run(self) -> None:
+        try:
+            with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+                runner.run(self._serve())
+        finally:
+            self._calls.shutdown(wait=False, cancel_futures=True)
+
+    async def _serve(self) -> None:
+        server = await asyncio.start_server(self._accepted, sock=self._socket, limit=PIECE)
+        await self._ending.wait()
+        # In this order: Python 3.11 loses a connection that it accepts while its server closes.
+        self._loop.remove_reader(self._socket)
+        await asyncio.sleep(0)
+        server.close()
+        for connection in [*self._connections]:
+            if connection.idle:
+                connection.abort()
+        await _others_end(self._grace)
+        for connection in [*self._connections]:
+            connection.abort()
+        await _others_end(_AFTER_GRACE)
+
+    async def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._stopping or not self._room():
+            writer.transport.abort()
+            with suppress(OSError):
+                await writer.wait_closed()
+            return
+        connection = Connection(reader, writer, self._gate, self._device, find, self._pool)
+        self._connections[connection] = None
+        try:
+            await connection.serve()
+        except Exception as error:
+            _log.error("unexpected %s", kind_and_place(error))
+        finally:
+            self._connections.pop(connection, None)
+
+    def _room(self) -> bool:
+        """Whether there is room for another connection, made if need be."""
+        if len(self._connections) < MOST_CONNECTIONS:
+            return True
+        unproven = (each for each in self._connections if not each.proven)
+        idle = (each for each in self._connections if each.idle)
+        oldest = next(unproven, None) or next(idle, None)
+        if oldest is None:
+            return False
+        self._connections.pop(oldest)
+        oldest.abort()
+        return True
+
+    def _pool(self) -> Executor:
+        """Where a call is to be worked on.
+
+        Raises:
+            Failure: too many are.
+        """
+        if sum(not each.idle for each in self._connections) > CALLS_AT_ONCE:
+            raise Failure(
+                429,
+                f"{CALLS_AT_ONCE} requests are being answered",
+                "rate_limit_error",
+                code="overloaded",
+                headers=(("Retry-After", str(RETRY_SECONDS)),),
+            )
+        return self._calls
+
+
+async def _others_end(seconds: float) -> None:
+    """Waits so long until nothing else is under way, connections that are just being made
+    included."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            while others := asyncio.all_tasks() - {asyncio.current_task()}:
+                await asyncio.wait(others)
+
+
+def _bound(host: str, port: int, address: str) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family)
+    except OSError as error:
+        raise ConfigError(
+            f"cannot listen on {address}",
+            fix="free the address, or set another doorway.address",
+            subject="doorway.address",
+        ) from error

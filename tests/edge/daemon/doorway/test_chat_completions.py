@@ -1,0 +1,209 @@
+"""Chats over HTTP: what leaves is released, what comes is turned back, in OpenAI's words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sottovoce.core.text.tagger import Tagger
+from tests.support.doorway import Door, opened_doorway
+from tests.support.echo import EchoingCloud, echoing_cloud
+
+TEXT = "Anna Marsh saw Mark at Little Rock, order AX-68042; Anna's five lamps leak."
+SECRETS = ("Anna", "Marsh", "Mark", "Rock", "68042")
+PATH = "/v1/chat/completions"
+
+
+@pytest.fixture(scope="module")
+def both(
+    tmp_path_factory: pytest.TempPathFactory, small_bundle_folder: Path, lexicon_tagger: Tagger
+) -> Iterator[tuple[Door, EchoingCloud]]:
+    folder = tmp_path_factory.mktemp("device")
+    with (
+        echoing_cloud() as cloud,
+        opened_doorway(
+            folder, small_bundle_folder, lexicon_tagger, SOTTO_CLOUD_ADDRESS=cloud.address
+        ) as door,
+    ):
+        yield door, cloud
+
+
+def sent(cloud: EchoingCloud) -> list[str]:
+    return [turn.released_text for turn in cloud.asked[-1].conversation.turns]
+
+
+def test_what_leaves_holds_no_secret_and_what_comes_is_turned_back(
+    both: tuple[Door, EchoingCloud],
+) -> None:
+    door, cloud = both
+    answer = door.chat(TEXT, model="default", temperature=0, max_tokens=50, seed=-1, user="Zoe")
+    assert answer.status == 200
+    body = answer.json
+    assert body["object"] == "chat.completion"
+    assert body["model"] == "default"
+    assert body["id"].startswith("chatcmpl-")
+    (choice,) = body["choices"]
+    assert choice["message"] == {"role": "assistant", "content": TEXT, "refusal": None}
+    assert choice["finish_reason"] == "stop"
+    assert body["usage"] == {"prompt_tokens": 7, "completion_tokens": 0, "total_tokens": 7}
+    asked = cloud.asked[-1]
+    on_the_wire = asked.SerializeToString()
+    assert not [secret for secret in (*SECRETS, "Zoe") if secret.encode() in on_the_wire]
+    assert asked.sampling.HasField("temperature")
+    assert (asked.sampling.max_tokens, asked.sampling.seed) == (50, (1 << 64) - 1)
+
+
+def test_headers_say_what_was_released_and_hold_no_text(both: tuple[Door, EchoingCloud]) -> None:
+    door, _ = both
+    answer = door.chat("Anna saw Mark, who has a cough")
+    told = {
+        name.removeprefix("x-sottovoce-"): value
+        for name, value in answer.headers.items()
+        if name.startswith("x-sottovoce-")
+    }
+    assert int(told.pop("restored")) >= 2
+    assert told == {
+        "level": "balanced",
+        "mechanism": "pct2t.v2",
+        "policy": "names",
+        "eta": "15",
+        "charged": "15",
+        "turns": "1",
+        "turns-charged": "1",
+        "doubtful": "0",
+    }
+    again = door.chat("Anna saw Mark, who has a cough").headers
+    assert (again["x-sottovoce-charged"], again["x-sottovoce-turns-charged"]) == ("0", "0")
+
+
+def test_a_stream_is_the_same_in_pieces(both: tuple[Door, EchoingCloud]) -> None:
+    door, _ = both
+    counted = {"include_usage": True}
+    answer = door.chat(TEXT, stream=True, stream_options=counted)
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    first, *deltas, last, usage = answer.events
+    assert first["choices"][0]["delta"] == {"role": "assistant", "content": ""}
+    assert "".join(d["choices"][0]["delta"]["content"] for d in deltas) == TEXT
+    assert len(deltas) > 5
+    assert last["choices"][0]["finish_reason"] == "stop"
+    assert usage["choices"] == []
+    assert usage["usage"]["prompt_tokens"] == 7
+    assert len({event["id"] for event in answer.events}) == 1
+    assert {event["object"] for event in answer.events} == {"chat.completion.chunk"}
+
+
+def test_every_role_is_a_turn_and_parts_are_one_text(both: tuple[Door, EchoingCloud]) -> None:
+    door, cloud = both
+    parts = [{"type": "text", "text": "Anna"}, {"type": "text", "text": "the river"}]
+    messages: list[dict[str, Any]] = [
+        {"role": "developer", "content": "the lake"},
+        {"role": "system", "content": parts, "name": "Zyxglorp"},
+        {"role": "assistant", "content": None, "refusal": None, "tool_calls": None},
+        {"role": "user", "content": "the river"},
+    ]
+    assert door.ask(PATH, {"messages": messages}).status == 200
+    roles = [turn.role for turn in cloud.asked[-1].conversation.turns]
+    assert roles == [1, 1, 3, 2]
+    assert sent(cloud)[0] == "the lake"
+    first, second = sent(cloud)[1].split("\n")
+    assert first != "Anna"
+    assert second == "the river"
+    assert b"Zyxglorp" not in cloud.asked[-1].SerializeToString()
+
+
+def test_history_that_is_sent_again_leaves_as_it_left_and_costs_nothing(
+    both: tuple[Door, EchoingCloud],
+) -> None:
+    door, cloud = both
+    opening = {"role": "user", "content": f"{TEXT} Mark has a cough."}
+    first = door.ask(PATH, {"messages": [opening]})
+    before = sent(cloud)
+    message = first.json["choices"][0]["message"]
+    history = [opening, message, {"role": "user", "content": "Ask Anna again"}]
+    second = door.ask(PATH, {"messages": history})
+    assert sent(cloud)[:2] == [before[0], before[0]]  # the echo, as the cloud wrote it
+    assert float(first.headers["x-sottovoce-charged"]) > 0
+    assert second.headers["x-sottovoce-charged"] == "0"
+    assert second.json["choices"][0]["message"]["content"] == "Ask Anna again"
+
+
+@pytest.mark.parametrize(
+    ("fields", "named"),
+    [
+        ({"surprise": "Zyxglorp"}, "surprise"),
+        ({"n": 2}, "n"),
+        ({"n": True}, "n"),
+        ({"logprobs": True}, "logprobs"),
+        ({"temperature": 3}, "temperature"),
+        ({"temperature": "hot"}, "temperature"),
+        ({"max_tokens": 1.5}, "max_tokens"),
+        ({"stream": 1}, "stream"),
+        ({"stream_options": {"surprise": 1}}, "stream_options.surprise"),
+        ({"stop": ["x"] * 17}, "stop"),
+        ({"stop": {"a": 1}}, "stop"),
+        ({"messages": []}, "messages"),
+        ({"messages": "Anna"}, "messages"),
+        ({"messages": ["Anna"]}, "messages[0]"),
+        ({"messages": [{"role": "king", "content": "x"}]}, "messages[0].role"),
+        ({"messages": [{"role": "user", "content": "x", "mood": "y"}]}, "messages[0].mood"),
+        (
+            {"messages": [{"role": "user", "content": [{"type": "image_url"}]}]},
+            "messages[0].content[0].type",
+        ),
+        ({"response_format": {"type": "json_object"}}, "response_format"),
+        ({"presence_penalty": 0.5}, "presence_penalty"),
+        ({"store": True}, "store"),
+        ({"model": 5}, "model"),
+    ],
+)
+def test_what_cannot_be_honoured_is_refused_by_name_and_nothing_leaves(
+    both: tuple[Door, EchoingCloud], fields: dict[str, Any], named: str
+) -> None:
+    door, cloud = both
+    before = len(cloud.asked)
+    answer = door.chat("the lake", **fields)
+    assert answer.status == 400
+    assert answer.error["param"] == named
+    assert answer.error["type"] == "invalid_request_error"
+    assert named in answer.error["message"]
+    assert len(cloud.asked) == before
+
+
+def test_a_model_that_nobody_has_is_not_found(both: tuple[Door, EchoingCloud]) -> None:
+    door, cloud = both
+    before = len(cloud.asked)
+    answer = door.chat("the lake", model="nobody's")
+    assert (answer.status, answer.error["code"]) == (404, "not_found")
+    assert len(cloud.asked) == before
+
+
+def test_an_answer_that_breaks_off_ends_with_an_error_and_without_an_end(
+    both: tuple[Door, EchoingCloud],
+) -> None:
+    door, cloud = both
+    cloud.answer, before = (lambda asked: ["so ", "far ", "and "]), cloud.answer
+    cloud.ends = False
+    try:
+        streamed = door.chat("the lake", stream=True)
+        whole = door.chat("the lake")
+    finally:
+        cloud.answer, cloud.ends = before, True
+    assert streamed.status == 200
+    *_, last = [each for each in streamed.body.decode().split("\n\n") if each]
+    assert last.startswith('data: {"error": {"message": "')
+    assert "[DONE]" not in streamed.body.decode()
+    assert whole.status == 500
+
+
+def test_without_a_cloud_it_says_so_before_anything_is_charged(
+    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
+) -> None:
+    with opened_doorway(tmp_path, small_bundle_folder, lexicon_tagger) as door:
+        answer = door.chat("Anna saw Mark", stream=True)
+        assert answer.status == 409
+        assert answer.error["code"] == "not_ready"
+        gone = door.ask("/v1/models").json
+        assert [each["id"] for each in gone["data"]] == ["default", "local"]

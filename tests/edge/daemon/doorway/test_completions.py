@@ -1,0 +1,111 @@
+"""Continuations and embeddings over HTTP."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sottovoce.core.text.tagger import Tagger
+from tests.support.doorway import Door, opened_doorway
+from tests.support.echo import EchoingCloud, echoing_cloud
+
+TEXT = "Anna Marsh saw Mark at Little Rock"
+
+
+@pytest.fixture(scope="module")
+def both(
+    tmp_path_factory: pytest.TempPathFactory, small_bundle_folder: Path, lexicon_tagger: Tagger
+) -> Iterator[tuple[Door, EchoingCloud]]:
+    folder = tmp_path_factory.mktemp("device")
+    with (
+        echoing_cloud() as cloud,
+        opened_doorway(
+            folder, small_bundle_folder, lexicon_tagger, SOTTO_CLOUD_ADDRESS=cloud.address
+        ) as door,
+    ):
+        yield door, cloud
+
+
+@pytest.mark.parametrize("prompt", [TEXT, [TEXT]])
+def test_a_text_is_continued(both: tuple[Door, EchoingCloud], prompt: Any) -> None:
+    door, cloud = both
+    body = {"prompt": prompt, "model": "default", "n": 1, "echo": False, "stop": "\n"}
+    answer = door.ask("/v1/completions", body)
+    (choice,) = answer.json["choices"]
+    assert (choice["text"], choice["finish_reason"]) == (TEXT, "stop")
+    assert answer.json["object"] == "text_completion"
+    asked = cloud.asked[-1]
+    assert "Anna" not in asked.released_text
+    assert [*asked.released_stops] == ["\n"]
+    assert answer.headers["x-sottovoce-policy"] == "names"
+
+
+def test_a_continuation_streams(both: tuple[Door, EchoingCloud]) -> None:
+    door, _ = both
+    answer = door.ask("/v1/completions", {"prompt": TEXT, "stream": True})
+    *deltas, last = answer.events
+    assert "".join(each["choices"][0]["text"] for each in deltas) == TEXT
+    assert last["choices"][0]["finish_reason"] == "stop"
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"prompt": ["a", "b"]},
+        {"prompt": [1, 2]},
+        {"prompt": None},
+        {"suffix": "x"},
+        {"echo": True},
+        {"best_of": 2},
+        {"logprobs": 1},
+        {"messages": []},
+    ],
+)
+def test_what_cannot_be_honoured_is_refused_by_name(
+    both: tuple[Door, EchoingCloud], fields: dict[str, Any]
+) -> None:
+    door, _ = both
+    answer = door.ask("/v1/completions", {"prompt": TEXT} | fields)
+    assert (answer.status, answer.error["param"]) == (400, next(iter(fields)))
+
+
+@pytest.mark.parametrize(
+    ("fields", "status"),
+    [
+        ({"model": "text-embedding-3-small"}, 404),
+        ({"input": [[1, 2]]}, 400),
+        ({"input": []}, 400),
+        ({"input": ["x"] * 257}, 400),
+        ({"dimensions": 8}, 400),
+        ({"encoding_format": "hex"}, 400),
+        ({"surprise": 1}, 400),
+    ],
+)
+def test_embeddings_that_cannot_be_had_are_refused(
+    both: tuple[Door, EchoingCloud], fields: dict[str, Any], status: int
+) -> None:
+    door, _ = both
+    answer = door.ask("/v1/embeddings", {"input": TEXT, "model": "local"} | fields)
+    assert answer.status == status
+    assert answer.error["param"] == next(iter(fields))
+
+
+def test_embeddings_of_the_device_alone_are_the_same_in_both_encodings(
+    tmp_path: Path, bundle_folder: Path, lexicon_tagger: Tagger
+) -> None:
+    with opened_doorway(tmp_path, bundle_folder, lexicon_tagger) as door:
+        asked = {"model": "local", "input": ["Anna at the lake", "a lamp"]}
+        numbers = door.ask("/v1/embeddings", asked).json
+        packed = door.ask("/v1/embeddings", asked | {"encoding_format": "base64"}).json
+    assert [each["index"] for each in numbers["data"]] == [0, 1]
+    assert numbers["usage"]["prompt_tokens"] > 4
+    for one, other in zip(numbers["data"], packed["data"], strict=True):
+        vector = np.array(one["embedding"], np.float32)
+        assert abs(np.linalg.norm(vector) - 1) < 1e-5
+        unpacked = np.frombuffer(base64.b64decode(other["embedding"]), "<f4")
+        np.testing.assert_array_equal(unpacked, vector)

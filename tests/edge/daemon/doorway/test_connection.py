@@ -1,0 +1,269 @@
+"""The doorway's bounds: who may come in, how much they may send, what their going away ends."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+import pytest
+
+from sottovoce.core.text.tagger import Tagger
+from sottovoce.edge.daemon.doorway.connection import LARGEST_BODY, LARGEST_HEAD, Limits
+from sottovoce.edge.daemon.doorway.server import CALLS_AT_ONCE, MOST_CONNECTIONS
+from tests.support.doorway import SECONDS, Door, opened_doorway
+from tests.support.echo import EchoingCloud, echo, echoing_cloud
+from tests.support.waiting import until
+
+PATH = "/v1/chat/completions"
+ASKED = json.dumps({"messages": [{"role": "user", "content": "the lake"}], "stream": True}).encode()
+
+
+@pytest.fixture(scope="module")
+def pair(
+    tmp_path_factory: pytest.TempPathFactory, small_bundle_folder: Path, lexicon_tagger: Tagger
+) -> Iterator[tuple[Door, EchoingCloud]]:
+    folder = tmp_path_factory.mktemp("device")
+    with (
+        echoing_cloud() as cloud,
+        opened_doorway(
+            folder, small_bundle_folder, lexicon_tagger, SOTTO_CLOUD_ADDRESS=cloud.address
+        ) as door,
+    ):
+        yield door, cloud
+
+
+@pytest.fixture
+def both(pair: tuple[Door, EchoingCloud]) -> tuple[Door, EchoingCloud]:
+    door, cloud = pair
+    cloud.answer = echo
+    cloud.cancelled.clear()
+    return door, cloud
+
+
+def connected(door: Door) -> socket.socket:
+    return socket.create_connection(door.place, timeout=SECONDS)
+
+
+def head(door: Door, length: int | str, *more: str) -> bytes:
+    size = "Transfer-Encoding: chunked" if isinstance(length, str) else f"Content-Length: {length}"
+    lines = [f"POST {PATH} HTTP/1.1", f"Host: {door.address}", size, *more]
+    return "\r\n".join([*lines, f"Authorization: Bearer {door.key}", "", ""]).encode()
+
+
+def everything(line: socket.socket) -> bytes:
+    return b"".join(iter(lambda: line.recv(1 << 16), b""))
+
+
+def read_until(line: socket.socket, wanted: bytes) -> bytes:
+    found = b""
+    while wanted not in found:
+        piece = line.recv(1 << 16)
+        assert piece
+        found += piece
+    return found
+
+
+@pytest.mark.parametrize(
+    ("headers", "status", "code"),
+    [
+        ({"authorization": ""}, 401, "invalid_api_key"),
+        ({"authorization": "Bearer "}, 401, "invalid_api_key"),
+        ({"authorization": "Bearer sk-sotto-no"}, 401, "invalid_api_key"),
+        ({"authorization": "Basic KEY"}, 401, "invalid_api_key"),
+        ({"origin": "http://127.0.0.1"}, 403, "forbidden_origin"),
+        ({"origin": "null"}, 403, "forbidden_origin"),
+        ({"sec_fetch_site": "cross-site"}, 403, "forbidden_origin"),
+        ({"host": "evil.example"}, 403, "forbidden_host"),
+        ({"host": "127.0.0.1.evil.example:80"}, 403, "forbidden_host"),
+    ],
+)
+def test_who_has_no_key_or_is_a_web_page_stays_outside(
+    both: tuple[Door, EchoingCloud], headers: dict[str, str], status: int, code: str
+) -> None:
+    door, cloud = both
+    before = len(cloud.asked)
+    key = {"Authorization": headers.pop("authorization", f"Bearer {door.key}")}
+    key = {name: value.replace("KEY", door.key) for name, value in key.items()}
+    answer = door.ask(PATH, ASKED, **key, **headers)
+    assert (answer.status, answer.error["code"]) == (status, code)
+    assert len(cloud.asked) == before
+
+
+@pytest.mark.parametrize("host", ["localhost", "[::1]:1", "127.0.0.1", "LOCALHOST:99"])
+def test_every_name_of_this_machine_will_do(both: tuple[Door, EchoingCloud], host: str) -> None:
+    door, _ = both
+    assert door.ask("/v1/models", host=host).status == 200
+
+
+def test_who_has_not_proved_who_it_is_is_answered_before_its_body_comes(
+    both: tuple[Door, EchoingCloud],
+) -> None:
+    door, _ = both
+    with connected(door) as line:
+        line.sendall(head(door, 1_000).replace(door.key.encode(), b"wrong"))
+        assert everything(line).startswith(b"HTTP/1.1 401 ")
+
+
+def test_heads_and_bodies_are_bounded(both: tuple[Door, EchoingCloud]) -> None:
+    door, _ = both
+    with connected(door) as line:
+        line.sendall(b"GET / HTTP/1.1\r\nA: " + b"a" * 2 * LARGEST_HEAD)
+        assert b" 431 " in everything(line).partition(b"\r\n")[0]
+    with connected(door) as line:
+        line.sendall(head(door, LARGEST_BODY + 1))
+        assert everything(line).startswith(b"HTTP/1.1 413 ")
+    with connected(door) as line:
+        line.sendall(head(door, "chunked"))
+        chunk = b"%x\r\n%s\r\n" % (1 << 20, b" " * (1 << 20))
+        for _ in range(5):
+            line.sendall(chunk)
+        assert everything(line).startswith(b"HTTP/1.1 413 ")
+
+
+def test_a_body_may_be_announced_first(both: tuple[Door, EchoingCloud]) -> None:
+    door, _ = both
+    with connected(door) as line:
+        line.sendall(head(door, len(ASKED), "Expect: 100-continue"))
+        assert read_until(line, b"\r\n\r\n").startswith(b"HTTP/1.1 100 ")
+        line.sendall(ASKED)
+        assert b"[DONE]" in read_until(line, b"\r\n0\r\n\r\n")
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [b"\x16\x03\x01\x02\x00\x01\x00", b"GET\r\n\r\n", b"GET / HTTP/1.1\r\n\r\n", b"PRI * HTTP/2.0"],
+)
+def test_what_is_no_request_is_refused(both: tuple[Door, EchoingCloud], garbage: bytes) -> None:
+    door, _ = both
+    with connected(door) as line:
+        line.sendall(garbage + b"\r\n\r\n")
+        assert everything(line).startswith(b"HTTP/1.1 4")
+
+
+@pytest.mark.parametrize(
+    ("path", "method", "status"),
+    [("/", "GET", 404), ("/v1/chat", "POST", 404), (PATH, "GET", 405), ("/v1/models", "POST", 405)],
+)
+def test_elsewhere_is_nothing(
+    both: tuple[Door, EchoingCloud], path: str, method: str, status: int
+) -> None:
+    door, _ = both
+    assert door.ask(path, method=method).status == status
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"{", b"[]", b"5", b'{"n": NaN}', b'{"messages": "\\ud800"}', b"\xff", b"[" * 100_000],
+)
+def test_what_is_no_object_is_refused(both: tuple[Door, EchoingCloud], body: bytes) -> None:
+    door, _ = both
+    assert door.ask(PATH, body).status == 400
+
+
+def test_a_connection_takes_one_request_after_another(both: tuple[Door, EchoingCloud]) -> None:
+    door, _ = both
+    with connected(door) as line:
+        line.sendall(2 * (head(door, len(ASKED)) + ASKED))
+        found = b""
+        while found.count(b"[DONE]") < 2:
+            found += line.recv(1 << 16)
+        line.sendall(head(door, len(ASKED), "Connection: close") + ASKED)
+        assert everything(line).count(b"[DONE]") == 1
+
+
+def test_who_goes_away_takes_the_answer_along(both: tuple[Door, EchoingCloud]) -> None:
+    door, cloud = both
+    cloud.answer = lambda asked: itertools.chain(["so ", "far "], _never(cloud))
+    with connected(door) as line:
+        line.sendall(head(door, len(ASKED)) + ASKED)
+        read_until(line, b"so ")
+    assert cloud.cancelled.wait(SECONDS)
+
+
+def _never(cloud: EchoingCloud) -> Iterator[str]:
+    cloud.cancelled.wait(SECONDS)
+    yield "end"
+
+
+def test_who_takes_nothing_is_not_written_for_without_end(
+    both: tuple[Door, EchoingCloud], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Limits, "taking", 0.2)
+    door, cloud = both
+    cloud.answer = lambda asked: itertools.repeat("and so on " * 1_000, 1_000)
+    with closing(socket.socket()) as line:
+        line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+        line.connect(door.place)
+        line.sendall(head(door, len(ASKED)) + ASKED)
+        assert cloud.cancelled.wait(SECONDS)
+
+
+def test_who_says_nothing_is_hung_up_on(
+    both: tuple[Door, EchoingCloud], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Limits, "head", 0.05)
+    monkeypatch.setattr(Limits, "body", 0.05)
+    door, _ = both
+    with connected(door) as line:
+        assert everything(line) == b""
+    monkeypatch.setattr(Limits, "head", 10.0)
+    with connected(door) as line:
+        line.sendall(head(door, 10) + b"12345")
+        assert everything(line) == b""
+
+
+def test_strangers_take_nobodys_place(both: tuple[Door, EchoingCloud]) -> None:
+    door, _ = both
+    with ExitStack() as lines:
+        strangers = [lines.enter_context(connected(door)) for _ in range(MOST_CONNECTIONS)]
+        for _ in range(3):
+            assert door.ask("/v1/models").status == 200
+        assert strangers[0].recv(1) == b""
+
+
+def test_more_than_there_are_hands_for_are_asked_to_come_again(
+    both: tuple[Door, EchoingCloud],
+) -> None:
+    door, cloud = both
+    go = threading.Event()
+    waiting: list[socket.socket] = []
+
+    def slowly(_: object) -> Iterator[str]:
+        yield "so far "
+        go.wait(SECONDS)
+
+    cloud.answer = slowly
+    with ExitStack() as lines:
+        for _ in range(CALLS_AT_ONCE):
+            line = lines.enter_context(connected(door))
+            line.sendall(head(door, len(ASKED)) + ASKED)
+            waiting.append(line)
+        until(lambda: door.ask("/v1/models").status == 429)
+        refused = door.chat("the lake")
+        go.set()
+        for line in waiting:
+            read_until(line, b"[DONE]")
+    assert refused.status == 429
+    assert refused.headers["retry-after"] == "2"
+    assert door.ask("/v1/models").status == 200
+
+
+def test_stopping_ends_what_is_being_answered(
+    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
+) -> None:
+    with echoing_cloud() as cloud:
+        cloud.answer = lambda asked: itertools.chain(["so ", "far "], _never(cloud))
+        with opened_doorway(
+            tmp_path, small_bundle_folder, lexicon_tagger, SOTTO_CLOUD_ADDRESS=cloud.address
+        ) as door:
+            line = connected(door)
+            line.sendall(head(door, len(ASKED)) + ASKED)
+            read_until(line, b"so ")
+        with line:
+            assert b"[DONE]" not in everything(line)
+        assert cloud.cancelled.wait(SECONDS)

@@ -1,0 +1,89 @@
+"""A daemon with its doorway open, and a client of few words."""
+
+from __future__ import annotations
+
+import http.client
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sottovoce.core.text.tagger import Tagger
+from sottovoce.edge.daemon.doorway.gate import read_key
+from sottovoce.edge.daemon.doorway.server import Doorway
+from tests.support.agent import configured, opened
+
+__all__ = ["Answer", "Door", "opened_doorway"]
+
+SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a request was answered with; names of headers in small letters."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    @property
+    def error(self) -> dict[str, Any]:
+        """Of the shape that clients expect."""
+        error: dict[str, Any] = self.json["error"]
+        assert sorted(error) == ["code", "message", "param", "type"]
+        return error
+
+    @property
+    def events(self) -> list[Any]:
+        """Of a stream that came to its end."""
+        lines = [each for each in self.body.decode().split("\n\n") if each]
+        assert lines.pop() == "data: [DONE]"
+        return [json.loads(line.rpartition("data: ")[2]) for line in lines]
+
+
+@dataclass(frozen=True)
+class Door:
+    """An open doorway."""
+
+    address: str
+    key: str
+
+    @property
+    def place(self) -> tuple[str, int]:
+        host, _, port = self.address.rpartition(":")
+        return host, int(port)
+
+    def ask(self, path: str, body: Any = None, method: str = "", **headers: str) -> Answer:
+        """One request with the key; ``headers`` add to its own or, empty, take away."""
+        found = {"Authorization": f"Bearer {self.key}", "Content-Type": "application/json"}
+        found |= {name.replace("_", "-"): value for name, value in headers.items()}
+        data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
+        with closing(http.client.HTTPConnection(*self.place, timeout=SECONDS)) as connection:
+            connection.request(
+                method or ("GET" if body is None else "POST"),
+                path,
+                data,
+                {name: value for name, value in found.items() if value},
+            )
+            response = connection.getresponse()
+            told = {name.lower(): value for name, value in response.headers.items()}
+            return Answer(response.status, told, response.read())
+
+    def chat(self, text: str, **fields: Any) -> Answer:
+        """One turn."""
+        messages = [{"role": "user", "content": text}]
+        return self.ask("/v1/chat/completions", {"messages": messages, **fields})
+
+
+@contextmanager
+def opened_doorway(folder: Path, bundle: Path, tagger: Tagger, **environ: str) -> Iterator[Door]:
+    """A doorway in this process, without the rest of a daemon."""
+    config = configured(folder, bundle=bundle, **environ)
+    with opened(config, tagger) as device, Doorway(device, "127.0.0.1:0") as doorway:
+        yield Door(doorway.address, read_key(config.agent.state))

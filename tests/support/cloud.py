@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Iterator
+from typing import Final
 
 import grpc
 
@@ -12,6 +13,9 @@ from sottovoce.cloud.config import Settings
 from sottovoce.cloud.server.server import Server
 from sottovoce.cloud.training.worker import Worker
 from tests.support.caller import Caller, credentials
+
+OWN_CONNECTION: Final = (("grpc.use_local_subchannel_pool", 1),)
+"""Of a channel: as callers in other processes have, where gRPC would have all here share one."""
 
 
 @dataclasses.dataclass
@@ -28,9 +32,9 @@ class Cloud:
 
     @contextlib.contextmanager
     def caller(self, tenant: str = "acme", token: str | None = None) -> Iterator[Caller]:
-        """A client; the tenant is enrolled unless a token is given."""
+        """A client with a connection of its own; the tenant is enrolled unless a token is given."""
         token = token or self.server.tenants.enroll(tenant)
-        with grpc.insecure_channel(self.server.address) as channel:
+        with grpc.insecure_channel(self.server.address, OWN_CONNECTION) as channel:
             yield Caller(channel, credentials(tenant, token))
 
     def work(self) -> None:

@@ -123,13 +123,22 @@ def test_what_goes_wrong_is_told(talking: Device) -> None:
     assert "no such adapter" in talking.sotto("generate", "none", "a lamp", code=4).stderr
 
 
+_COMMAND = """
+import signal
+from sottovoce.edge.cli import main
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # what runs the tests may ignore it
+main()
+"""
+
+
 class Terminal:
     """The command as a person sees it."""
 
     def __init__(self, device: Device, *options: str) -> None:
         self._master, slave = pty.openpty()
         self.process = subprocess.Popen(
-            [sys.executable, "-c", "from sottovoce.edge.cli import main; main()", "chat", *options],
+            [sys.executable, "-c", _COMMAND, "chat", *options],
             stdin=slave,
             stdout=slave,
             stderr=slave,

@@ -36,7 +36,7 @@ PLAN: Plan = {
         ["errors"],
         ["system", "text", "wire"],
         ["bundle"],
-        ["privacy"],
+        ["local", "privacy"],
     ],
     "sottovoce.edge": [
         ["config", "state"],

@@ -153,7 +153,7 @@ class FakeCloud(
 
     def FetchFile(self, request, context):  # noqa: N802
         manifest = _parsed(self._manifest_of(request.bundle_id))
-        if request.path not in manifest.files:
+        if request.path not in {**manifest.files, **manifest.optional}:
             raise NotFound("no such file", fix="use a path of the manifest", subject="path")
         data = (self.bundle / request.path).read_bytes()
         if request.path == self.altered:

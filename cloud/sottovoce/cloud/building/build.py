@@ -20,7 +20,14 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from sottovoce.cloud.building import calibration, denoisers, indexes, readings, space
+from sottovoce.cloud.building import (
+    calibration,
+    denoisers,
+    device_encoder,
+    indexes,
+    readings,
+    space,
+)
 from sottovoce.cloud.building import classes as word_classes
 from sottovoce.cloud.building import vocabulary as vocabularies
 from sottovoce.cloud.building.folder import replacing
@@ -30,6 +37,7 @@ from sottovoce.cloud.corpus.language import Language
 from sottovoce.cloud.corpus.token_frequencies import token_log_prior
 from sottovoce.cloud.models import backbone as backbones
 from sottovoce.cloud.models.noise_aware import CLASS_COUNTS
+from sottovoce.core.bundle.folder import ENCODER
 from sottovoce.core.bundle.levels import Level
 from sottovoce.core.bundle.manifest import (
     ANY,
@@ -97,6 +105,7 @@ def build(
     dimensions: int = space.DIMENSIONS,
     index: indexes.Choice = "auto",
     limit: int | None = None,
+    encoder: bool = False,
     sign: Ed25519PrivateKey | None = None,
     progress: Progress | None = None,
 ) -> Manifest:
@@ -112,6 +121,7 @@ def build(
         dimensions: r, of the privacy space.
         index: how classes are searched, see `sottovoce.cloud.building.indexes`.
         limit: only the first so many whole words of the backbone, for small bundles.
+        encoder: also write the backbone as devices run it, a file that they need not fetch.
         sign: the provider's key; without one the bundle is not signed.
         progress: told of every step.
 
@@ -122,7 +132,8 @@ def build(
         NotFound: no such backbone.
         NotReady: ``models`` lacks a part, or spaCy the pipeline, or the same folder is being built
             already.
-        InvalidInput: the backbone, ``dimensions``, ``out`` or the pipeline's language will not do.
+        InvalidInput: the backbone, ``dimensions``, ``out`` or the pipeline's language will not do,
+            or the backbone cannot be an ``encoder``.
     """
     tell = progress or (lambda stage, done, total: None)
     for part in (*(() if spacy else ("tagger",)), "frequencies", "facts"):
@@ -183,6 +194,10 @@ def build(
         named = Backbone(model.name, model.sha256, model.hidden_size)
         tell("denoiser", 0, 1)
         embed = denoisers.add(models / "denoiser", folder, named)
+        required = _files(folder)
+        if encoder:
+            tell("encoder", 0, 1)
+            device_encoder.write(model, folder / ENCODER)
         manifest = Manifest(
             backbone=named,
             language=table.language.code,
@@ -193,9 +208,10 @@ def build(
             classes=stored,
             calibration={mechanism: levels for mechanism, (levels, _) in calibrated.items()},
             curve={mechanism: curve for mechanism, (_, curve) in calibrated.items()},
-            files=_files(folder),
+            files=required,
             embed=embed,
             shares=readings.shares(vocabulary, read, table),
+            optional={p: file for p, file in _files(folder).items() if p not in required},
         )
         (folder / MANIFEST).write_bytes(manifest.to_json())
         if sign is not None:

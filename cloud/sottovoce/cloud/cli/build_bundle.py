@@ -56,6 +56,12 @@ if TYPE_CHECKING:
     " wherever that finds enough.",
 )
 @click.option(
+    "--encoder",
+    is_flag=True,
+    help="Also write the backbone as devices run it, for answers at home; each device chooses"
+    " whether to fetch it.",
+)
+@click.option(
     "--key",
     type=click.Path(dir_okay=False, path_type=Path),
     help="Sign the bundle with this private key (PEM, Ed25519), which is made if it is not there."
@@ -69,6 +75,7 @@ def command(
     spacy: str,
     dimensions: int,
     index: Choice,
+    encoder: bool,
     key: Path | None,
     as_json: bool,
 ) -> None:
@@ -88,6 +95,7 @@ def command(
             spacy=spacy,
             dimensions=dimensions,
             index=index,
+            encoder=encoder,
             sign=signing_key(key) if key else None,
             progress=show,
         )
@@ -100,6 +108,7 @@ def command(
                 "backbone": manifest.backbone.name,
                 "words": manifest.words,
                 "bytes": sum(stored.bytes for stored in manifest.files.values()),
+                "encoder_bytes": sum(stored.bytes for stored in manifest.optional.values()),
                 "seconds": round(seconds, 1),
             }
         )

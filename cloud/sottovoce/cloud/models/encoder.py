@@ -10,7 +10,7 @@ length 1. For the default backbone that is its own published sentence embedding.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 import torch
 from torch import Tensor
@@ -20,7 +20,7 @@ from sottovoce.cloud.models.backbone import LoadedBackbone
 from sottovoce.cloud.models.classifier import encoder_of, pool
 from sottovoce.core.errors import InvalidInput
 
-__all__ = ["Encoder"]
+__all__ = ["Encoder", "special_tokens"]
 
 LONGEST: Final = 512
 """Tokens a text may have, special ones included, where the backbone itself allows more."""
@@ -40,12 +40,7 @@ class Encoder:
         self.device = torch.device(device)
         self._table = self._model.get_input_embeddings()
         self.width = backbone.hidden_size
-        bare, whole = (
-            self._tokenizer("a", add_special_tokens=special)["input_ids"]
-            for special in (False, True)
-        )
-        start = next(i for i in range(len(whole)) if whole[i : i + len(bare)] == bare)
-        self._before, self._after = whole[:start], whole[start + len(bare) :]
+        self._before, self._after = special_tokens(self._tokenizer)
         positions = getattr(self._model.config, "max_position_embeddings", None) or LONGEST
         self.max_tokens = min(positions, LONGEST) - len(self._before) - len(self._after)
         """Tokens a text may have, special ones not counted."""
@@ -116,3 +111,12 @@ class Encoder:
                 fix="send a text in parts",
                 subject="embeddings",
             )
+
+
+def special_tokens(tokenizer: Any) -> tuple[list[int], list[int]]:
+    """Ids of the tokens that ``tokenizer`` puts before and after every text."""
+    bare, whole = (
+        tokenizer("a", add_special_tokens=special)["input_ids"] for special in (False, True)
+    )
+    start = next(i for i in range(len(whole)) if whole[i : i + len(bare)] == bare)
+    return whole[:start], whole[start + len(bare) :]

@@ -67,7 +67,8 @@ class BundlesService(bundles_pb2_grpc.BundlesServicer):
         """One file from an offset on."""
         bundle = find(self._bundles, request.bundle_id)
         # Only names in the manifest are ever opened: no path reaches outside.
-        stored = bundle.manifest.files.get(request.path)
+        manifest = bundle.manifest
+        stored = manifest.files.get(request.path) or manifest.optional.get(request.path)
         if stored is None:
             raise NotFound(
                 "the bundle has no such file", fix="use a path of the manifest", subject="path"

@@ -2,7 +2,8 @@
 
 ``manifest.json`` names every other file with its size and SHA-256, so the
 manifest's own hash identifies the whole; that hash is the bundle's id. All of
-it decides privacy, so opening one reads every byte once and compares the hashes.
+it decides privacy, so opening one reads every byte once and compares the hashes
+(optional files decide nothing that leaves, and are checked by who opens them).
 Large arrays are memory-mapped and shared between processes. The cloud's builder uses
 this same module to write, so the two sides cannot disagree about the format.
 """
@@ -28,9 +29,10 @@ from sottovoce.core.text.readings import READINGS
 if TYPE_CHECKING:
     from sottovoce.core.bundle.tokenizer import Tokenizer
 
-__all__ = [
-    "Bundle",
-]
+__all__ = ["ENCODER", "Bundle"]
+
+ENCODER = "encoder"
+"""The folder of the optional files, in a bundle."""
 
 
 _Stamp = tuple[int, int, int]
@@ -226,6 +228,11 @@ class Bundle:
     def denoiser_folder(self) -> Path:
         """Folder with the denoiser, see `core.privacy.denoiser`; some bundles have none."""
         return self.folder / "denoisers"
+
+    @property
+    def encoder_folder(self) -> Path:
+        """Folder with the device's encoder, see `core.local.encoder`, where it was fetched."""
+        return self.folder / ENCODER
 
 
 def _stamp(file: Path) -> _Stamp:

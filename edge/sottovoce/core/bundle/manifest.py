@@ -100,6 +100,8 @@ class Manifest:
     """Levels of `token-embedding.v1`; none where the bundle has no denoiser."""
     shares: Mapping[str, float] = field(default_factory=dict)
     """Of running text, by reading or `UNLISTED`, marks and identifiers left out; they sum to 1."""
+    optional: Mapping[str, StoredFile] = field(default_factory=dict)
+    """Files that a device fetches only if its owner wants them, and checks when it opens them."""
     format: str = FORMAT
 
     def to_json(self) -> bytes:
@@ -135,7 +137,8 @@ class Manifest:
 
     @classmethod
     def _decode(cls, raw: Mapping[str, Any]) -> Manifest:
-        for path in raw["files"]:
+        optional = raw.get("optional", {})
+        for path in (*raw["files"], *optional):
             if path.startswith(("/", ".")) or ".." in Path(path).parts:
                 raise ValueError(path)  # a manifest must not reach outside its folder
         return cls(
@@ -157,6 +160,7 @@ class Manifest:
             files={path: StoredFile(**stored) for path, stored in raw["files"].items()},
             embed=by_eta(raw.get("embed", {})),
             shares={name: float(share) for name, share in raw.get("shares", {}).items()},
+            optional={path: StoredFile(**stored) for path, stored in optional.items()},
         )
 
     def level(self, mechanism: str, name: str) -> Level:

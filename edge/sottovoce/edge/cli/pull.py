@@ -30,6 +30,11 @@ __all__ = ["command"]
     default="",
     help="The provider's public key, ed25519:..., to note in place of the one noted before.",
 )
+@click.option(
+    "--encoder",
+    is_flag=True,
+    help="Also fetch the backbone as devices run it, for `sotto predict --where device`.",
+)
 @json_option
 @click.pass_context
 def command(
@@ -38,6 +43,7 @@ def command(
     wanted: str,
     ca_file: Path | None,
     key: str,
+    encoder: bool,
     as_json: bool,
 ) -> None:
     """Fetch the bundle from a cloud, or update it.
@@ -45,7 +51,8 @@ def command(
     An interrupted pull goes on where it stopped. Every file is checked against the manifest before
     the bundle is used; a running agent takes the new one up by itself. The key that signed it is
     noted at the first pull, and another one is refused after that. Needs no account. The cloud is
-    the configured one unless HOST is given; the port is 8471 unless given.
+    the configured one unless HOST is given; the port is 8471 unless given. A device that has the
+    encoder is given the new bundle's too.
     """
     expected = read_key(key) if key else None
     config = load_config(ctx)
@@ -60,7 +67,9 @@ def command(
         def progress(name: str, done: int, total: int) -> None:
             bar.update(task, completed=done >> 10, total=total >> 10, note=f"KiB  {name}")
 
-        pulled = pull(cloud, config.bundle, wanted=wanted, key=expected, progress=progress)
+        pulled = pull(
+            cloud, config.bundle, wanted=wanted, encoder=encoder, key=expected, progress=progress
+        )
     if as_json:
         print_json(
             {
@@ -69,6 +78,7 @@ def command(
                 "bytes": pulled.bytes,
                 "key": show_key(pulled.key),
                 "up_to_date": pulled.up_to_date,
+                "encoder": pulled.encoder,
             }
         )
     elif pulled.up_to_date:

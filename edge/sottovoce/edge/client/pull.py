@@ -14,13 +14,13 @@ import os
 import secrets
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from sottovoce.core.bundle import soundness
-from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.bundle.folder import ENCODER, Bundle
 from sottovoce.core.bundle.manifest import MANIFEST, Manifest, StoredFile, bundle_id, sha256
 from sottovoce.core.bundle.signature import SIGNATURE, Signature, show_key
 from sottovoce.core.errors import (
@@ -32,7 +32,7 @@ from sottovoce.core.errors import (
     Unavailable,
 )
 from sottovoce.core.privacy import inspection
-from sottovoce.core.system.files import disk, private_folder, sync_folder
+from sottovoce.core.system.files import disk, private_folder, sync_folder, sync_tree
 from sottovoce.edge.client.cloud import Cloud
 from sottovoce.edge.client.known_clouds import KnownClouds
 from sottovoce.edge.config import BundleConfig
@@ -48,13 +48,15 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Pulled:
-    """The bundle in place, who signed it, and whether it had been there already."""
+    """The bundle in place, who signed it, whether it had been there already, and whether the
+    device's encoder is part of it."""
 
     id: str
     folder: Path
     key: bytes
     bytes: int
     up_to_date: bool
+    encoder: bool
 
 
 def pull(
@@ -62,6 +64,7 @@ def pull(
     config: BundleConfig,
     *,
     wanted: str = "",
+    encoder: bool = False,
     key: bytes | None = None,
     progress: Progress = lambda name, done, total: None,
     pause: float = 1.0,
@@ -72,6 +75,7 @@ def pull(
         cloud: where to fetch.
         config: where bundles are kept, and the backbone to insist on.
         wanted: a bundle id; empty takes the cloud's default.
+        encoder: also fetch the device's encoder; a device that has one fetches the new one anyway.
         key: the public key that the owner says is the provider's; it takes the place of the one
             noted before.
         progress: told how far it is.
@@ -108,30 +112,31 @@ def pull(
             )
         folder = bundles / identity
         partial = bundles / f".partial-{identity}"
-        size = sum(file.bytes for file in manifest.files.values())
+        extra = _optional(manifest, folder, encoder, held=(config.current / ENCODER).is_dir())
+        size = sum(file.bytes for file in (*manifest.files.values(), *extra.values()))
+        aside = bundles / f".optional-{identity}"
+        # First, so that an update leaves no device without what it had.
+        done = _complete_all(cloud, identity, aside, extra, progress, (0, size), pause)
+        has_encoder = bool(extra) or (folder / ENCODER).is_dir()
         if folder.exists():
             try:
                 Bundle.open(folder, expected=identity)
+                _put(aside, folder)
                 _write(folder / SIGNATURE, signature.to_bytes())
                 known.note(cloud.address, signature.key)
                 _switch(config.current, folder)
-                return Pulled(identity, folder, signature.key, size, up_to_date=True)
+                return Pulled(identity, folder, signature.key, size, not extra, has_encoder)
             except SottovoceError:  # damaged: keep its good files, fetch the others anew
                 shutil.rmtree(partial, ignore_errors=True)
                 folder.rename(partial)
-        partial.mkdir(exist_ok=True)
-        _make_room(partial, size)
-        done = 0
-        for path, stored in manifest.files.items():
-            report = _offset(progress, path, done, size)
-            _complete(cloud, identity, partial, path, stored, report, pause)
-            done += stored.bytes
+        _complete_all(cloud, identity, partial, manifest.files, progress, (done, size), pause)
         _write(partial / MANIFEST, answer.manifest)
         _write(partial / SIGNATURE, signature.to_bytes())
         arrived = Bundle.open(partial, expected=identity)
         soundness.check(arrived)
         progress("measuring what its levels protect", size, size)
         inspection.inspect(arrived, config.language)
+        _put(aside, partial)
         for inner in (*(p for p in partial.rglob("*") if p.is_dir()), partial):
             sync_folder(inner)
         partial.rename(folder)
@@ -140,7 +145,7 @@ def pull(
         known.note(cloud.address, signature.key)
         _switch(config.current, folder)
         _tidy(bundles, keep={folder, before})
-    return Pulled(identity, folder, signature.key, size, up_to_date=False)
+    return Pulled(identity, folder, signature.key, size, False, has_encoder)
 
 
 def _check_key(known: KnownClouds, address: str, key: bytes, given: bytes | None) -> None:
@@ -153,6 +158,64 @@ def _check_key(known: KnownClouds, address: str, key: bytes, given: bytes | None
             fix="compare the keys; if the address is right, ask the provider",
             subject="bundle.key",
         )
+
+
+def _optional(
+    manifest: Manifest, folder: Path, wanted: bool, *, held: bool
+) -> dict[str, StoredFile]:
+    """What is to be fetched of the optional files: all, unless the owner does without, or none if
+    ``folder`` has them as they are to be.
+
+    Raises:
+        NotReady: they are wanted, and there are none.
+    """
+    if wanted and not manifest.optional:
+        raise NotReady(
+            "the cloud's bundle has no encoder for devices",
+            fix="ask the provider to build it with `sotto-cloud build-bundle --encoder`",
+            subject="encoder",
+        )
+    there = all(
+        (folder / path).is_file() and sha256(folder / path) == stored.sha256
+        for path, stored in manifest.optional.items()
+    )
+    return {} if there or not (wanted or held) else dict(manifest.optional)
+
+
+def _put(aside: Path, folder: Path) -> None:
+    """Moves the encoder that was gathered in ``aside``, if any, to its place in ``folder``."""
+    if aside.is_dir():
+        sync_tree(aside)
+        shutil.rmtree(folder / ENCODER, ignore_errors=True)
+        (aside / ENCODER).rename(folder / ENCODER)
+        aside.rmdir()
+        sync_folder(folder)
+
+
+def _complete_all(
+    cloud: Cloud,
+    identity: str,
+    partial: Path,
+    files: Mapping[str, StoredFile],
+    progress: Progress,
+    done: tuple[int, int],
+    pause: float,
+) -> int:
+    """Brings all ``files`` to ``partial``; returns the bytes there then are.
+
+    Args:
+        done: bytes there before, and in the end.
+    """
+    before, size = done
+    if not files:
+        return before
+    partial.mkdir(exist_ok=True)
+    _make_room(partial, sum(stored.bytes for stored in files.values()))
+    for path, stored in files.items():
+        report = _offset(progress, path, before, size)
+        _complete(cloud, identity, partial, path, stored, report, pause)
+        before += stored.bytes
+    return before
 
 
 def _complete(

@@ -1,0 +1,244 @@
+"""The backbone as a device runs it: without torch, from clear text, under any adapter.
+
+Why it is here: what a device answers itself it need not send. The cloud writes these files
+(`sottovoce.cloud.building.device_encoder`) and the device reads them with the same module. The
+table of token embeddings, half of a small backbone, stays in its file, of which a text reads one
+row a token; the rest is one ONNX graph for all adapters, whose numbers are inputs of the graph.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from threading import Lock
+from typing import Any, Final, Self
+
+import numpy as np
+import onnxruntime
+from numpy.typing import NDArray
+
+from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.bundle.manifest import sha256
+from sottovoce.core.bundle.row_file import RowFile
+from sottovoce.core.errors import BundleMismatch, DataLoss, NotReady
+
+__all__ = ["DESCRIPTION", "FORMAT", "NETWORK", "TABLE", "Additions", "Encoder", "Layer", "Shape"]
+
+FORMAT: Final = "encoder.v1"
+DESCRIPTION: Final = "encoder.json"
+NETWORK: Final = "encoder.onnx"
+TABLE: Final = "table.npy"
+_SCALE_BYTES: Final = 4
+
+Floats1d = NDArray[np.float32]
+Floats2d = NDArray[np.float32]
+
+_READ: Final = 32
+"""Characters a token, about, in which a text's first tokens are looked for: no book is cut up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """A linear layer that low-rank updates can be added to, and its width on either side."""
+
+    name: str
+    inputs: int
+    outputs: int
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What ``encoder.json`` says.
+
+    Attributes:
+        backbone_sha256: of the weights it was made from.
+        width: of its states.
+        tokens: in the table.
+        positions: at most so many tokens, virtual ones included.
+        longest: tokens of a text, special ones included; what is over is cut off, as in the cloud.
+        before, after: ids of the special tokens around a text.
+        layers: that take low-rank updates, in the order of `Additions.lora`.
+        prefix: numbers a virtual key and value of every layer have.
+    """
+
+    backbone_sha256: str
+    width: int
+    tokens: int
+    positions: int
+    longest: int
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+    layers: tuple[Layer, ...]
+    prefix: int
+
+    @property
+    def lora(self) -> int:
+        """Numbers an update of rank 1 has."""
+        return sum(layer.inputs + layer.outputs for layer in self.layers)
+
+    @classmethod
+    def decode(cls, facts: Mapping[str, Any]) -> Self:
+        """Out of the description.
+
+        Raises:
+            KeyError, TypeError, ValueError: it is none.
+        """
+        given = {**facts}
+        layers = tuple(Layer(str(n), int(i), int(o)) for n, i, o in given.pop("layers"))
+        before, after = (tuple(map(int, given.pop(name))) for name in ("before", "after"))
+        sha = str(given.pop("backbone_sha256"))
+        numbers = {name: int(value) for name, value in given.items()}
+        return cls(backbone_sha256=sha, before=before, after=after, layers=layers, **numbers)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Additions:
+    """What one adapter adds to a pass of the encoder; zero rows of each add nothing.
+
+    Attributes:
+        prompt: virtual tokens before the text, Float (P, width).
+        prefix: virtual keys and values before every layer's, Float (P, `Shape.prefix`).
+        lora: for one layer after the other the rows of A, then the columns of B already scaled:
+            Float (rank, `Shape.lora`).
+    """
+
+    prompt: Floats2d
+    prefix: Floats2d
+    lora: Floats2d
+
+    @classmethod
+    def none(cls, shape: Shape) -> Self:
+        """Of an adapter that is a head alone."""
+        return cls(*(np.zeros((0, n), np.float32) for n in (shape.width, shape.prefix, shape.lora)))
+
+
+@dataclass(frozen=True, eq=False)
+class Encoder:
+    """The encoder of one bundle. Safe to share between threads; the graph opens on first use.
+
+    Attributes:
+        shape: of it and its inputs.
+    """
+
+    shape: Shape
+    _bundle: Bundle
+    _network: Path
+    _table: RowFile
+    _opening: Lock = field(default_factory=Lock)
+
+    @classmethod
+    def load(cls, bundle: Bundle) -> Self:
+        """Opens the encoder that was pulled with ``bundle``, and checks every byte of it.
+
+        Raises:
+            NotReady: the bundle has none, or the device did not fetch it.
+            DataLoss: a file is missing or altered, or not what the description says.
+            BundleMismatch: another format, or for another backbone than the bundle's.
+        """
+        folder = bundle.encoder_folder
+        optional = bundle.manifest.optional
+        if not optional:
+            raise NotReady(
+                "this bundle has no encoder for devices",
+                fix="ask the provider to build it with `sotto-cloud build-bundle --encoder`, or "
+                "have the cloud answer with --where cloud",
+                subject="encoder",
+            )
+        if not folder.is_dir():
+            raise NotReady(
+                "the bundle's encoder is not on this device",
+                fix="fetch it with `sotto pull --encoder`",
+                subject="encoder",
+            )
+        for path, stored in optional.items():
+            file = bundle.folder / path
+            if not file.is_file() or sha256(file) != stored.sha256:
+                raise _damaged(path)
+        try:
+            facts = json.loads((folder / DESCRIPTION).read_text("utf-8"))
+            if facts.pop("format") != FORMAT:
+                raise BundleMismatch(
+                    f"the bundle's encoder has another format than {FORMAT!r}",
+                    fix="update sottovoce-edge, or pull from a cloud of the same version",
+                    subject="encoder",
+                )
+            shape = Shape.decode(facts)
+            table = RowFile(folder / TABLE)
+            fits = table.dtype == np.int8 and table.shape == (
+                shape.tokens,
+                shape.width + _SCALE_BYTES,
+            )
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise _damaged(DESCRIPTION) from error
+        if not fits:
+            raise _damaged(TABLE)
+        if shape.backbone_sha256 != bundle.manifest.backbone.sha256:
+            raise BundleMismatch(
+                "the bundle's encoder is for another backbone", fix="ask the provider"
+            )
+        return cls(shape, bundle, folder / NETWORK, table)
+
+    def pooled(self, text: str, additions: Additions) -> Floats1d:
+        """The mean of the last states of a text's tokens, special and virtual ones left out.
+
+        Args:
+            text: in the clear; what is over `Shape.longest` tokens is cut off.
+            additions: of the adapter.
+
+        Returns:
+            Floats1d (width,), not scaled.
+        """
+        shape = self.shape
+        room = shape.longest - len(shape.before) - len(shape.after)
+        ids = self._bundle.tokenizer.ids(text[: _READ * shape.longest])[:room]
+        tokens = self._rows([*shape.before, *ids, *shape.after])
+        weights = np.zeros(len(tokens), np.float32)
+        # A text of nothing the tokenizer knows still needs a mean, as in the cloud.
+        weights[len(shape.before) : len(shape.before) + len(ids) if ids else None] = 1
+        if not ids:
+            weights[:] = 1
+        front = len(additions.prompt)
+        feed = {
+            "embeddings": np.concatenate([additions.prompt, tokens]),  # (P + n, width)
+            "weights": np.pad(weights / weights.sum(), (front, 0)),  # (P + n,)
+            "lora": additions.lora,
+            "prefix": additions.prefix,
+        }
+        (found,) = self._session.run(["pooled"], feed)
+        pooled: Floats1d = found
+        return pooled
+
+    def _rows(self, ids: Sequence[int]) -> Floats2d:
+        """Token embeddings: (n, width). A row of the table is whole numbers, and their scale."""
+        rows = self._table[ids]  # (n, width + 4)
+        scale = np.ascontiguousarray(rows[:, -_SCALE_BYTES:]).view("<f4")  # (n, 1)
+        return rows[:, :-_SCALE_BYTES] * scale  # type: ignore[no-any-return]
+
+    @cached_property
+    def _opened(self) -> Any:
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = 1
+        options.inter_op_num_threads = 1
+        options.enable_cpu_mem_arena = False  # what a long text needs is not kept for the next
+        try:
+            return onnxruntime.InferenceSession(
+                self._network, options, providers=["CPUExecutionProvider"]
+            )
+        except Exception as error:  # onnxruntime's own kinds have no narrower parent
+            raise _damaged(NETWORK) from error
+
+    @property
+    def _session(self) -> Any:
+        with self._opening:
+            return self._opened
+
+
+def _damaged(path: str) -> DataLoss:
+    return DataLoss(
+        f"the encoder's file {Path(path).name} is missing or was altered",
+        fix="fetch it again with `sotto pull --encoder`",
+        subject="encoder",
+    )

@@ -18,20 +18,20 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
-from sottovoce.cloud.models import adapters
 from sottovoce.cloud.models.decoder import SENTENCE, Decoder
 from sottovoce.cloud.models.decoding import ATTENTION, Cache, Part, advance, position_bytes
 from sottovoce.cloud.models.onednn import pack
 from sottovoce.cloud.models.rows import Row, Update, stacked
 from sottovoce.cloud.serving.adapter_cache import BUDGET, AdapterCache
 from sottovoce.cloud.serving.generation import Asked, Done, Finish, Piece
+from sottovoce.cloud.serving.loading import check_bundle, opened
 from sottovoce.cloud.serving.model_thread import DeviceThread
 from sottovoce.cloud.serving.reservations import Reservations
 from sottovoce.cloud.serving.sampling import Draw, choose
 from sottovoce.cloud.serving.stream import Step, Stream
 from sottovoce.cloud.serving.written_text import Characters, Stops
 from sottovoce.cloud.state.adapters import AdapterFiles
-from sottovoce.core.errors import BundleMismatch, InvalidInput, NotReady, SottovoceError
+from sottovoce.core.errors import InvalidInput, SottovoceError
 
 __all__ = ["MEMORY", "Generator"]
 
@@ -186,12 +186,8 @@ class Generator:
         served, release = (_NONE, _nothing) if files is None else self._adapters.acquire(files)
         undo = [release]
         try:
-            if files is not None and bundle_id != served.bundle_id:
-                raise BundleMismatch(
-                    f"the adapter was trained on bundle {served.bundle_id}, not on the text's",
-                    fix="customise again with the bundle the device holds now",
-                    subject="bundle_id",
-                )
+            if files is not None:
+                check_bundle(bundle_id, served.bundle_id)
             ids = self._prompt_ids(asked)
             prompt, left = self._sizes(asked, served, len(ids))
             room = prompt + left - 1  # the last token is not read
@@ -301,19 +297,7 @@ class Generator:
         return found
 
     def _load(self, folder: Path) -> _Served:
-        adapter = adapters.load(folder)
-        if adapter.task != "generation":
-            raise NotReady(
-                "the adapter was trained to classify, and does not write",
-                fix="ask it for predictions, or customise for generation",
-                subject="adapter",
-            )
-        if adapter.backbone_sha256 != self._decoder.backbone.sha256:
-            raise BundleMismatch(
-                "the adapter was trained on another decoder than this server runs",
-                fix="customise again, or start the server with the adapter's --decoder",
-                subject="adapter",
-            )
+        adapter = opened(folder, "generation", self._decoder.backbone.sha256)
         row = adapter.method.row(self._decoder.stack, adapter.tensors)
         return _Served(
             row.to(self._device, self._dtype),

@@ -18,17 +18,16 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812 - its customary name
 
-from sottovoce.cloud.models import adapters
 from sottovoce.cloud.models.batches import Batch, Encoded, collate, encode
 from sottovoce.cloud.models.classifier import pool
 from sottovoce.cloud.models.noise_aware import WordPlaces
 from sottovoce.cloud.models.rows import Row, misfit, run
 from sottovoce.cloud.serving.adapter_cache import BUDGET, AdapterCache
+from sottovoce.cloud.serving.loading import check_bundle, opened
 from sottovoce.cloud.serving.model_thread import ModelThread
 from sottovoce.cloud.serving.noise_tables import NoiseReader, NoiseTables
 from sottovoce.cloud.state.adapters import AdapterFiles
 from sottovoce.core.bundle.folder import Bundle
-from sottovoce.core.errors import BundleMismatch, NotReady
 
 __all__ = ["Predictor", "Scores"]
 
@@ -117,12 +116,8 @@ class Predictor:
         """
         adapter, release = self._adapters.acquire(files)
         try:
-            if bundle_id is not None and bundle_id != adapter.bundle_id:
-                raise BundleMismatch(
-                    f"the adapter was trained on bundle {adapter.bundle_id}, not on the text's",
-                    fix="customise again with the bundle the device holds now",
-                    subject="bundle_id",
-                )
+            if bundle_id is not None:
+                check_bundle(bundle_id, adapter.bundle_id)
             cost = 2 + len(text) // 4  # about its tokens, which are counted later and together
             answer = self._thread.submit(
                 self._answer, _Request(adapter, text), tenant=tenant, cost=cost
@@ -202,19 +197,7 @@ class Predictor:
         return embeddings
 
     def _load(self, folder: Path) -> _Served:
-        adapter = adapters.load(folder)
-        if adapter.task != "classification":
-            raise NotReady(
-                "the adapter was trained to write, and has no labels",
-                fix="have it write: `sotto generate`",
-                subject="adapter",
-            )
-        if adapter.backbone_sha256 != self._backbone.sha256:
-            raise BundleMismatch(
-                "the adapter was trained on another backbone than this server runs",
-                fix="customise again, or start the server with the adapter's --backbone",
-                subject="adapter",
-            )
+        adapter = opened(folder, "classification", self._backbone.sha256)
         if adapter.words is not None:
             weight, cue = adapter.words.weight(self._backbone), adapter.words.cue
         else:

@@ -76,7 +76,7 @@ def running(config: Config, tagger: Tagger | None = None) -> Iterator[str]:
 
     thread = threading.Thread(target=run)
     thread.start()
-    assert ready.wait(30)
+    assert ready.wait(60)
     if failed:
         thread.join()
         raise failed[0]
@@ -84,7 +84,7 @@ def running(config: Config, tagger: Tagger | None = None) -> Iterator[str]:
         yield addresses[0]
     finally:
         stop.set()
-        thread.join(30)
+        thread.join(60)
         assert not thread.is_alive()
         assert failed == []
 

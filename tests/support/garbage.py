@@ -47,7 +47,7 @@ def _stub(channel: grpc.Channel, method: MethodDescriptor) -> Any:
     def call(metadata: tuple[tuple[str, str], ...]) -> str:
         sent = iter([GARBAGE]) if method.client_streaming else GARBAGE
         try:
-            answer = bare(sent, metadata=metadata, timeout=20)
+            answer = bare(sent, metadata=metadata, timeout=60)
             return f"OK: {[*answer] if method.server_streaming else answer!r}"
         except grpc.RpcError as error:
             return str(error.code().name)

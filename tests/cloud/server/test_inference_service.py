@@ -96,7 +96,7 @@ def test_a_stream_answers_before_it_ends(running: Cloud, acme: Caller) -> None:
 
     def ask() -> Iterator[wire.InferencePredictStreamRequest]:
         yield wire.InferencePredictStreamRequest(request_id="1", request=request(running))
-        assert answered.wait(30)
+        assert answered.wait(60)
         yield wire.InferencePredictStreamRequest(request_id="2", request=request(running))
 
     stream = acme.inference.PredictStream(ask(), metadata=acme.metadata)
@@ -271,7 +271,7 @@ def test_a_full_queue_is_refused_and_what_was_asked_is_answered(
         return enumerate(batch)
 
     held = thread.submit(hold, None, tenant="other")
-    assert entered.wait(10)
+    assert entered.wait(60)
     asked = [wire.InferencePredictStreamRequest(request=request(running))] * 20
     stream = acme.inference.PredictStream(iter(asked), metadata=acme.metadata)
     threading.Timer(2, gate.set).start()
@@ -279,7 +279,7 @@ def test_a_full_queue_is_refused_and_what_was_asked_is_answered(
     with pytest.raises(grpc.RpcError) as caught:
         next(stream)
     told_to_come_back(caught.value)
-    held.result(10)
+    held.result(60)
     assert predict(acme, request(running))
 
 

@@ -287,11 +287,11 @@ def test_a_tenant_that_opens_calls_and_leaves_them_open_is_in_nobodys_way(
                 assert isinstance(from_rpc_error(each.exception(), peer="cloud"), errors.Overloaded)
         job = acme.create(running.bundle_id)
         upload = acme.training.UploadExamples(
-            iter([message(job.id, 0, examples(3))]), metadata=acme.metadata, timeout=30
+            iter([message(job.id, 0, examples(3))]), metadata=acme.metadata, timeout=60
         )
         assert upload.next_sequence == 3
         shown = acme.training.WatchJob(
-            wire.WatchJobRequest(job_id=job.id), metadata=acme.metadata, timeout=30
+            wire.WatchJobRequest(job_id=job.id), metadata=acme.metadata, timeout=60
         )
         assert next(shown).job.next_sequence == 3
         shown.cancel()

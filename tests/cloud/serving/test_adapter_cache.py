@@ -40,7 +40,7 @@ class Disk:
     def load(self, folder: Path) -> Loaded:
         self.read.append(folder.name)
         if self.gate is not None:
-            assert self.gate.wait(10)
+            assert self.gate.wait(60)
         size = (folder / "weights.safetensors").stat().st_size
         return Loaded((folder / "adapter.json").read_text(), size)
 
@@ -97,7 +97,7 @@ def test_who_waits_for_room_gets_it(disk: Disk) -> None:
     waiting = threading.Thread(target=lambda: found.append(use(held, b)))
     waiting.start()
     release()
-    waiting.join(10)
+    waiting.join(60)
     assert found == ["b"]
 
 
@@ -176,7 +176,7 @@ def test_one_is_read_once_however_many_ask_and_others_need_not_wait(disk: Disk) 
     assert use(held, b) == "b"  # while a is being read
     disk.gate.set()
     for thread in asking:
-        thread.join(10)
+        thread.join(60)
     assert (found, disk.read) == (["a"] * 4, ["b", "a"])
 
 

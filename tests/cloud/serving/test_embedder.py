@@ -72,7 +72,7 @@ def test_a_mixed_batch_is_answered_as_the_definition_says(bert: Path, tiny: Bund
     with serving(bert, tiny) as (embedder, _):
         answers = [embedder.submit(query) for query in asked]
         for query, answer in zip(asked, answers, strict=True):
-            found = answer.result(30)
+            found = answer.result(60)
             assert found.dtype == np.float32
             assert np.linalg.norm(found) == pytest.approx(1, abs=1e-5)
             assert found == pytest.approx(expected(bert, tiny, query), abs=2e-4)
@@ -87,11 +87,11 @@ def test_adapters_in_memory_do_not_colour_embeddings(
     files = AdapterFiles.of(trained.folder)
     (query,) = queries(tiny, [6], (20.0,))
     with serving(bert, tiny) as (embedder, predictor):
-        before = embedder.submit(query).result(30)
-        scores = dict(predictor.submit(files, "the tree and the soil").result(30))
-        assert embedder.submit(query).result(30) == pytest.approx(before, abs=1e-6)
+        before = embedder.submit(query).result(60)
+        scores = dict(predictor.submit(files, "the tree and the soil").result(60))
+        assert embedder.submit(query).result(60) == pytest.approx(before, abs=1e-6)
         # ... and the adapter is back in its place afterwards.
-        again = dict(predictor.submit(files, "the tree and the soil").result(30))
+        again = dict(predictor.submit(files, "the tree and the soil").result(60))
         assert again == pytest.approx(scores, abs=1e-6)
 
 
@@ -105,7 +105,7 @@ def test_other_families_are_served_alike(
     with serving(folder, bundle) as (embedder, _):
         for query, answer in [(query, embedder.submit(query)) for query in asked]:
             found = expected(folder, bundle, query)
-            assert answer.result(30) == pytest.approx(found, abs=2e-4)
+            assert answer.result(60) == pytest.approx(found, abs=2e-4)
 
 
 def test_a_bundle_without_frequencies_fails_alone(bert: Path, tiny: Bundle) -> None:
@@ -115,10 +115,10 @@ def test_a_bundle_without_frequencies_fails_alone(bert: Path, tiny: Bundle) -> N
     good, bad = queries(tiny, [3], (20.0,)) + queries(old, [3], (20.0,))
     with serving(bert, tiny, old) as (embedder, _):
         answers = [embedder.submit(query) for query in (bad, good, bad)]
-        assert answers[1].result(30).shape == (32,)
+        assert answers[1].result(60).shape == (32,)
         for answer in (answers[0], answers[2]):
             with pytest.raises(NotReady, match="token frequencies"):
-                answer.result(30)
+                answer.result(60)
 
 
 def test_more_tokens_than_positions_are_refused_at_once(bert: Path, tiny: Bundle) -> None:
@@ -127,4 +127,4 @@ def test_more_tokens_than_positions_are_refused_at_once(bert: Path, tiny: Bundle
         with pytest.raises(InvalidInput, match="298 tokens") as caught:
             embedder.submit(one_more)
         assert caught.value.subject == "tokens"
-        assert np.isfinite(embedder.submit(most).result(30)).all()
+        assert np.isfinite(embedder.submit(most).result(60)).all()

@@ -66,14 +66,14 @@ def held(batcher: Batcher) -> Gate:
     """A gate that the thread stands before."""
     gate = Gate()
     batcher.submit(gate, None, tenant="gate")
-    assert gate.entered.wait(10)
+    assert gate.entered.wait(60)
     return gate
 
 
 def all_done(batcher: Batcher) -> None:
     """Waits until the thread has run what it had to run before this."""
     for _ in range(2):
-        batcher.submit(enumerate, None, cost=10_000).result(10)
+        batcher.submit(enumerate, None, cost=10_000).result(60)
 
 
 def test_the_pieces_come_in_order_and_end(batcher: Batcher) -> None:
@@ -112,7 +112,7 @@ def test_what_is_asked_meanwhile_is_answered_between_steps(batcher: Batcher) -> 
     answers = [batcher.submit(note, f"p{n}", tenant="asks") for n in range(5)]
     gate.open.set()
     for answer in answers:
-        answer.result(10)
+        answer.result(60)
     assert list(stream) == [0, 1, 2, 3, 4, 5]
     # Batches of four: three of the five go with the first step, two with the second.
     assert order[:8] == ["step", "p0", "p1", "p2", "step", "p3", "p4", "step"]
@@ -132,7 +132,7 @@ def test_a_stream_pays_for_every_step() -> None:
         answers = [batcher.submit(cheap, None, tenant="cheap") for _ in range(40)]
         gate.open.set()
         for answer in answers:
-            answer.result(10)
+            answer.result(60)
         assert len(list(stream)) == 4
     # One of ten, then ten of one; a tie goes to who has waited longer, so at first it is eleven.
     steps = [place for place, name in enumerate(order) if name == "dear"]
@@ -171,7 +171,7 @@ def test_cancelling_frees_the_place_wherever_the_row_is(batcher: Batcher) -> Non
     all_done(batcher)
     full.cancel()
     running = batcher.stream(counting, ("running", 0, 99))
-    assert entered.wait(10)
+    assert entered.wait(60)
     running.cancel()
     waiting = batcher.stream(counting, ("waiting", 0, 99))
     waiting.cancel()
@@ -203,7 +203,7 @@ def test_streams_are_bounded_of_all_tenants_too(batcher: Batcher) -> None:
     batcher._patience = 60
     late.start()
     streams[0].cancel()
-    late.join(10)
+    late.join(60)
     assert list(opened[0]) == [0]
 
 
@@ -268,7 +268,7 @@ def test_closing_ends_streams_wherever_they_are_and_answers_the_rest() -> None:
     assert reader == [Unavailable]
     assert ended == [True, True]
     gate.open.set()
-    closer.join(10)
+    closer.join(60)
     assert answer.done()
     assert (next(full), next(full)) == (0, 1)
     with pytest.raises(Unavailable, match="stopping"):

@@ -187,7 +187,7 @@ def test_one_that_drips_has_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
             server.status, server.answer = status, upstream_server.drip(piece)
             with pytest.raises(errors.Unavailable):
                 read(Upstream(server.url, "big").write("acme", "", "", Asked(TURNS)))
-            assert server.gone.wait(10)
+            assert server.gone.wait(60)
 
 
 def endless(_: dict[str, Any]) -> Iterator[bytes]:

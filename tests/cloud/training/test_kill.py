@@ -145,7 +145,7 @@ def test_an_upload_survives_kill_9_of_the_server(
             job = caller.create(_bundle_id(bundle), training=_wire(OPTIONS))
             with pytest.raises(grpc.RpcError):
                 caller.upload(job.id, ROWS)
-            server.join(20)
+            server.join(60)
             assert server.exitcode == -signal.SIGKILL
         with serving(settings):
             held = _held(caller, job.id)

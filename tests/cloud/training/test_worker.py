@@ -233,7 +233,7 @@ def test_a_job_that_waits_for_room_can_be_cancelled(
     thread.start()
     until(lambda: jobs.get(job.id).state == State.RUNNING)
     jobs.cancel(job.id)
-    thread.join(30)
+    thread.join(60)
     assert not thread.is_alive()
     assert jobs.get(job.id).state == State.CANCELLED
 
@@ -274,7 +274,7 @@ def test_an_idle_worker_is_woken_by_a_job_and_by_its_end(
     job = queue(jobs, epochs=1)
     until(lambda: jobs.get(job.id).state == State.SUCCEEDED)
     worker.stop()
-    thread.join(30)
+    thread.join(60)
     assert not thread.is_alive()
     worker.database.close()
 

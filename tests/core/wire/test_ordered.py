@@ -26,7 +26,7 @@ def test_an_answer_comes_before_the_next_request() -> None:
 
     def requests() -> Iterator[int]:
         for number in range(20):
-            assert answered.acquire(timeout=10)
+            assert answered.acquire(timeout=60)
             yield number
 
     for number, answer in ordered(requests(), _double, window=8):
@@ -47,7 +47,7 @@ def test_no_more_is_begun_than_the_window_and_one_that_waits() -> None:
     answers = ordered(range(100), begin, window=4)
     next(answers)
     for _ in range(6):  # the one answered, four in the window, one waiting for a place
-        assert begun.acquire(timeout=10)
+        assert begun.acquire(timeout=60)
     assert not begun.acquire(timeout=0.1)
     assert count == 6
     assert [number for number, _ in answers] == list(range(1, 100))

@@ -73,13 +73,13 @@ def call(channel: grpc.Channel, shape: str) -> list[bytes]:
     path = f"/test.Test/{shape}"
     match shape:
         case "UnaryUnary":
-            return [channel.unary_unary(path)(b"", timeout=10)]
+            return [channel.unary_unary(path)(b"", timeout=60)]
         case "UnaryStream":
-            return list(channel.unary_stream(path)(b"", timeout=10))
+            return list(channel.unary_stream(path)(b"", timeout=60))
         case "StreamUnary":
-            return [channel.stream_unary(path)(iter([b""]), timeout=10)]
+            return [channel.stream_unary(path)(iter([b""]), timeout=60)]
         case _:
-            return list(channel.stream_stream(path)(iter([b""]), timeout=10))
+            return list(channel.stream_stream(path)(iter([b""]), timeout=60))
 
 
 SHAPES = ["UnaryUnary", "UnaryStream", "StreamUnary", "StreamStream"]
@@ -179,7 +179,7 @@ def test_nobody_there_is_unavailable() -> None:
 
 def test_an_unknown_method_is_named_by_its_code(channel: grpc.Channel) -> None:
     with pytest.raises(grpc.RpcError) as caught:
-        channel.unary_unary("/test.Test/Nothing")(b"", timeout=10)
+        channel.unary_unary("/test.Test/Nothing")(b"", timeout=60)
     assert "UNIMPLEMENTED" in from_rpc_error(caught.value, peer="the cloud").problem
 
 
@@ -223,10 +223,10 @@ def test_a_caller_who_leaves_is_no_unexpected_error(
 
     service.begun.clear()
     service.left.clear()
-    leaving = channel.stream_unary("/test.Test/StreamUnary").future(nothing(), timeout=10)
-    assert service.begun.wait(10)
+    leaving = channel.stream_unary("/test.Test/StreamUnary").future(nothing(), timeout=60)
+    assert service.begun.wait(60)
     leaving.cancel()
-    assert service.left.wait(10)
+    assert service.left.wait(60)
     time.sleep(0.2)  # for whatever is said once the method is left
     end.set()
     assert "unexpected" not in caplog.text

@@ -66,7 +66,7 @@ def call(channel: Any, shape: str, *messages: bytes, read: Any = None) -> list[A
     """All answers to messages sent as they are."""
     method = getattr(channel, shape)(f"/test.Test/{shape}", None, read)
     sent = iter(messages) if shape.startswith("stream") else messages[0]
-    found = method(sent, timeout=10)
+    found = method(sent, timeout=60)
     return [*found] if shape.endswith("stream") else [found]
 
 
@@ -105,7 +105,7 @@ def test_nothing_is_kept_of_such_calls_and_the_server_ends(
     for _ in range(CALLS):
         with pytest.raises(grpc.RpcError):
             call(channel, shape, GARBAGE)
-    assert server.stop(1).wait(10)
+    assert server.stop(1).wait(60)
     gc.collect()
     kept = [thing for thing in gc.get_objects() if type(thing).__name__ == "_RPCState"]
     assert len(kept) < CALLS / 10

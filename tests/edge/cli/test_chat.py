@@ -171,7 +171,7 @@ class Terminal:
 
     def __exit__(self, *_: object) -> None:
         self.process.kill()
-        self.process.wait(30)
+        self.process.wait(60)
         os.close(self._master)
 
 
@@ -185,7 +185,7 @@ def test_ctrl_c_ends_the_answer_and_ctrl_d_the_conversation(
         terminal.shows("so so")
         os.kill(terminal.process.pid, signal.SIGINT)
         terminal.shows("(ended")
-        assert cloud.cancelled.wait(10)
+        assert cloud.cancelled.wait(60)
         terminal.shows("> ")
         cloud.answer = lambda request: ["the \x1b]0;end"]
         terminal.types("go on\n")
@@ -194,4 +194,4 @@ def test_ctrl_c_ends_the_answer_and_ctrl_d_the_conversation(
         terminal.shows("> ")
         terminal.shows("(Ctrl-D ends", pressed=True)
         terminal.types("\x04")
-        assert terminal.process.wait(30) == 0
+        assert terminal.process.wait(60) == 0

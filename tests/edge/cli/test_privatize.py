@@ -159,7 +159,7 @@ def test_an_endless_pipe_is_answered_line_by_line(device: Device) -> None:
             source.flush()
             assert len(json.loads(out.readline())["words"]) == 2
         source.close()
-        assert process.wait(20) == 0
+        assert process.wait(60) == 0
 
 
 def test_an_interrupt_leaves_nothing_half_written(device: Device) -> None:
@@ -169,7 +169,7 @@ def test_an_interrupt_leaves_nothing_half_written(device: Device) -> None:
         source.flush()
         until(lambda: any(p.stat().st_size for p in device.folder.glob(".out.txt.*")))
         process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=20)
+        _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
     assert b"Traceback" not in errors
     assert not list(device.folder.glob("*out.txt*"))
@@ -180,6 +180,6 @@ def test_a_reader_that_has_seen_enough_is_no_error(device: Device) -> None:
         out.close()
         source.write(b"the lake\n" * 3)
         source.close()
-        assert process.wait(20) == 0
+        assert process.wait(60) == 0
         assert process.stderr is not None
         assert process.stderr.read() == b""

@@ -47,7 +47,7 @@ def test_a_bundle_pulled_while_it_runs_is_used(
         device.sotto("pull", cloud.address)
         assert "Zyxglorp" not in device.sotto("privatize", stdin=text).stdout
         process.terminate()
-        _, log = process.communicate(timeout=20)
+        _, log = process.communicate(timeout=60)
     assert process.returncode == 0
     assert "Zyxglorp" not in log
     assert "doctor" not in log
@@ -61,7 +61,7 @@ def test_listen_overrides_the_configuration(device: Device, tmp_path: Path) -> N
         (status,) = device.json("status")
         assert status["running"] is True
         process.terminate()
-        process.communicate(timeout=20)
+        process.communicate(timeout=60)
 
 
 def test_it_ends_while_a_text_is_still_being_privatised(device: Device) -> None:

@@ -271,7 +271,7 @@ def test_plaintext_goes_to_no_address_but_loopback(tmp_path: Path) -> None:
         with closing(Cloud(_config(tmp_path, server))) as cloud:
             cloud.create_job(request)
         with grpc.insecure_channel(config.address) as channel:  # it does lead there
-            grpc.channel_ready_future(channel).result(timeout=30)
+            grpc.channel_ready_future(channel).result(timeout=60)
 
 
 def test_with_an_authority_the_wire_is_tls(tmp_path: Path) -> None:

@@ -78,7 +78,7 @@ def test_a_stream_answers_in_order_while_it_is_open(
 
     def requests() -> Iterator[agent.PrivatizeStreamRequest]:
         for n in range(50):
-            assert answered.acquire(timeout=10)  # each only after the answer to the one before
+            assert answered.acquire(timeout=60)  # each only after the answer to the one before
             yield agent.PrivatizeStreamRequest(
                 request_id=str(n), request=agent.PrivatizeRequest(text=f"{TEXT} {n}")
             )
@@ -242,7 +242,7 @@ def test_the_end_of_the_agent_ends_a_watch_and_keeps_the_work(
 
             follower = threading.Thread(target=follow)
             follower.start()
-        follower.join(10)
+        follower.join(60)
         channel.close()
         assert ended == [grpc.StatusCode.UNAVAILABLE]
         cloud.may_train.set()

@@ -94,10 +94,10 @@ def test_watchers_see_every_state_and_the_end(tmp_path: Path) -> None:
 
     thread = threading.Thread(target=watch)
     thread.start()
-    assert first.wait(5)
+    assert first.wait(60)
     record.state = agent.CUSTOMIZATION_STATE_FAILED
     outbox.save(record)
-    thread.join(5)
+    thread.join(60)
     assert not thread.is_alive()
     assert seen == [UPLOADING, agent.CUSTOMIZATION_STATE_FAILED]
     store.close()
@@ -112,7 +112,7 @@ def test_a_watcher_stops_when_told(tmp_path: Path) -> None:
     thread.start()
     stopped.set()
     outbox.wake()
-    thread.join(5)
+    thread.join(60)
     assert not thread.is_alive()
     store.close()
 

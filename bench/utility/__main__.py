@@ -25,16 +25,15 @@ from bench import console, processes
 from bench.console import Figures
 from bench.data import require
 from bench.utility import tables
-from bench.utility.grid import VARIANTS, Budget, Cell, Grid, Place, grid, preparing, working
+from bench.utility.grid import Budget, Cell, Grid, Place, grid, preparing, working
 from bench.utility.tasks import TASKS, files
 from sottovoce.cloud.models.methods.registry import METHODS
 from sottovoce.core.bundle.folder import Bundle
-from sottovoce.core.privacy.policies import DEFAULT, POLICIES
 
 __all__ = ["main"]
 
-QUICK: Final = Budget(train=10_000, brief=1_000, epochs=1, plain_tokens=40)
-FULL: Final = Budget(train=0, brief=0, epochs=3, plain_tokens=40)
+QUICK: Final = Budget(train=10_000, brief=1_000, epochs=1)
+FULL: Final = Budget(train=0, brief=0, epochs=3)
 
 
 def main() -> None:
@@ -54,12 +53,9 @@ def main() -> None:
         cache=(arguments.out / "cache").resolve(),
         budget=budget,
     )
-    seeds = range(arguments.seeds)
     cells = [
         cell
-        for cell in grid(
-            arguments.tasks, seeds, arguments.variants, arguments.methods, arguments.policies
-        )
+        for cell in grid(arguments.tasks, range(arguments.seeds), arguments.methods)
         if re.search(arguments.only, str(cell))
     ]
     if not cells:
@@ -78,7 +74,6 @@ def main() -> None:
         "versions": console.versions("torch", "transformers", "peft", "numpy"),
         "seconds": time.monotonic() - began,
         "rows": tables.rows(found.cells),
-        "differences": tables.differences(found.cells),
         "published": tables.PUBLISHED,
     }
     console.publish(arguments, result, *tables.show(result), picture=tables.plot(result))
@@ -95,16 +90,14 @@ def _parser() -> argparse.ArgumentParser:
     for option, known, default, about in (
         ("--tasks", TASKS, "sst2", ""),
         ("--methods", METHODS, "lora,prefix", "; tasks beside SST-2 get the first"),
-        ("--variants", VARIANTS, "plain", "; on SST-2"),
-        ("--policies", POLICIES, DEFAULT, ", for PCT2T; from the second on with the first method"),
     ):
         console.ask_names(parser, option, known, default.split(","), about)
     parser.add_argument(
         "--only",
         default="",
         metavar="PATTERN",
-        help="runs whose description, like `sst2 lora pct2t.v2 content 0.45 plain` or `sst2 lora"
-        " clear`, matches this regular expression",
+        help="runs whose description, like `sst2 lora pct2t.v2 0.45` or `sst2 lora clear`, matches"
+        " this regular expression",
     )
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--train", type=int, help="SST-2 phrases to train on; 0 for all")
@@ -116,11 +109,10 @@ def _parser() -> argparse.ArgumentParser:
 def _run(cells: Sequence[Cell], place: Place, count: int) -> Grid:
     """Runs what is missing."""
     found = Grid(place, cells)
-
-    settings, missing = found.settings(), found.missing()
-    prepared = processes.share_out(preparing, place, settings, count)
+    sources, missing = found.sources(), found.missing()
+    prepared = processes.share_out(preparing, place, sources, count)
     done = processes.share_out(working, place, missing, count)
-    for _ in console.track(prepared, "levels and noise tables", total=len(settings)):
+    for _ in console.track(prepared, "levels", total=len(sources)):
         pass  # what is found lies in the cache
     for _ in console.track(done, "runs", total=len(missing)):
         pass

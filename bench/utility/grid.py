@@ -19,24 +19,20 @@ import numpy as np
 import torch
 
 from bench import cache
-from bench.utility.runs import answer, release_of
+from bench.utility.runs import answer
 from bench.utility.tasks import REPLACED, Device, Task, load
 from sottovoce.cloud.job import TrainingOptions
-from sottovoce.cloud.models import backbone as backbones
-from sottovoce.cloud.models import noise_aware
 from sottovoce.cloud.training.trainer import Recipe
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy.mechanisms.pct2t2 import PCT2T2
 from sottovoce.core.privacy.mechanisms.t2t import T2T
-from sottovoce.core.privacy.policies import DEFAULT
 from sottovoce.core.privacy.setting import Setting
 
-__all__ = ["VARIANTS", "Budget", "Cell", "Grid", "Place", "Source", "grid"]
+__all__ = ["Budget", "Cell", "Grid", "Place", "Source", "grid"]
 __all__ += ["preparing", "working"]
 
-VARIANTS: Final = ("plain", "reconstruction", "noise-aware", "both")
 _BATCH: Final = 32
-_REVISION: Final = 3
+_REVISION: Final = 4
 """Goes up when a change here makes earlier results wrong."""
 
 
@@ -46,11 +42,10 @@ class Source:
 
     task: str
     mechanism: str = ""
-    policy: str = ""
     replaced: float = 0.0
 
     def __str__(self) -> str:
-        return f"{self.mechanism} {self.policy} {self.replaced:g}" if self.replaced else "clear"
+        return f"{self.mechanism} {self.replaced:g}" if self.replaced else "clear"
 
 
 @dataclass(frozen=True, order=True)
@@ -59,11 +54,10 @@ class Cell:
 
     source: Source
     method: str
-    variant: str
     seed: int
 
     def __str__(self) -> str:
-        return f"{self.source.task} {self.method} {self.source} {self.variant}"
+        return f"{self.source.task} {self.method} {self.source}"
 
 
 @dataclass(frozen=True)
@@ -74,13 +68,11 @@ class Budget:
         train: phrases of SST-2 to train on; 0 for all there are.
         brief: the same of the other tasks.
         epochs: how often each phrase is seen.
-        plain_tokens: before a phrase, where reconstruction is on and it is the phrase's turn.
     """
 
     train: int
     brief: int
     epochs: int
-    plain_tokens: int
 
 
 @dataclass(frozen=True)
@@ -95,41 +87,23 @@ class Place:
     def options(self, cell: Cell) -> TrainingOptions:
         """The job of a cell."""
         return TrainingOptions(
-            cell.method,
-            reconstruction=cell.variant in ("reconstruction", "both"),
-            plain_tokens=self.budget.plain_tokens,
-            epochs=self.budget.epochs,
-            batch_size=_BATCH,
-            seed=cell.seed,
-            noise_aware=cell.variant in ("noise-aware", "both"),
+            cell.method, epochs=self.budget.epochs, batch_size=_BATCH, seed=cell.seed
         )
 
 
 def grid(
-    tasks: Sequence[str],
-    seeds: Sequence[int],
-    variants: Sequence[str] = VARIANTS[:3],
-    methods: Sequence[str] = ("lora", "prefix"),
-    policies: Sequence[str] = (DEFAULT,),
+    tasks: Sequence[str], seeds: Sequence[int], methods: Sequence[str] = ("lora", "prefix")
 ) -> list[Cell]:
-    """SST-2 in every way; the other tasks, and PCT2T under more than the first policy, with one
-    method and the first seed alone, so that quick mode is quick."""
+    """SST-2 in every way; the other tasks under PCT2T with one method and the first seed alone, so
+    that quick mode is quick."""
     cells = []
     for seed in seeds:
-        first = seed == seeds[0]
-        for task in tasks if first else [task for task in tasks if task == "sst2"]:
+        for task in tasks if seed == seeds[0] else [task for task in tasks if task == "sst2"]:
             main = task == "sst2"
-            tried_on = methods if main else methods[:1]
-            cells += [Cell(Source(task), method, "plain", seed) for method in tried_on]
-            for replaced in REPLACED:
-                for mechanism in (PCT2T2.name, T2T.name) if main else (PCT2T2.name,):
-                    policy = policies[0] if mechanism == PCT2T2.name else DEFAULT
-                    source = Source(task, mechanism, policy, replaced)
-                    tried = variants if main else VARIANTS[:1]
-                    cells += [Cell(source, m, v, seed) for v in tried for m in tried_on]
-                if main and first:
-                    more = [Source(task, PCT2T2.name, each, replaced) for each in policies[1:]]
-                    cells += [Cell(source, methods[0], "plain", seed) for source in more]
+            mechanisms = (PCT2T2.name, T2T.name) if main else (PCT2T2.name,)
+            sources = [Source(task), *(Source(task, m, r) for r in REPLACED for m in mechanisms)]
+            tried = methods if main else methods[:1]
+            cells += [Cell(source, method, seed) for source in sources for method in tried]
     return cells
 
 
@@ -139,15 +113,9 @@ class Grid:
     def __init__(self, place: Place, cells: Sequence[Cell]) -> None:
         self._files = {cell: _file(place, cell) for cell in cells}
 
-    def settings(self) -> list[tuple[Source, bool]]:
-        """Sources with noise whose cells are missing, and whether they need a noise table."""
-        wanted: dict[Source, bool] = {}
-        for cell in self.missing():
-            if cell.source.replaced:
-                aware = wanted.get(cell.source, False)
-                wanted[cell.source] = aware or cell.variant in ("noise-aware", "both")
-        # T2T's tables take longest.
-        return sorted(wanted.items(), key=lambda each: (not each[1], each[0].mechanism != T2T.name))
+    def sources(self) -> list[Source]:
+        """Those with noise whose cells are missing."""
+        return [*dict.fromkeys(cell.source for cell in self.missing() if cell.source.replaced)]
 
     def missing(self) -> list[Cell]:
         """Cells without a result."""
@@ -165,7 +133,6 @@ class _Worker:
     def __init__(self, place: Place) -> None:
         self.place = place
         self.device = Device(Bundle.open(place.bundle), place.cache)
-        self.tables = place.cache / "noise"
 
     @lru_cache(maxsize=1)  # noqa: B019 - a process has one worker
     def task(self, name: str) -> Task:
@@ -175,20 +142,15 @@ class _Worker:
     def setting(self, source: Source) -> Setting | None:
         if not source.replaced:
             return None
-        task = self.task(source.task)
-        return self.device.setting(task, source.replaced, source.mechanism, source.policy)
+        return self.device.setting(self.task(source.task), source.replaced, source.mechanism)
 
-    def prepare(self, wanted: tuple[Source, bool]) -> None:
-        source, aware = wanted
-        setting = self.setting(source)
-        if aware and setting:
-            release = release_of(self.device, setting)
-            noise_aware.table(self.device.bundle, release, backbones.load(), self.tables)
+    def prepare(self, source: Source) -> None:
+        self.setting(source)
 
     def run(self, cell: Cell) -> None:
         task, setting = self.task(cell.source.task), self.setting(cell.source)
         began = time.monotonic()
-        found = answer(task, setting, self.device, self.place.options(cell), self.tables)
+        found = answer(task, setting, self.device, self.place.options(cell))
         right = [a == b for a, b in zip(found.labels, task.dev.labels, strict=True)]
         result = {
             "accuracy": sum(right) / len(right),
@@ -223,7 +185,6 @@ def _file(place: Place, cell: Cell) -> Path:
         _bundle_id(place.bundle),
         Recipe(),
         place.options(cell),
-        noise_aware.SHARE,
         [version(name) for name in ("torch", "transformers", "peft")],
         torch.cuda.is_available(),
     )
@@ -235,8 +196,8 @@ def _bundle_id(folder: Path) -> str:
     return Bundle.open(folder).id
 
 
-def preparing(place: Place) -> Callable[[tuple[Source, bool]], None]:
-    """Finds a source's level and makes its noise table, into the cache."""
+def preparing(place: Place) -> Callable[[Source], None]:
+    """Finds a source's level; the releases that takes stay in the cache."""
     return _Worker(place).prepare
 
 

@@ -7,25 +7,22 @@ those that do best on the part of the training phrases that the trainer holds ou
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from bench.utility.tasks import Device, Task, join
-from sottovoce.cloud.job import Example, Release, TrainingOptions
+from sottovoce.cloud.job import Example, TrainingOptions
 from sottovoce.cloud.models import backbone as backbones
-from sottovoce.cloud.models import noise_aware
-from sottovoce.cloud.models.noise_aware import WordPlaces
 from sottovoce.cloud.serving.model_thread import ModelThread
 from sottovoce.cloud.serving.predictor import Predictor
 from sottovoce.cloud.state.adapters import AdapterFiles
 from sottovoce.cloud.training.trainer import train
-from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy.setting import Setting
 
-__all__ = ["Answers", "answer", "ask", "learnt_and_asked", "release_of"]
+__all__ = ["Answers", "answer", "learnt_and_asked"]
 
 _AT_ONCE = 64
 """Questions in flight."""
@@ -41,14 +38,8 @@ class Answers:
     shares: dict[str, float]
 
 
-def release_of(device: Device, setting: Setting) -> Release:
-    """What a job says of how its examples were privatised."""
-    eta, bundle = device.eta(setting), device.bundle.id
-    return Release(setting.mechanism, eta, setting.level, bundle, setting.policy)
-
-
 def answer(
-    task: Task, setting: Setting | None, device: Device, options: TrainingOptions, tables: Path
+    task: Task, setting: Setting | None, device: Device, options: TrainingOptions
 ) -> Answers:
     """Trains on one release of the task and asks about another.
 
@@ -57,34 +48,17 @@ def answer(
         setting: how it is released, None for not at all.
         device: releases it.
         options: of the job; ``seed`` is that of the noise too.
-        tables: where noise tables are kept.
     """
     learnt, asked, shares = task.train.texts, task.dev.texts, dict[str, float]()
-    origin, noise = dict[str, object](), None
     if setting is not None:
         learnt = device.release(learnt, setting, options.seed).texts
         found = device.release(asked, setting, options.seed)
         asked = found.texts
         shares = {name: x for name, x in vars(found).items() if name != "texts"}
-        release = release_of(device, setting)
-        origin = {"release": asdict(release), "training": asdict(options)}
-        if options.noise_aware:
-            noise = noise_aware.table(device.bundle, release, backbones.load(), tables)
-    backbone = backbones.load()
-    texts, questions = (join(parts, backbone.tokenizer) for parts in (learnt, asked))
-    examples = [Example(*each) for each in zip(texts, task.train.labels, strict=True)]
-    if options.reconstruction and setting is not None:
-        drawn = device.plain_tokens(len(texts), options.plain_tokens, setting, options.seed)
-        examples = [
-            Example(each.text, each.label, words, ids)
-            for each, (ids, words) in zip(examples, drawn, strict=True)
-        ]
-    with TemporaryDirectory() as scratch:
-        folder = Path(scratch) / "adapter"
-        places = WordPlaces(device.bundle) if noise else None
-        train(examples, options, backbone, folder, noise=noise, places=places, origin=origin)
-        bundles = {device.bundle.id: device.bundle}
-        return Answers([*ask(folder, questions, bundles, tables)], len(examples), shares)
+    tokenizer = backbones.load().tokenizer
+    texts, questions = (join(parts, tokenizer) for parts in (learnt, asked))
+    labels = learnt_and_asked(texts, task.train.labels, questions, options)
+    return Answers(labels, len(texts), shares)
 
 
 def learnt_and_asked(
@@ -106,25 +80,13 @@ def learnt_and_asked(
     with TemporaryDirectory() as scratch:
         folder = Path(scratch) / "adapter"
         trained(examples, options, backbones.load(), folder)
-        return [*ask(folder, asked)]
+        return [*_ask(folder, asked)]
 
 
-def ask(
-    folder: Path,
-    questions: Sequence[str],
-    bundles: Mapping[str, Bundle] | None = None,
-    tables: Path | None = None,
-) -> Iterator[str]:
-    """The label of each question, by the adapter in ``folder``.
-
-    Args:
-        folder: what `train` wrote.
-        questions: as released.
-        bundles, tables: of an adapter that reads through a noise table, see `Predictor`.
-    """
+def _ask(folder: Path, questions: Sequence[str]) -> Iterator[str]:
+    """The label of each question, by the adapter in ``folder``, which `train` wrote."""
     with closing(ModelThread(backbones.load(), packed=False)) as thread:
-        predictor = Predictor(thread, bundles=bundles, noise_tables=tables)
-        adapter = AdapterFiles.of(folder)
+        predictor, adapter = Predictor(thread), AdapterFiles.of(folder)
         for first in range(0, len(questions), _AT_ONCE):
             some = questions[first : first + _AT_ONCE]
             for waiting in [predictor.submit(adapter, question) for question in some]:

@@ -12,30 +12,26 @@ from typing import Any, Final
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from scipy.stats import t
 
 from bench.console import Table, sheet, table
-from bench.utility.grid import Cell
+from bench.utility.grid import Cell, Source
 from bench.utility.tasks import REPLACED
 from sottovoce.core.privacy.mechanisms.pct2t2 import PCT2T2
 from sottovoce.core.privacy.mechanisms.t2t import T2T
-from sottovoce.core.privacy.policies import DEFAULT
 
-__all__ = ["PUBLISHED", "differences", "plot", "rows", "show"]
+__all__ = ["PUBLISHED", "plot", "rows", "show"]
 
 Row = dict[str, Any]
 Cells = Sequence[tuple[Cell, dict[str, Any]]]
 
 PUBLISHED: Final[dict[str, dict[str, tuple[float, ...]]]] = {
     "lora": {
-        "T2T plain": (53.1, 68.9, 76.9, 91.4),
-        "PCT2T plain": (60.6, 80.2, 88.1, 91.9),
-        "PCT2T reconstruction": (62.4, 81.1, 89.6, 91.8),
+        "T2T": (53.1, 68.9, 76.9, 91.4),
+        "PCT2T": (60.6, 80.2, 88.1, 91.9),
     },
     "prefix": {
-        "T2T plain": (50.4, 60.7, 64.9, 90.7),
-        "PCT2T plain": (58.2, 76.8, 84.1, 90.7),
-        "PCT2T reconstruction": (59.4, 78.9, 84.3, 90.8),
+        "T2T": (50.4, 60.7, 64.9, 90.7),
+        "PCT2T": (58.2, 76.8, 84.1, 90.7),
     },
 }
 """SST-2, BERT-base, at .85, .45 and .14 replaced and without privacy (RAPT v2, tables II, III)."""
@@ -44,20 +40,18 @@ _NAMES: Final = {PCT2T2.name: "PCT2T", T2T.name: "T2T", "": "none"}
 
 
 def rows(cells: Cells) -> list[Row]:
-    """One for each task, mechanism, policy, share, method and variant: mean and deviation, and
-    the drop from the same method on clear text."""
-    groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    """One for each task, mechanism, share and method: mean and deviation, and the drop from the same
+    method on clear text."""
+    groups: dict[tuple[Source, str], list[dict[str, Any]]] = {}
     for cell, result in cells:
-        groups.setdefault((cell.source, cell.method, cell.variant), []).append(result)
+        groups.setdefault((cell.source, cell.method), []).append(result)
     found = []
-    for (source, method, variant), results in groups.items():
+    for (source, method), results in groups.items():
         row: Row = {
             "task": source.task,
             "mechanism": source.mechanism,
-            "policy": source.policy,
             "target": source.replaced,
             "method": method,
-            "variant": variant,
             "seeds": len(results),
         }
         for measure in ("accuracy", "matthews"):
@@ -77,105 +71,43 @@ def rows(cells: Cells) -> list[Row]:
     return found
 
 
-def differences(cells: Cells) -> list[Row]:
-    """What each variant gains over plain training on the same released text, seed by seed.
-
-    With its 95 % interval (Student's t over the seeds), and over all of a method's cells at once.
-    """
-    results = {cell: result["accuracy"] for cell, result in cells}
-    groups: dict[tuple[str, ...], list[float]] = {}
-    for cell, accuracy in results.items():
-        plain = Cell(cell.source, cell.method, "plain", cell.seed)
-        if cell.variant != "plain" and plain in results:
-            source = cell.source
-            gain = accuracy - results[plain]
-            at = (source.mechanism, f"{source.replaced:g}")
-            groups.setdefault((source.task, cell.method, cell.variant, *at), []).append(gain)
-            groups.setdefault((source.task, cell.method, cell.variant, "all", "all"), []).append(
-                gain
-            )
-    found = []
-    for (task, method, variant, mechanism, replaced), gains in groups.items():
-        n = len(gains)
-        half = t.ppf(0.975, n - 1) * statistics.stdev(gains) / n**0.5 if n > 1 else None
-        found.append(
-            {
-                "task": task,
-                "method": method,
-                "variant": variant,
-                "mechanism": mechanism,
-                "target": replaced,
-                "runs": n,
-                "gain": statistics.fmean(gains),
-                "half_interval": half,
-            }
-        )
-    return found
-
-
 def show(result: dict[str, Any]) -> Iterator[Table | str]:
     """The tables."""
     made: list[Row] = result["rows"]
     for task in dict.fromkeys(row["task"] for row in made):
         yield from _of_task(task, [row for row in made if row["task"] == task])
-    if result["differences"]:
-        yield table(
-            "points over plain training, same text, 95 % interval over seeds",
-            ("method", "variant", "mechanism", "replaced"),
-            ("runs", "points"),
-            (
-                (
-                    row["method"],
-                    row["variant"],
-                    _NAMES.get(row["mechanism"], row["mechanism"]),
-                    row["target"],
-                    row["runs"],
-                    f"{100 * row['gain']:+.1f}"
-                    + ("" if (half := row["half_interval"]) is None else f" ± {100 * half:.1f}"),
-                )
-                for row in result["differences"]
-            ),
-        )
 
 
 def _of_task(task: str, made: list[Row]) -> Iterator[Table | str]:
     first = made[0]
     seeds = f"mean ± deviation of {first['seeds']} seeds" if first["seeds"] > 1 else "one seed"
-    by = {
-        (row["method"], row["mechanism"], row["policy"], row["variant"], row["target"]): row
-        for row in made
-    }
+    by = {(row["method"], row["mechanism"], row["target"]): row for row in made}
+    mechanisms = [name for name in dict.fromkeys(row["mechanism"] for row in made) if name]
     cells: list[tuple[str, ...]] = []
     for method in dict.fromkeys(row["method"] for row in made):
-        clear = by.get((method, "", "", "plain", 0.0))
-        before = len(cells)
-        for mechanism, policy, variant in dict.fromkeys(
-            (row["mechanism"], row["policy"], row["variant"]) for row in made if row["mechanism"]
-        ):
-            of = [by.get((method, mechanism, policy, variant, share)) for share in REPLACED]
+        clear, before = by.get((method, "", 0.0)), len(cells)
+        for mechanism in mechanisms:
+            of = [by.get((method, mechanism, share)) for share in REPLACED]
             if any(of):
-                words = "all" if mechanism == T2T.name else f"policy {policy}"
-                told = PUBLISHED.get(method, {}).get(f"{_NAMES[mechanism]} {variant}", ())
-                known = task == "sst2" and policy != "all"
-                published = " / ".join(map(str, told)) if known else ""
-                shown = (*map(_percent, (*of, clear)), published)
-                cells.append((method, _NAMES[mechanism], words, variant, *shown))
+                told = PUBLISHED.get(method, {}).get(_NAMES[mechanism], ())
+                published = " / ".join(map(str, told)) if task == "sst2" else ""
+                cells.append((method, _NAMES[mechanism], *map(_percent, (*of, clear)), published))
         if clear and len(cells) == before:  # nothing else was asked for
-            cells.append((method, "none", "", "plain", *[""] * 3, _percent(clear), ""))
+            cells.append((method, "none", *[""] * 3, _percent(clear), ""))
     yield table(
         f"{task}: accuracy in percent, {seeds}; {first['train']:,} examples,"
         f" {first['dev']:,} held out, always the same answer {100 * first['majority']:.1f};"
         " (points against no privacy)",
-        ("method", "mechanism", "words", "variant"),
+        ("method", "mechanism"),
         (*(f"{share:g} replaced" for share in REPLACED), "no privacy", "BERT-base, published"),
         cells,
     )
-    kinds = {
-        (row["mechanism"], row["policy"], row["target"]): row for row in made if row["mechanism"]
-    }
-    for (mechanism, policy, target), row in kinds.items():
+    for mechanism, target in dict.fromkeys(
+        (r["mechanism"], r["target"]) for r in made if r["target"]
+    ):
+        row = next(r for r in made if (r["mechanism"], r["target"]) == (mechanism, target))
         yield (
-            f"  {_NAMES[mechanism]}, {policy}, {target:g}: {row['level']} (eta {row['eta']:.1f});"
+            f"  {_NAMES[mechanism]}, {target:g}: {row['level']} (eta {row['eta']:.1f});"
             f" held-out words protected {row['protected']:.2f}, of these replaced"
             f" {row['replaced']:.2f} in the list, {row['replaced_all']:.2f} with unlisted ones"
         )
@@ -195,18 +127,17 @@ def _percent(row: Row | None) -> str:
 
 
 def plot(result: dict[str, Any]) -> Figure:
-    """Accuracy by share replaced under the default policy: a panel a task and method."""
-    panels: dict[tuple[str, str], dict[tuple[str, str], list[Row]]] = {}
+    """Accuracy by share replaced: a panel a task and method."""
+    panels: dict[tuple[str, str], dict[str, list[Row]]] = {}
     for row in result["rows"]:
-        if row["policy"] in ("", DEFAULT):
-            lines = panels.setdefault((row["task"], row["method"]), {})
-            lines.setdefault((row["mechanism"], row["variant"]), []).append(row)
+        lines = panels.setdefault((row["task"], row["method"]), {})
+        lines.setdefault(row["mechanism"], []).append(row)
     figure, found = sheet(5 * len(panels), 5, len(panels), sharey=True)
     for axes, ((task, method), lines) in zip(found, panels.items(), strict=True):
-        for (mechanism, variant), of in lines.items():
+        for mechanism, of in lines.items():
             if mechanism:
                 dash = "-" if mechanism == PCT2T2.name else "--"
-                _line(axes, of, f"{_NAMES[mechanism]}, {variant}", dash)
+                _line(axes, of, _NAMES[mechanism], dash)
             else:
                 clear = 100 * of[0]["accuracy"]
                 axes.axhline(clear, color="tab:gray", lw=1, label="no privacy")

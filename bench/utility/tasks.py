@@ -27,7 +27,7 @@ from bench.attacks.public import Remembering
 from bench.data import rows
 from sottovoce.core.bundle import levels
 from sottovoce.core.bundle.folder import Bundle
-from sottovoce.core.privacy import plain_tokens, policies
+from sottovoce.core.privacy import policies
 from sottovoce.core.privacy.mechanisms.pct2t2 import PCT2T2
 from sottovoce.core.privacy.policies import PUNCTUATION, Treatment
 from sottovoce.core.privacy.privatizer import Privatizer
@@ -223,19 +223,6 @@ class Device:
             stored = json.load(opened)
         released = tuple(tuple(parts) for parts in stored["texts"])
         return Released(released, **stored["shares"])
-
-    def plain_tokens(
-        self, n: int, count: int, setting: Setting, seed: int
-    ) -> list[tuple[tuple[int, ...], tuple[str, ...]]]:
-        """Plain tokens for ``n`` examples, ``count`` each: their word ids and what is released."""
-        random = np.random.default_rng([seed, 4])
-        words = plain_tokens.vocabulary(self.bundle, setting.policy)
-        ids = words.draw(n * count, random)
-        released = self._privatizer.release_plain_tokens(ids, setting, random)
-        return [
-            (tuple(ids[at : at + count]), tuple(released[at : at + count]))
-            for at in range(0, n * count, count)
-        ]
 
     def _release(self, texts: Sequence[Parts], setting: Setting, seed: int) -> dict[str, Any]:
         random = np.random.default_rng([seed, 3])

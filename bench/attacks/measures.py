@@ -50,7 +50,7 @@ class Judged:
     """Which of n symbols count, whatever mechanism released them.
 
     Attributes:
-        all: Bools1d (n,), of a part of speech that the default policy protects, or an identifier.
+        all: Bools1d (n,), of a part of speech that is protected, or an identifier.
         rare: of them, outside the 5,000 commonest; not listed, too.
         names: of them, proper nouns.
         numbers: of them, numerals, and whatever holds a digit.

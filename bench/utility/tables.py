@@ -40,8 +40,8 @@ _NAMES: Final = {PCT2T2.name: "PCT2T", T2T.name: "T2T", "": "none"}
 
 
 def rows(cells: Cells) -> list[Row]:
-    """One for each task, mechanism, share and method: mean and deviation, and the drop from the same
-    method on clear text."""
+    """One for each task, mechanism, share and method: mean and deviation, and the drop from clear
+    text."""
     groups: dict[tuple[Source, str], list[dict[str, Any]]] = {}
     for cell, result in cells:
         groups.setdefault((cell.source, cell.method), []).append(result)
@@ -102,10 +102,8 @@ def _of_task(task: str, made: list[Row]) -> Iterator[Table | str]:
         (*(f"{share:g} replaced" for share in REPLACED), "no privacy", "BERT-base, published"),
         cells,
     )
-    for mechanism, target in dict.fromkeys(
-        (r["mechanism"], r["target"]) for r in made if r["target"]
-    ):
-        row = next(r for r in made if (r["mechanism"], r["target"]) == (mechanism, target))
+    noisy = {(row["mechanism"], row["target"]): row for row in made if row["mechanism"]}
+    for (mechanism, target), row in noisy.items():
         yield (
             f"  {_NAMES[mechanism]}, {target:g}: {row['level']} (eta {row['eta']:.1f});"
             f" held-out words protected {row['protected']:.2f}, of these replaced"

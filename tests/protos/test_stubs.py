@@ -11,6 +11,7 @@ from google.protobuf.descriptor import Descriptor
 
 from sottovoce.v1 import (
     bundles_pb2,
+    edge_adapters_pb2,
     edge_agent_pb2,
     edge_chat_pb2,
     generation_pb2,
@@ -20,7 +21,7 @@ from sottovoce.v1 import (
 from tests.support.paths import ROOT
 
 PROTOS = ROOT / "protos"
-LOCAL_FILES = (edge_agent_pb2, edge_chat_pb2)
+LOCAL_FILES = (edge_agent_pb2, edge_chat_pb2, edge_adapters_pb2)
 CLOUD_FILES = (training_pb2, inference_pb2, generation_pb2, bundles_pb2)
 
 

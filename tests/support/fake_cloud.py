@@ -29,6 +29,7 @@ from sottovoce.core.errors import (
     BundleMismatch,
     InvalidInput,
     NotFound,
+    NotReady,
     OutOfRange,
     SottovoceError,
     Unauthenticated,
@@ -237,6 +238,14 @@ class FakeCloud(
     def DeleteJob(self, request, context):  # noqa: N802
         self._jobs.delete(self._tenant(context), request.job_id)
         return training.DeleteJobResponse()
+
+    def ReinstateAdapter(self, request, context):  # noqa: N802
+        with self._lock:
+            job = self._jobs.find(self._tenant(context), request.job_id)
+            if job.message.state != training.JOB_STATE_SUCCEEDED:
+                raise NotReady("trained no adapter", fix="name another", subject=request.job_id)
+            self.adapters[job.tenant, job.message.adapter] = job
+            return training.ReinstateAdapterResponse(job=job.shown())
 
     def Predict(self, request, context):  # noqa: N802
         return self._score(self._tenant(context), request)

@@ -137,6 +137,9 @@ def every_call(
         "CancelJob": lambda: stub.CancelJob(
             training.CancelJobRequest(job_id=job_id), metadata=metadata
         ),
+        "ReinstateAdapter": lambda: stub.ReinstateAdapter(
+            training.ReinstateAdapterRequest(job_id=job_id), metadata=metadata
+        ),
         "DeleteJob": lambda: stub.DeleteJob(
             training.DeleteJobRequest(job_id=job_id), metadata=metadata
         ),

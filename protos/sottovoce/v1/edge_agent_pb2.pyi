@@ -217,7 +217,7 @@ class CustomizeRequest(_message.Message):
     def __init__(self, settings: _Optional[_Union[CustomizationSettings, _Mapping]] = ..., examples: _Optional[_Union[LabelledTexts, _Mapping]] = ...) -> None: ...
 
 class CustomizationSettings(_message.Message):
-    __slots__ = ("adapter", "privacy", "reconstruction", "plain_tokens", "label_epsilon", "epochs", "seed", "request_id", "method", "virtual_tokens", "rank", "label_words", "noise_aware", "reconstruction_width", "reconstruction_weight", "batch_size", "learning_rate", "plain_sequences", "plain_vocabulary", "plain_sampling", "dp_epsilon", "dp_delta", "dp_few_examples", "task", "pate")
+    __slots__ = ("adapter", "privacy", "reconstruction", "plain_tokens", "label_epsilon", "epochs", "seed", "request_id", "method", "virtual_tokens", "rank", "label_words", "noise_aware", "reconstruction_width", "reconstruction_weight", "batch_size", "learning_rate", "plain_sequences", "plain_vocabulary", "plain_sampling", "dp_epsilon", "dp_delta", "dp_few_examples", "task", "pate", "replace")
     ADAPTER_FIELD_NUMBER: _ClassVar[int]
     PRIVACY_FIELD_NUMBER: _ClassVar[int]
     RECONSTRUCTION_FIELD_NUMBER: _ClassVar[int]
@@ -243,6 +243,7 @@ class CustomizationSettings(_message.Message):
     DP_FEW_EXAMPLES_FIELD_NUMBER: _ClassVar[int]
     TASK_FIELD_NUMBER: _ClassVar[int]
     PATE_FIELD_NUMBER: _ClassVar[int]
+    REPLACE_FIELD_NUMBER: _ClassVar[int]
     adapter: str
     privacy: PrivacyOptions
     reconstruction: bool
@@ -268,7 +269,8 @@ class CustomizationSettings(_message.Message):
     dp_few_examples: bool
     task: _training_pb2.Task
     pate: bool
-    def __init__(self, adapter: _Optional[str] = ..., privacy: _Optional[_Union[PrivacyOptions, _Mapping]] = ..., reconstruction: _Optional[bool] = ..., plain_tokens: _Optional[int] = ..., label_epsilon: _Optional[float] = ..., epochs: _Optional[int] = ..., seed: _Optional[int] = ..., request_id: _Optional[str] = ..., method: _Optional[_Union[_training_pb2.Method, str]] = ..., virtual_tokens: _Optional[int] = ..., rank: _Optional[int] = ..., label_words: _Optional[bool] = ..., noise_aware: _Optional[bool] = ..., reconstruction_width: _Optional[int] = ..., reconstruction_weight: _Optional[float] = ..., batch_size: _Optional[int] = ..., learning_rate: _Optional[float] = ..., plain_sequences: _Optional[int] = ..., plain_vocabulary: _Optional[int] = ..., plain_sampling: _Optional[_Union[PlainSampling, str]] = ..., dp_epsilon: _Optional[float] = ..., dp_delta: _Optional[float] = ..., dp_few_examples: _Optional[bool] = ..., task: _Optional[_Union[_training_pb2.Task, str]] = ..., pate: _Optional[bool] = ...) -> None: ...
+    replace: bool
+    def __init__(self, adapter: _Optional[str] = ..., privacy: _Optional[_Union[PrivacyOptions, _Mapping]] = ..., reconstruction: _Optional[bool] = ..., plain_tokens: _Optional[int] = ..., label_epsilon: _Optional[float] = ..., epochs: _Optional[int] = ..., seed: _Optional[int] = ..., request_id: _Optional[str] = ..., method: _Optional[_Union[_training_pb2.Method, str]] = ..., virtual_tokens: _Optional[int] = ..., rank: _Optional[int] = ..., label_words: _Optional[bool] = ..., noise_aware: _Optional[bool] = ..., reconstruction_width: _Optional[int] = ..., reconstruction_weight: _Optional[float] = ..., batch_size: _Optional[int] = ..., learning_rate: _Optional[float] = ..., plain_sequences: _Optional[int] = ..., plain_vocabulary: _Optional[int] = ..., plain_sampling: _Optional[_Union[PlainSampling, str]] = ..., dp_epsilon: _Optional[float] = ..., dp_delta: _Optional[float] = ..., dp_few_examples: _Optional[bool] = ..., task: _Optional[_Union[_training_pb2.Task, str]] = ..., pate: _Optional[bool] = ..., replace: _Optional[bool] = ...) -> None: ...
 
 class LabelledText(_message.Message):
     __slots__ = ("text", "label", "output", "public")
@@ -289,7 +291,7 @@ class LabelledTexts(_message.Message):
     def __init__(self, examples: _Optional[_Iterable[_Union[LabelledText, _Mapping]]] = ...) -> None: ...
 
 class Customization(_message.Message):
-    __slots__ = ("id", "adapter", "state", "examples", "uploaded", "job_id", "epoch", "epochs", "loss", "reconstruction_loss", "held_out_accuracy", "examples_per_second", "seconds_left", "message", "create_time", "bytes_sent", "adapter_id")
+    __slots__ = ("id", "adapter", "state", "examples", "uploaded", "job_id", "epoch", "epochs", "loss", "reconstruction_loss", "held_out_accuracy", "examples_per_second", "seconds_left", "message", "create_time", "bytes_sent", "adapter_id", "set_aside", "privacy", "method", "task")
     ID_FIELD_NUMBER: _ClassVar[int]
     ADAPTER_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -307,6 +309,10 @@ class Customization(_message.Message):
     CREATE_TIME_FIELD_NUMBER: _ClassVar[int]
     BYTES_SENT_FIELD_NUMBER: _ClassVar[int]
     ADAPTER_ID_FIELD_NUMBER: _ClassVar[int]
+    SET_ASIDE_FIELD_NUMBER: _ClassVar[int]
+    PRIVACY_FIELD_NUMBER: _ClassVar[int]
+    METHOD_FIELD_NUMBER: _ClassVar[int]
+    TASK_FIELD_NUMBER: _ClassVar[int]
     id: str
     adapter: str
     state: CustomizationState
@@ -324,7 +330,11 @@ class Customization(_message.Message):
     create_time: _timestamp_pb2.Timestamp
     bytes_sent: int
     adapter_id: str
-    def __init__(self, id: _Optional[str] = ..., adapter: _Optional[str] = ..., state: _Optional[_Union[CustomizationState, str]] = ..., examples: _Optional[int] = ..., uploaded: _Optional[int] = ..., job_id: _Optional[str] = ..., epoch: _Optional[int] = ..., epochs: _Optional[int] = ..., loss: _Optional[float] = ..., reconstruction_loss: _Optional[float] = ..., held_out_accuracy: _Optional[float] = ..., examples_per_second: _Optional[float] = ..., seconds_left: _Optional[float] = ..., message: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., bytes_sent: _Optional[int] = ..., adapter_id: _Optional[str] = ...) -> None: ...
+    set_aside: bool
+    privacy: PrivacyOptions
+    method: _training_pb2.Method
+    task: _training_pb2.Task
+    def __init__(self, id: _Optional[str] = ..., adapter: _Optional[str] = ..., state: _Optional[_Union[CustomizationState, str]] = ..., examples: _Optional[int] = ..., uploaded: _Optional[int] = ..., job_id: _Optional[str] = ..., epoch: _Optional[int] = ..., epochs: _Optional[int] = ..., loss: _Optional[float] = ..., reconstruction_loss: _Optional[float] = ..., held_out_accuracy: _Optional[float] = ..., examples_per_second: _Optional[float] = ..., seconds_left: _Optional[float] = ..., message: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., bytes_sent: _Optional[int] = ..., adapter_id: _Optional[str] = ..., set_aside: _Optional[bool] = ..., privacy: _Optional[_Union[PrivacyOptions, _Mapping]] = ..., method: _Optional[_Union[_training_pb2.Method, str]] = ..., task: _Optional[_Union[_training_pb2.Task, str]] = ...) -> None: ...
 
 class CustomizeResponse(_message.Message):
     __slots__ = ("customization",)

@@ -87,6 +87,11 @@ class TrainingStub:
                 request_serializer=sottovoce_dot_v1_dot_training__pb2.DeleteJobRequest.SerializeToString,
                 response_deserializer=sottovoce_dot_v1_dot_training__pb2.DeleteJobResponse.FromString,
                 _registered_method=True)
+        self.ReinstateAdapter = channel.unary_unary(
+                '/sottovoce.v1.Training/ReinstateAdapter',
+                request_serializer=sottovoce_dot_v1_dot_training__pb2.ReinstateAdapterRequest.SerializeToString,
+                response_deserializer=sottovoce_dot_v1_dot_training__pb2.ReinstateAdapterResponse.FromString,
+                _registered_method=True)
 
 
 class TrainingServicer:
@@ -160,6 +165,16 @@ class TrainingServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ReinstateAdapter(self, request, context):
+        """Gives what a job trained its adapter's name, in place of what has it now: so
+        that an adapter which was replaced can be had back. Idempotent; NOT_FOUND
+        where the job's files are no longer kept, FAILED_PRECONDITION where it did not
+        succeed.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_TrainingServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -202,6 +217,11 @@ def add_TrainingServicer_to_server(servicer, server):
                     servicer.DeleteJob,
                     request_deserializer=sottovoce_dot_v1_dot_training__pb2.DeleteJobRequest.FromString,
                     response_serializer=sottovoce_dot_v1_dot_training__pb2.DeleteJobResponse.SerializeToString,
+            ),
+            'ReinstateAdapter': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReinstateAdapter,
+                    request_deserializer=sottovoce_dot_v1_dot_training__pb2.ReinstateAdapterRequest.FromString,
+                    response_serializer=sottovoce_dot_v1_dot_training__pb2.ReinstateAdapterResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -433,6 +453,33 @@ class Training:
             '/sottovoce.v1.Training/DeleteJob',
             sottovoce_dot_v1_dot_training__pb2.DeleteJobRequest.SerializeToString,
             sottovoce_dot_v1_dot_training__pb2.DeleteJobResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReinstateAdapter(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/sottovoce.v1.Training/ReinstateAdapter',
+            sottovoce_dot_v1_dot_training__pb2.ReinstateAdapterRequest.SerializeToString,
+            sottovoce_dot_v1_dot_training__pb2.ReinstateAdapterResponse.FromString,
             options,
             channel_credentials,
             insecure,

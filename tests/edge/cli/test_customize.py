@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from sottovoce.core.errors import InvalidInput
-from sottovoce.edge.cli.customize import _sentence, read_table
-from sottovoce.v1 import edge_agent_pb2 as agent
+from sottovoce.edge.cli.customize import read_table
 from sottovoce.v1 import training_pb2 as training
 from tests.support.agent import running
 from tests.support.fake_cloud import FakeCloud
@@ -140,11 +139,13 @@ def test_the_same_again_waits_for_what_is_on_its_way(linked: Device, cloud: Fake
     with running(linked.config):
         (first,) = linked.json(*asked)
         (again,) = linked.json(*asked)
-        (other,) = linked.json(*asked, "--epochs", "3")
+        linked.json(*asked, "--epochs", "3", code=3)  # the name is taken
+        (other,) = linked.json(*asked, "--epochs", "3", "--replace")
         assert first["id"] == again["id"] != other["id"]
         cloud.may_train.set()
         until(lambda: {"SUCCEEDED"} == _states(linked))
-        (anew,) = linked.json(*asked)
+        linked.json(*asked, code=3)
+        (anew,) = linked.json(*asked, "--replace")
         assert anew["id"] not in (first["id"], other["id"])
         until(lambda: len(cloud.jobs) == 3)
 
@@ -160,24 +161,6 @@ def test_progress_is_told_on_standard_error(linked: Device) -> None:
     assert result.stdout.endswith("trained, held-out accuracy 87.5%\n")
     assert "uploaded" in result.stderr
     assert "held-out accuracy 87.5%" in result.stderr
-
-
-def test_figures_of_the_training_are_told() -> None:
-    record = agent.Customization(
-        adapter="desk",
-        state=agent.CUSTOMIZATION_STATE_TRAINING,
-        epoch=1,
-        epochs=4,
-        loss=0.5,
-        reconstruction_loss=6.25,
-        held_out_accuracy=0.75,
-        examples_per_second=120.4,
-        seconds_left=33.3,
-    )
-    said = _sentence(record)
-    for part in ("epoch 1 of 4", "loss 0.500", "reconstruction loss 6.250", "75.0%"):
-        assert part in said
-    assert "120 examples/s  33 s left" in said
 
 
 def test_a_failed_training_is_an_error(linked: Device, cloud: FakeCloud) -> None:

@@ -240,6 +240,7 @@ def test_few_examples_are_not_trained_on_privately_unless_that_is_asked_for(
         assert (wanted.dp_epsilon, wanted.dp_delta) == (3.0, 1e-5)
         spent = device.ledger.spending()
         assert (spent.adapters_private, spent.adapter_epsilon) == (1, 3.0)
+        settings.replace = True
         customizer.accept(settings, labelled())  # asked twice, it is told twice
         spent = device.ledger.spending()
         assert (spent.adapters_private, spent.adapter_epsilon) == (2, 6.0)

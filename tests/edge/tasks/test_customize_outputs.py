@@ -13,7 +13,7 @@ from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import training_pb2 as training
 from tests.support.agent import customizing, queued
 
-SETTINGS = agent.CustomizationSettings(adapter="desk", task=training.TASK_GENERATION)
+SETTINGS = agent.CustomizationSettings(adapter="desk", task=training.TASK_GENERATION, replace=True)
 
 
 def written(number: int = 12) -> list[agent.LabelledText]:

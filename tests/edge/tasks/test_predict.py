@@ -43,7 +43,7 @@ def _train(device: Agent, level: str) -> None:
         device.engine, device.store, device.ledger, device.releases, device.outbox, defaults
     )
     settings = agent.CustomizationSettings(
-        adapter="desk", privacy=agent.PrivacyOptions(level=level)
+        adapter="desk", privacy=agent.PrivacyOptions(level=level), replace=True
     )
     examples = [
         agent.LabelledText(text=f"{word} {word} was here", label=label)
@@ -232,9 +232,10 @@ def test_an_adapter_of_an_earlier_version_keeps_its_name_until_it_is_trained_ane
             example.label = names.label(example.label)
         cloud.adapters = {("t", "desk"): job}
         record.adapter_id = ""
-        device.outbox.save(record)
+        place = b"customization" + record.id.encode()
+        sealed = device.store.seal.seal(record.SerializeToString(), place)
         with device.store.transaction() as transaction:
-            transaction.execute("UPDATE customizations SET labels = NULL")
+            transaction.execute("UPDATE customizations SET labels = NULL, sealed = ?", (sealed,))
         assert device.predict(_request("the river")).label == "wet"
         assert cloud.asked[-1].adapter == "desk"
         cloud.fail_training = "no"

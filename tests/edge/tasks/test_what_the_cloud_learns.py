@@ -13,7 +13,7 @@ from sottovoce.edge.tasks.agent import Agent
 from sottovoce.v1 import edge_agent_pb2 as agent
 from tests.support.agent import customizing, labelled, queued
 
-SETTINGS = agent.CustomizationSettings(adapter="desk")
+SETTINGS = agent.CustomizationSettings(adapter="desk", replace=True)
 
 
 def _labels(device: Agent, adapter: str) -> dict[str, str]:
@@ -82,7 +82,7 @@ def test_labels_are_charged_apart_from_words_and_once(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:
     def customize(epsilon: float, number: int = 20) -> Spending:
-        settings = agent.CustomizationSettings(adapter="desk", label_epsilon=epsilon)
+        settings = agent.CustomizationSettings(adapter="desk", label_epsilon=epsilon, replace=True)
         customizer.accept(settings, labelled(number))
         return device.ledger.spending()
 

@@ -11,6 +11,7 @@ import grpc
 from sottovoce.cloud.job import FINAL, Example, Job, Release, TrainingOptions
 from sottovoce.cloud.jobs.disposal import discard
 from sottovoce.cloud.jobs.jobs import Jobs
+from sottovoce.cloud.jobs.reinstatement import reinstate
 from sottovoce.cloud.jobs.uploads import Upload, append
 from sottovoce.cloud.models import methods, noise_aware
 from sottovoce.cloud.models.backbone import LoadedBackbone
@@ -261,3 +262,10 @@ class TrainingService(training_pb2_grpc.TrainingServicer):
         if self._jobs.delete(job.id, tenant):
             discard(self._jobs, job)
         return wire.DeleteJobResponse()
+
+    def ReinstateAdapter(  # noqa: N802
+        self, request: wire.ReinstateAdapterRequest, context: grpc.ServicerContext
+    ) -> wire.ReinstateAdapterResponse:
+        """Gives an earlier adapter its name back."""
+        job = reinstate(self._jobs, request.job_id, self._tenant(context))
+        return wire.ReinstateAdapterResponse(job=job_message(job))

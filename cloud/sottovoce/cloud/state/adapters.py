@@ -59,7 +59,7 @@ def locate(database: Database, tenant: str, name: str) -> AdapterFiles:
     if found is None:
         raise NotFound(
             "no such adapter for this tenant",
-            fix="train one with `sotto customize NAME`, or see `sotto status` for those there are",
+            fix="train one with `sotto customize NAME`, or see `sotto list` for those there are",
             subject="adapter",
         )
     return AdapterFiles(database.state / found["folder"], found["sha256"])

@@ -11,7 +11,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,7 @@ from sottovoce.core.errors import SottovoceError
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-__all__ = ["Command", "json_option", "plain", "print_json", "progress_bar", "tell"]
+__all__ = ["Command", "json_option", "plain", "print_json", "print_table", "progress_bar", "tell"]
 
 _INTERRUPTED = 130
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
@@ -84,9 +84,19 @@ def _json(value: Any) -> str:
     return _CONTROLS.sub(lambda control: f"\\u{ord(control[0]):04x}", text)
 
 
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Rows under the names of their columns, each as wide as it must be: nothing is cut short."""
+    lines = [[name.upper() for name in columns]]
+    lines += [[plain(value, line=True) for value in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for line in lines:
+        padded = (value.ljust(width) for value, width in zip(line, widths, strict=True))
+        click.echo("  ".join(padded).rstrip())
+
+
 @contextmanager
 def progress_bar(*, enabled: bool = True) -> Iterator[Progress]:
-    """A progress display on standard error; silent where that is no terminal."""
+    """A progress display on standard error, a line a task; silent where that is no terminal."""
     # Here, so that the daemon is spared two megabytes.
     from rich.console import Console
     from rich.progress import (
@@ -96,16 +106,22 @@ def progress_bar(*, enabled: bool = True) -> Iterator[Progress]:
         TextColumn,
         TimeRemainingColumn,
     )
+    from rich.table import Column
 
     console = Console(stderr=True)
     with Progress(
         TextColumn("{task.description}"),
-        BarColumn(),
+        BarColumn(bar_width=16),
         MofNCompleteColumn(),
         TimeRemainingColumn(),
-        TextColumn("{task.fields[note]}"),
+        # What does not fit in 80 columns is cut: a second line would be drawn over the next bar.
+        TextColumn(
+            "{task.fields[note]}",
+            table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis"),
+        ),
         console=console,
         disable=not (enabled and console.is_terminal),
         transient=True,
+        expand=True,
     ) as progress:
         yield progress

@@ -1,17 +1,36 @@
-"""A group of commands that imports a command only when it is called.
+"""A group of commands that imports a command only when it is called, and guesses what was meant.
 
-Why it is here: ``--help`` must be quick on a small device, and both programs are built alike.
+Why it is here: ``--help`` must be quick on a small device, and both programs are built alike. Who
+comes from another tool types its verbs: they are aliases, or an answer that says what to type.
 """
 
 from __future__ import annotations
 
+import difflib
+import keyword
 from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
 import click
 
-__all__ = ["LazyGroup"]
+__all__ = ["EXIT_CODES", "LazyGroup"]
+
+EXIT_CODES = {
+    0: "done",
+    1: "a fault of the program",
+    2: "wrong arguments or input",
+    3: "something must be done first",
+    4: "no such adapter, level, job or bundle",
+    5: "a limit is reached: ledger, quota, disk",
+    6: "the other side does not answer; try again",
+    7: "unknown tenant or wrong token",
+    8: "a file is damaged",
+    9: "an offset or number that the other side does not accept",
+    78: "wrong configuration",
+    130: "interrupted",
+}
+"""What both programs end with; `sottovoce.core.errors` fixes which error is which."""
 
 
 class LazyGroup(click.Group):
@@ -20,23 +39,80 @@ class LazyGroup(click.Group):
     Args:
         package: where the modules are; each has its command as ``command``.
         summaries: one line for each command, in the order of the help.
+        aliases: other names of commands.
+        hints: of what is no command, what to type in its place.
     """
 
-    def __init__(self, *args: Any, package: str, summaries: Mapping[str, str], **kwargs: Any):
+    def __init__(
+        self,
+        *args: Any,
+        package: str,
+        summaries: Mapping[str, str],
+        aliases: Mapping[str, str] | None = None,
+        hints: Mapping[str, str] | None = None,
+        **kwargs: Any,
+    ):
         super().__init__(*args, **kwargs)
         self._package = package
         self._summaries = summaries
+        self._aliases = dict(aliases or {})
+        self._hints = dict(hints or {})
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self._summaries)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in self._summaries:
+        name = self._aliases.get(cmd_name, cmd_name)
+        if name == "help":
+            return self._help()
+        if name not in self._summaries:
             return None
-        module = import_module(f"{self._package}.{cmd_name.replace('-', '_')}")
-        found: click.Command = module.command
+        module = name.replace("-", "_")
+        if keyword.iskeyword(module):
+            module += "_"
+        found: click.Command = import_module(f"{self._package}.{module}").command
         return found
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        asked = args[0]
+        if self.get_command(ctx, asked) is None and not asked.startswith("-"):
+            ctx.fail(f"there is no command {asked!r}: {self._instead(ctx, asked)}")
+        return super().resolve_command(ctx, args)
+
+    def _instead(self, ctx: click.Context, asked: str) -> str:
+        if asked in self._hints:
+            return self._hints[asked]
+        known = [*self._summaries, *self._aliases]
+        near = difflib.get_close_matches(asked, known, 1, cutoff=0.6)
+        if near:
+            return f"did you mean `{ctx.command_path} {self._aliases.get(near[0], near[0])}`?"
+        return f"`{ctx.command_path} --help` lists those there are"
+
+    def _help(self) -> click.Command:
+        @click.command("help", hidden=True)
+        @click.argument("path", metavar="[COMMAND]...", nargs=-1)
+        @click.pass_context
+        def show(ctx: click.Context, path: tuple[str, ...]) -> None:
+            assert ctx.parent is not None
+            context, command = ctx.parent, ctx.parent.command
+            for name in path:
+                if not isinstance(command, click.Group):
+                    break
+                _, found, _ = command.resolve_command(context, [name])
+                assert found is not None
+                context = click.Context(found, info_name=found.name, parent=context)
+                command = found
+            click.echo(command.get_help(context))
+
+        return show
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl(list(self._summaries.items()))
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        super().format_epilog(ctx, formatter)
+        with formatter.section("Exit codes"):
+            formatter.write_dl([(str(code), meaning) for code, meaning in EXIT_CODES.items()])

@@ -12,7 +12,7 @@ import click
 
 from sottovoce.core.system.lazy_group import LazyGroup
 
-__all__ = ["COMMANDS", "main"]
+__all__ = ["ALIASES", "COMMANDS", "HINTS", "main"]
 
 # Before a command imports numpy. Its threads wait for one another by spinning: on a device that has
 # other work to do, several make the search four times slower and more, not faster.
@@ -27,18 +27,89 @@ COMMANDS = {
     "generate": "Have an adapter write on from texts, privatised first.",
     "embed": "Turn texts into sentence embeddings, with noise on what leaves.",
     "customize": "Train an adapter on labelled texts, privatised first.",
+    "list": "List the adapters that were customised here.",
+    "show": "Show one adapter and its versions.",
+    "logs": "Follow the training of an adapter until it ends.",
+    "cancel": "End a training; nothing more of it leaves.",
+    "rollback": "Have an earlier version of an adapter back.",
+    "rm": "Delete an adapter, here and in the cloud.",
     "calibrate": "Explain the protection levels of the bundle.",
     "bench": "Measure this device: time, memory, start.",
     "status": "Show bundle, ledger and customisations.",
     "rotate-key": "Replace the secret key of the noise.",
     "doctor": "Check this device's setup and say how to mend it.",
+    "completion": "Print the completion script for a shell.",
+    "version": "Print the version.",
 }
+
+ALIASES = {
+    "ls": "list",
+    "ps": "list",
+    "adapters": "list",
+    "models": "list",
+    "inspect": "show",
+    "describe": "show",
+    "get": "show",
+    "watch": "logs",
+    "wait": "logs",
+    "attach": "logs",
+    "kill": "cancel",
+    "abort": "cancel",
+    "undo": "rollback",
+    "restore": "rollback",
+    "delete": "rm",
+    "remove": "rm",
+    "rmi": "rm",
+    "train": "customize",
+    "customise": "customize",
+    "fit": "customize",
+    "finetune": "customize",
+    "create": "customize",
+    "classify": "predict",
+    "infer": "predict",
+    "privatise": "privatize",
+    "anonymize": "privatize",
+    "redact": "privatize",
+    "release": "privatize",
+    "complete": "generate",
+    "embeddings": "embed",
+    "fetch": "pull",
+    "update": "pull",
+    "levels": "calibrate",
+    "info": "status",
+    "daemon": "serve",
+    "start": "serve",
+    "up": "serve",
+    "check": "doctor",
+    "diagnose": "doctor",
+    "benchmark": "bench",
+}
+"""What else commands are called by who comes from ollama, docker, kubectl, tailscale or llm."""
+
+HINTS = {
+    "stop": "`sotto cancel NAME` ends a training; Ctrl-C or SIGTERM ends `sotto serve`",
+    "down": "Ctrl-C or SIGTERM ends `sotto serve`",
+    "restart": "end `sotto serve` and start it again; nothing queued is lost",
+    "login": "write the token you were given into a file and set cloud.tenant and "
+    "cloud.token_file in the configuration; `sotto doctor` checks them",
+    "auth": "set cloud.tenant and cloud.token_file, then run `sotto doctor`",
+    "keys": "`sotto rotate-key` replaces the key of the noise; cloud.token_file names your token",
+    "push": "nothing is pushed by hand: `sotto customize NAME --input FILE` privatises and sends",
+    "build": "bundles are built by the provider: `sotto-cloud build-bundle`",
+    "search": "`sotto list` shows your adapters; `sotto pull` fetches the cloud's bundle",
+    "exec": "`sotto predict NAME TEXT` or `sotto generate NAME TEXT` asks an adapter",
+    "upgrade": "`sotto pull` updates the bundle; pip updates this program",
+    "install": "`sotto pull HOST:PORT` brings the bundle, `sotto serve` runs the agent",
+}
+"""What is no command here, and what to type."""
 
 
 @click.group(
     cls=LazyGroup,
     package=__name__,
     summaries=COMMANDS,
+    aliases=ALIASES,
+    hints=HINTS,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.option(

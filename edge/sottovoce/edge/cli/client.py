@@ -25,8 +25,9 @@ from sottovoce.core.wire.status import from_rpc_error
 from sottovoce.core.wire.unreadable import ReadingChannel, answered
 from sottovoce.edge.config import Config
 from sottovoce.edge.state.outbox import ENDED
+from sottovoce.v1 import edge_adapters_pb2 as adapters
+from sottovoce.v1 import edge_adapters_pb2_grpc, edge_agent_pb2_grpc, edge_chat_pb2_grpc
 from sottovoce.v1 import edge_agent_pb2 as agent
-from sottovoce.v1 import edge_agent_pb2_grpc, edge_chat_pb2_grpc
 from sottovoce.v1 import edge_chat_pb2 as chats
 
 __all__ = ["Backend", "Remote", "backend", "in_process", "is_running", "remote", "request_id"]
@@ -57,6 +58,15 @@ class Backend(Protocol):
     def status(self) -> agent.GetStatusResponse:
         """Says what there is."""
 
+    def cancel(self, request: adapters.CancelCustomizationRequest) -> agent.Customization:
+        """Ends a customisation."""
+
+    def roll_back(self, request: adapters.RollBackAdapterRequest) -> agent.Customization:
+        """Makes a name stand for an earlier version of its adapter."""
+
+    def delete(self, request: adapters.DeleteAdapterRequest) -> int:
+        """Deletes an adapter; how many customisations were of it."""
+
 
 class Remote:
     """A running agent, over its socket. Errors arrive as the agent raised them."""
@@ -71,6 +81,10 @@ class Remote:
             ReadingChannel(self._channel)
         )
         self._conversations = edge_chat_pb2_grpc.EdgeChatStub(  # type: ignore[no-untyped-call]
+            ReadingChannel(self._channel)
+        )
+
+        self._adapters = edge_adapters_pb2_grpc.EdgeAdaptersStub(  # type: ignore[no-untyped-call]
             ReadingChannel(self._channel)
         )
 
@@ -107,6 +121,21 @@ class Remote:
         )
         return response
 
+    def cancel(self, request: adapters.CancelCustomizationRequest) -> agent.Customization:
+        record: agent.Customization = self._call(
+            self._adapters.CancelCustomization, request
+        ).customization
+        return record
+
+    def roll_back(self, request: adapters.RollBackAdapterRequest) -> agent.Customization:
+        record: agent.Customization = self._call(
+            self._adapters.RollBackAdapter, request
+        ).customization
+        return record
+
+    def delete(self, request: adapters.DeleteAdapterRequest) -> int:
+        return int(self._call(self._adapters.DeleteAdapter, request).deleted)
+
     def customize(self, requests: Iterable[agent.CustomizeRequest]) -> agent.Customization:
         """Sends settings and examples; returns once all are privatised and queued."""
         customization: agent.Customization = self._call(
@@ -114,9 +143,10 @@ class Remote:
         ).customization
         return customization
 
-    def watch(self, identity: str) -> Iterator[agent.Customization]:
-        """A customisation now and after every change, until it ends."""
-        request = agent.WatchCustomizationRequest(id=identity)
+    def watch(self, identity: str, adapter: str = "") -> Iterator[agent.Customization]:
+        """A customisation, or the newest of an adapter, now and after every change until it
+        ends."""
+        request = agent.WatchCustomizationRequest(id=identity, adapter=adapter)
         for response in self._streamed(self._stub.WatchCustomization, request):
             yield response.customization
 

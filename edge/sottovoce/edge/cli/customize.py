@@ -13,6 +13,7 @@ from sottovoce.core.errors import InvalidInput, NotReady
 from sottovoce.core.system.console import Command, json_option, print_json, progress_bar
 from sottovoce.core.wire import training_settings
 from sottovoce.core.wire.limits import MOST, MOST_SEQUENCES
+from sottovoce.edge.cli import progress as told
 from sottovoce.edge.cli import views
 from sottovoce.edge.cli.client import Remote, remote, request_id
 from sottovoce.edge.cli.common import load_config, privacy_options
@@ -168,6 +169,11 @@ def _up_to(setting: str) -> click.IntRange:
     default=0,
     help="Of the training in the cloud.",
 )
+@click.option(
+    "--replace",
+    is_flag=True,
+    help="Train it anew where there is one of this name; `sotto rollback` has the one before back.",
+)
 @click.option("--watch/--no-watch", default=True, show_default=True, help="Wait until it ends.")
 @json_option
 @click.pass_context
@@ -199,6 +205,7 @@ def command(
     dp_few_examples: bool,
     public: Path | None,
     seed: int,
+    replace: bool,
     watch: bool,
     as_json: bool,
 ) -> None:
@@ -245,6 +252,7 @@ def command(
             examples += _public_texts(public)
         before = running.status().customizations
         settings.request_id = request_id(settings, examples, repr(config.privacy), before)
+        settings.replace = replace
         with progress_bar() as progress:
             requests = _requests(settings, examples, progress)
             record = running.customize(requests)
@@ -253,7 +261,7 @@ def command(
     if as_json:
         print_json(views.customization(record))
     else:
-        click.echo(_sentence(record))
+        click.echo(told.sentence(record))
     if record.state in (agent.CUSTOMIZATION_STATE_FAILED, agent.CUSTOMIZATION_STATE_CANCELLED):
         raise NotReady(
             f"adapter {adapter!r} was not trained: {record.message or 'the job was cancelled'}",
@@ -335,16 +343,16 @@ def _watch(
 ) -> agent.Customization:
     upload = progress.add_task("uploading", total=queued.examples, note="")
     train = progress.add_task("training", total=None, note="")
-    record, told = queued, None
+    record, news = queued, None
     for record in _until_interrupted(running.watch(queued.id), quiet=quiet):
         progress.update(upload, completed=record.uploaded)
         progress.update(
-            train, completed=record.epoch, total=record.epochs or None, note=_figures(record)
+            train, completed=record.epoch, total=record.epochs or None, note=told.brief(record)
         )
-        news = (record.state, record.uploaded, record.epoch, record.message)
-        if progress.disable and not quiet and news != told:
-            click.echo(_sentence(record), err=True)
-            told = news
+        now = (record.state, record.uploaded, record.epoch, record.message)
+        if progress.disable and not quiet and now != news:
+            click.echo(told.sentence(record), err=True)
+            news = now
     return record
 
 
@@ -355,36 +363,4 @@ def _until_interrupted(
         yield from records
     except KeyboardInterrupt:
         if not quiet:
-            click.echo("no longer watching; it goes on (`sotto status`)", err=True)
-
-
-def _figures(record: agent.Customization) -> str:
-    """How training goes, as far as the cloud has told."""
-    figures = []
-    if record.loss:
-        figures.append(f"loss {record.loss:.3f}")
-    if record.reconstruction_loss:
-        figures.append(f"reconstruction loss {record.reconstruction_loss:.3f}")
-    if record.held_out_accuracy:
-        figures.append(f"held-out accuracy {record.held_out_accuracy:.1%}")
-    if record.examples_per_second:
-        figures.append(f"{record.examples_per_second:.0f} examples/s")
-        figures.append(f"{record.seconds_left:.0f} s left")
-    return "  ".join([*figures, record.message] if record.message else figures)
-
-
-def _sentence(record: agent.Customization) -> str:
-    name = f"{record.adapter} ({record.id[:8]})"
-    waiting = f": {record.message}" if record.message else ""
-    match record.state:
-        case agent.CUSTOMIZATION_STATE_UPLOADING:
-            return f"{name}: {record.uploaded} of {record.examples} uploaded{waiting}"
-        case agent.CUSTOMIZATION_STATE_TRAINING if record.epochs:
-            figures = _figures(record)
-            return f"{name}: epoch {record.epoch} of {record.epochs}  {figures}"
-        case agent.CUSTOMIZATION_STATE_SUCCEEDED:
-            if not record.held_out_accuracy:  # private training holds nothing out
-                return f"{name}: trained"
-            return f"{name}: trained, held-out accuracy {record.held_out_accuracy:.1%}"
-        case _:
-            return f"{name}: {views.state_name(record).lower()}{waiting}"
+            click.echo("no longer watching; it goes on (`sotto logs NAME`)", err=True)

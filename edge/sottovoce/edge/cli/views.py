@@ -6,18 +6,27 @@ are those of the protos, and numbers are numbers.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from datetime import datetime
 from typing import Any
 
+from google.protobuf import timestamp_pb2
+
+from sottovoce.edge.state.outbox import is_usable
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import edge_chat_pb2 as chats
 from sottovoce.v1 import generation_pb2 as generation
+from sottovoce.v1 import training_pb2 as training
 
 __all__ = [
     "answer",
+    "by_standing",
     "customization",
+    "day",
     "embedding",
     "prediction",
     "release",
+    "standing",
     "state_name",
     "status",
     "treatment_name",
@@ -129,7 +138,32 @@ def customization(record: agent.Customization) -> dict[str, Any]:
         "create_time": record.create_time.ToJsonString(),
         "bytes_sent": record.bytes_sent,
         "adapter_id": record.adapter_id,
+        "set_aside": record.set_aside,
+        "privacy": {
+            "level": record.privacy.level,
+            "mechanism": record.privacy.mechanism,
+            "policy": record.privacy.policy,
+        },
+        "method": training.Method.Name(record.method).removeprefix("METHOD_"),
+        "task": training.Task.Name(record.task).removeprefix("TASK_"),
     }
+
+
+def by_standing(records: Iterable[agent.Customization]) -> list[agent.Customization]:
+    """Those that a name may stand for before the others; the order among either stays."""
+    return sorted(records, key=lambda record: not is_usable(record))
+
+
+def standing(record: agent.Customization) -> str:
+    """What a customisation is good for, in a word or two."""
+    if is_usable(record):
+        return "ready"
+    return "rolled back" if record.set_aside else state_name(record).lower()
+
+
+def day(moment: timestamp_pb2.Timestamp) -> str:
+    """As a calendar has it, here: "2026-05-04"."""
+    return datetime.fromtimestamp(moment.ToSeconds()).astimezone().date().isoformat()
 
 
 def status(response: agent.GetStatusResponse, *, running: bool) -> dict[str, Any]:

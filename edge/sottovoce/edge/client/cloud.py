@@ -44,7 +44,14 @@ UPLOAD_SECONDS = 300.0
 # Only calls that may be repeated: all of these are idempotent by their ids or by their nature.
 _RETRIED = {
     "sottovoce.v1.Bundles": ("GetManifest",),
-    "sottovoce.v1.Training": ("CreateJob", "StartJob", "GetJob", "ListJobs"),
+    "sottovoce.v1.Training": (
+        "CreateJob",
+        "StartJob",
+        "GetJob",
+        "CancelJob",
+        "ListJobs",
+        "ReinstateAdapter",
+    ),
     "sottovoce.v1.Inference": ("Predict", "Encode"),
     "sottovoce.v1.Generation": ("Generate",),  # until something was written
 }
@@ -165,6 +172,21 @@ class Cloud:
         call = self._stubs().training.WatchJob
         for response in self._streamed(call, request, self._credentials()):
             yield response.job
+
+    def cancel_job(self, job_id: str) -> training_pb2.Job:
+        """A job after it was told to end; a running one ends within a step."""
+        request = training_pb2.CancelJobRequest(job_id=job_id)
+        return self._job(self._stubs().training.CancelJob, request)
+
+    def delete_job(self, job_id: str) -> None:
+        """Has a job deleted, and the adapter that it trained."""
+        request = training_pb2.DeleteJobRequest(job_id=job_id)
+        self._unary(self._stubs().training.DeleteJob, request, self._credentials())
+
+    def reinstate_adapter(self, job_id: str) -> None:
+        """Gives what a job trained its adapter's name back."""
+        request = training_pb2.ReinstateAdapterRequest(job_id=job_id)
+        self._unary(self._stubs().training.ReinstateAdapter, request, self._credentials())
 
     def check_tenant(self) -> None:
         """Asks for something only an accepted tenant gets."""

@@ -35,11 +35,14 @@ from sottovoce.core.wire.address import (
 from sottovoce.core.wire.certificates import check_certificate
 from sottovoce.core.wire.status import ErrorInterceptor
 from sottovoce.edge.config import AgentConfig, Config, DoorwayConfig
+from sottovoce.edge.daemon.adapters_service import AdaptersService
 from sottovoce.edge.daemon.chat_service import ChatService
 from sottovoce.edge.daemon.service import Service
 from sottovoce.edge.tasks.agent import Agent
 from sottovoce.edge.tasks.engine import Engine
 from sottovoce.v1 import (
+    edge_adapters_pb2,
+    edge_adapters_pb2_grpc,
     edge_agent_pb2,
     edge_agent_pb2_grpc,
     edge_chat_pb2,
@@ -81,7 +84,7 @@ def serve(
     memory.give_back()
     with _only_one(config.agent.state), _agent(config, engine) as device:
         service, checks = Service(device), health.HealthServicer()
-        server = _server(service, ChatService(device), checks)
+        server = _server(service, ChatService(device), AdaptersService(device.adapters), checks)
         with _bound(server, config.agent) as address, _doorway(device, config.doorway) as doorway:
             service.begin(doorway.address if doorway else "")
             server.start()
@@ -108,7 +111,10 @@ def serve(
 
 
 def _server(
-    service: Service, conversations: ChatService, checks: health.HealthServicer
+    service: Service,
+    conversations: ChatService,
+    adapters: AdaptersService,
+    checks: health.HealthServicer,
 ) -> grpc.Server:
     server = grpc.server(
         ThreadPoolExecutor(CALLS_AT_ONCE, thread_name_prefix="call"),
@@ -128,10 +134,14 @@ def _server(
     edge_chat_pb2_grpc.add_EdgeChatServicer_to_server(  # type: ignore[no-untyped-call]
         conversations, server
     )
+    edge_adapters_pb2_grpc.add_EdgeAdaptersServicer_to_server(  # type: ignore[no-untyped-call]
+        adapters, server
+    )
     health_pb2_grpc.add_HealthServicer_to_server(checks, server)
     names = (
         edge_agent_pb2.DESCRIPTOR.services_by_name["EdgeAgent"].full_name,
         edge_chat_pb2.DESCRIPTOR.services_by_name["EdgeChat"].full_name,
+        edge_adapters_pb2.DESCRIPTOR.services_by_name["EdgeAdapters"].full_name,
         health.SERVICE_NAME,
         reflection.SERVICE_NAME,
     )

@@ -19,7 +19,7 @@ from sottovoce.edge.state.pseudonyms import BY_ID, Pseudonyms
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import training_pb2 as training
 
-__all__ = ["ENDED", "LARGEST_BATCH", "UNFINISHED_LIMIT", "Outbox"]
+__all__ = ["ENDED", "LARGEST_BATCH", "UNFINISHED_LIMIT", "Outbox", "is_usable"]
 
 ENDED = (
     agent.CUSTOMIZATION_STATE_SUCCEEDED,
@@ -37,6 +37,7 @@ class Outbox:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._live: dict[str, agent.Customization] = {}
+        self._ended: set[str] = set()
         self._changed = threading.Condition()
 
     def find_request(self, request_id: str) -> agent.Customization | None:
@@ -58,7 +59,7 @@ class Outbox:
         rows = self._store.rows("SELECT sealed FROM customizations WHERE id = ?", identity)
         if not rows:
             raise NotFound(
-                "no such customisation", fix="list them with `sotto status`", subject=identity
+                "no such customisation", fix="list them with `sotto list`", subject=identity
             )
         return self._record(identity, rows[0][0])
 
@@ -72,7 +73,7 @@ class Outbox:
         if found is None:
             raise NotFound(
                 f"no customisation of adapter {adapter!r} on this device",
-                fix="list them with `sotto status`",
+                fix="list them with `sotto list`",
                 subject=adapter,
             )
         return found
@@ -90,17 +91,17 @@ class Outbox:
         if not records:
             raise NotFound(
                 f"no such adapter on this device: {name!r}",
-                fix="see `sotto status` for those there are; one that another device trained is "
-                "called id: and what `sotto status --json` there gives as its adapter_id",
+                fix="see `sotto list` for those there are; one that another device trained is "
+                "called id: and what `sotto list --json` there gives as its adapter_id",
                 subject=name,
             )
-        # A job that has not succeeded has not replaced the adapter of the one before; but it may
-        # have by the time the cloud answers.
-        succeeded = agent.CUSTOMIZATION_STATE_SUCCEEDED
-        trained = next((n for n, r in enumerate(records) if r.state == succeeded), None)
-        found = records[trained or 0]
+        found = next(filter(is_usable, records), records[0])
+        names = self.pseudonyms(found)
+        if not names.labels:  # they left as they were written
+            return names, found.id
         labels: dict[str, str] = {}
-        for record in records[: None if trained is None else trained + 1]:
+        # Of one name the cloud has one adapter: it may answer from a job whose end is not seen yet.
+        for record in records:
             if record.adapter_id == found.adapter_id:
                 labels |= self.pseudonyms(record).labels
         return Pseudonyms(name, found.adapter_id, labels), found.id
@@ -173,25 +174,50 @@ class Outbox:
     def show(self, record: agent.Customization) -> None:
         """Takes over figures that need not survive, and wakes whoever watches."""
         with self._changed:
-            self._live[record.id] = _copy(record)
-            self._changed.notify_all()
+            if record.id not in self._ended:  # by another thread, meanwhile
+                self._live[record.id] = _copy(record)
+                self._changed.notify_all()
 
-    def save(self, record: agent.Customization) -> None:
-        """Writes a record down. One that has ended needs its examples no more."""
+    def save(self, record: agent.Customization) -> bool:
+        """Writes a record down. One that has ended needs its examples no more, and stays as it is:
+        False where it had ended before, and nothing was written."""
         ended = record.state in ENDED
         sealed = self._seal(record)
         with self._store.transaction() as transaction:
-            transaction.execute(
-                "UPDATE customizations SET finished = ?, sealed = ? WHERE id = ?",
+            written = transaction.execute(
+                "UPDATE customizations SET finished = ?, sealed = ? WHERE id = ? AND NOT finished",
                 (ended, sealed, record.id),
             )
             if ended:
                 transaction.execute("DELETE FROM outbox WHERE customization = ?", (record.id,))
+        if not (ended or written.rowcount):
+            return False
         if not ended:
             self.show(record)
-            return
+            return True
         with self._changed:
+            self._ended.add(record.id)
             self._live.pop(record.id, None)
+            self._changed.notify_all()
+        return bool(written.rowcount)
+
+    def set_aside(self, identity: str, *, aside: bool) -> None:
+        """Has a customisation that succeeded passed over, or no longer, by its name."""
+        record = self.get(identity)
+        record.set_aside = aside
+        with self._store.transaction() as transaction:
+            transaction.execute(
+                "UPDATE customizations SET sealed = ? WHERE id = ?", (self._seal(record), identity)
+            )
+
+    def forget(self, identity: str) -> None:
+        """Deletes a record and what waits to be sent of it."""
+        with self._store.transaction() as transaction:
+            transaction.execute("DELETE FROM outbox WHERE customization = ?", (identity,))
+            transaction.execute("DELETE FROM customizations WHERE id = ?", (identity,))
+        with self._changed:
+            self._ended.add(identity)
+            self._live.pop(identity, None)
             self._changed.notify_all()
 
     def insert(
@@ -248,6 +274,11 @@ class Outbox:
         record = agent.Customization.FromString(plain)
         record.adapter_id = record.adapter_id or record.adapter  # before there were ids
         return record
+
+
+def is_usable(record: agent.Customization) -> bool:
+    """Whether its name may stand for what a customisation trained."""
+    return record.state == agent.CUSTOMIZATION_STATE_SUCCEEDED and not record.set_aside
 
 
 def outbox_place(identity: str, sequence: int) -> bytes:

@@ -14,12 +14,14 @@ from sottovoce.edge.state.database import Store
 from sottovoce.edge.state.keyring import Keyring
 from sottovoce.edge.state.ledger import Ledger
 from sottovoce.edge.state.outbox import Outbox
+from sottovoce.edge.tasks.adapters import Adapters
 from sottovoce.edge.tasks.chat import Chat
 from sottovoce.edge.tasks.cloud_writer import CloudWriter
 from sottovoce.edge.tasks.embed import Embedder
 from sottovoce.edge.tasks.engine import Engine
 from sottovoce.edge.tasks.predict import Predictor
 from sottovoce.edge.tasks.privatize import Releases, resolve, to_response
+from sottovoce.v1 import edge_adapters_pb2 as adapters
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import edge_chat_pb2 as chats
 
@@ -43,6 +45,7 @@ class Agent:
         self.ledger = Ledger(self.store, privacy.ledger_limit)
         self.outbox = Outbox(self.store)
         self.cloud = Cloud(config.cloud)
+        self.adapters = Adapters(self.cloud, self.outbox)
         self.releases = Releases(self.engine, self.keyring, self.ledger)
         self.predictor = Predictor(self.releases, self.cloud, self.outbox, self.default)
         self.embedder = Embedder(
@@ -89,6 +92,18 @@ class Agent:
     ) -> Generator[chats.CompleteResponse, None, None]:
         """One text; see `Chat.complete`."""
         return self.conversations.complete(request, stoppable)
+
+    def cancel(self, request: adapters.CancelCustomizationRequest) -> agent.Customization:
+        """See `Adapters.cancel`."""
+        return self.adapters.cancel(request)
+
+    def roll_back(self, request: adapters.RollBackAdapterRequest) -> agent.Customization:
+        """See `Adapters.roll_back`."""
+        return self.adapters.roll_back(request)
+
+    def delete(self, request: adapters.DeleteAdapterRequest) -> int:
+        """See `Adapters.delete`."""
+        return self.adapters.delete(request)
 
     def _writer(self) -> Writer:
         """Who answers conversations, as the owner chose."""

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from google.protobuf import timestamp_pb2
 
 from sottovoce.core.bundle.folder import Bundle
-from sottovoce.core.errors import InvalidInput, SottovoceError
+from sottovoce.core.errors import InvalidInput, NotReady, SottovoceError
 from sottovoce.core.privacy import plain_tokens
 from sottovoce.core.privacy.noise import SecureRandom
 from sottovoce.core.privacy.randomized_response import check_epsilon, respond
@@ -45,6 +45,7 @@ from sottovoce.v1 import training_pb2 as training
 __all__ = ["DEFAULT_PLAIN_TOKENS", "Customizer", "Defaults"]
 
 DEFAULT_PLAIN_TOKENS = 10
+_UNTRAINED = (agent.CUSTOMIZATION_STATE_FAILED, agent.CUSTOMIZATION_STATE_CANCELLED)
 _STAGED_AT_ONCE = 64  # a disk flush for each example would take longer than privatising it
 
 
@@ -89,7 +90,8 @@ class Customizer:
         Raises:
             InvalidInput: wrong settings, or examples that could not be trained on; the message
                 gives the example's number and never its text.
-            NotFound: unknown level, mechanism or policy. NotReady: no bundle.
+            NotFound: unknown level, mechanism or policy. NotReady: no bundle, or the name is in use
+                and is not to be replaced.
             QuotaExceeded: the ledger's limit, the disk, or too many unfinished ones. After any
                 error nothing is charged or queued.
         """
@@ -98,6 +100,7 @@ class Customizer:
         if existing is not None:
             return existing
         wanted = self._check(settings)
+        self._check_free(settings)
         self._outbox.check_room()
         setting = resolve(settings.privacy, self._defaults.setting)
         opened = self._engine.current()
@@ -158,6 +161,16 @@ class Customizer:
         wanted = training_settings.of(settings, count if settings.reconstruction else 0)
         training_settings.check(wanted)
         return wanted
+
+    def _check_free(self, settings: agent.CustomizationSettings) -> None:
+        """Refuses a name in use, unless what has it is to be replaced."""
+        taken = (one for one in self._outbox.all() if one.adapter == settings.adapter)
+        if not settings.replace and any(one.state not in _UNTRAINED for one in taken):
+            raise NotReady(
+                f"there is an adapter {settings.adapter!r} already",
+                fix="take another name, or --replace; `sotto rollback` has the one before back",
+                subject="adapter",
+            )
 
     def _stage(
         self,
@@ -280,6 +293,11 @@ class Customizer:
             examples=examples,
             create_time=now,
             adapter_id=opaque,
+            privacy=agent.PrivacyOptions(
+                level=setting.level, mechanism=setting.mechanism, policy=setting.policy
+            ),
+            method=wanted.method,
+            task=wanted.task,
         )
         job = training.CreateJobRequest(
             request_id=identity,

@@ -137,7 +137,9 @@ class Uploader:
         else:
             job = self._cloud.create_job(self._outbox.job_request(record.id))
             record.job_id = job.id
-            self._outbox.save(record)
+            if not self._outbox.save(record):  # cancelled meanwhile
+                self._cloud.cancel_job(job.id)
+                return
         if job.state == training.JOB_STATE_UPLOADING:
             self._upload(record, job.next_sequence)
             job = self._cloud.start_job(record.job_id, record.examples)

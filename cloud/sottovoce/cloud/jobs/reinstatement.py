@@ -1,0 +1,48 @@
+"""Gives an adapter's name back to what an earlier job trained.
+
+A job's files stay for as long as the job is remembered, whoever took its adapter's name since.
+"""
+
+from __future__ import annotations
+
+from sottovoce.cloud.job import Job, State
+from sottovoce.cloud.jobs.disposal import job_folder
+from sottovoce.cloud.jobs.jobs import Jobs
+from sottovoce.cloud.jobs.records import find, job_of
+from sottovoce.cloud.state.adapters import AdapterFiles, install
+from sottovoce.core.errors import NotFound, NotReady
+
+__all__ = ["reinstate"]
+
+
+def reinstate(jobs: Jobs, job_id: str, tenant: str | None = None) -> Job:
+    """Makes what a job trained the adapter of its name.
+
+    Raises:
+        NotFound: no such job, not this tenant's, or its files are gone.
+        NotReady: it did not succeed.
+    """
+    with jobs.database.read() as transaction:
+        row = find(transaction, job_id, tenant)
+    job = job_of(row)
+    if job.state != State.SUCCEEDED:
+        raise NotReady("the job trained no adapter", fix="name one that succeeded", subject=job_id)
+    # In the folder of the lease under which it was trained, which was the last.
+    folder = job_folder(jobs.database.state, job.id) / str(row["fence"]) / "adapter"
+    try:
+        files = AdapterFiles.of(folder)
+    except FileNotFoundError as error:
+        raise NotFound(
+            "what the job trained is no longer kept", fix="train it again", subject=job_id
+        ) from error
+    with jobs.database.write() as transaction:
+        find(transaction, job_id, tenant)  # not deleted meanwhile
+        install(
+            transaction,
+            job.tenant,
+            job.adapter,
+            job=job.id,
+            folder=files.folder.relative_to(jobs.database.state).as_posix(),
+            sha256=files.sha256,
+        )
+    return job

@@ -1,0 +1,52 @@
+"""``sotto show``."""
+
+from __future__ import annotations
+
+import click
+
+from sottovoce.core.errors import NotFound
+from sottovoce.core.system.console import Command, json_option, print_json, print_table
+from sottovoce.edge.cli import views
+from sottovoce.edge.cli.client import backend
+from sottovoce.edge.cli.common import load_config
+
+__all__ = ["command"]
+
+
+@click.command("show", cls=Command)
+@click.argument("name")
+@json_option
+@click.pass_context
+def command(ctx: click.Context, name: str, as_json: bool) -> None:
+    """Show the adapter NAME and its versions, the newest first."""
+    with backend(load_config(ctx)) as device:
+        customized = device.status().customizations
+    records = [each for each in customized if each.adapter == name]
+    if not records:
+        raise NotFound(f"no adapter {name!r} on this device", fix="see `sotto list`", subject=name)
+    present = views.by_standing(records)[0]
+    if as_json:
+        versions = [views.customization(each) for each in records]
+        print_json({"name": name, "present": present.id, "versions": versions})
+        return
+    shown = views.customization(present)
+    privacy = ", ".join(value for value in shown["privacy"].values() if value)
+    shown |= {"adapter": name, "state": views.standing(present), "privacy": privacy}
+    for key, value in shown.items():
+        if value not in ("", 0, 0.0, False):
+            click.echo(f"{key.replace('_', ' '):20}{value}")
+    click.echo()
+    print_table(
+        ("", "version", "state", "examples", "accuracy", "made"),
+        [
+            (
+                "*" if each.id == present.id else "",
+                each.id[:8],
+                views.standing(each),
+                f"{each.examples:,}",
+                f"{each.held_out_accuracy:.1%}" if each.held_out_accuracy else "-",
+                views.day(each.create_time),
+            )
+            for each in records
+        ],
+    )

@@ -1,0 +1,128 @@
+"""What becomes of adapters afterwards: cancelled, rolled back, deleted.
+
+Why it is here: the owner's word counts on this device at once, whatever the cloud does. What is
+cancelled sends nothing more from then on; what the cloud could not be told of is said, not assumed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sottovoce.core.errors import NotFound, NotReady, SottovoceError
+from sottovoce.edge.client.cloud import Cloud
+from sottovoce.edge.state.outbox import ENDED, Outbox, is_usable
+from sottovoce.v1 import edge_adapters_pb2 as adapters
+from sottovoce.v1 import edge_agent_pb2 as agent
+
+__all__ = ["Adapters"]
+
+_SUCCEEDED = agent.CUSTOMIZATION_STATE_SUCCEEDED
+
+
+class Adapters:
+    """Changes what was customised, here and in the cloud."""
+
+    def __init__(self, cloud: Cloud, outbox: Outbox) -> None:
+        self._cloud = cloud
+        self._outbox = outbox
+
+    def cancel(self, request: adapters.CancelCustomizationRequest) -> agent.Customization:
+        """Ends a customisation, first here; one that was cancelled before is told the cloud again.
+
+        Raises:
+            NotFound: there is none. NotReady: it has ended otherwise.
+            Unavailable: it is cancelled here, and the cloud could not be told.
+        """
+        record = (
+            self._outbox.get(request.id) if request.id else self._outbox.newest(request.adapter)
+        )
+        cancelled = agent.CUSTOMIZATION_STATE_CANCELLED
+        if record.state in ENDED and record.state != cancelled:
+            raise NotReady(
+                f"the customisation of {record.adapter!r} has ended",
+                fix=f"`sotto rm {record.adapter}` deletes what it trained",
+                subject=record.adapter,
+            )
+        record.state, record.message = cancelled, ""
+        self._outbox.save(record)
+        if record.job_id:
+            self._told(record, lambda: self._cloud.cancel_job(record.job_id))
+        return self._outbox.get(record.id)
+
+    def roll_back(self, request: adapters.RollBackAdapterRequest) -> agent.Customization:
+        """Makes a name stand for an earlier version, or a later one that was rolled back.
+
+        Raises:
+            NotFound: no such adapter or version, here or in the cloud.
+            NotReady: there is none before the present one.
+            Unavailable: the cloud does not answer; the name stands for what it did.
+        """
+        versions = [one for one in self._named(request.adapter) if one.state == _SUCCEEDED]
+        wanted = _version(versions, request)
+        self._cloud.reinstate_adapter(wanted.job_id)
+        newer = True
+        for one in versions:
+            newer = newer and one.id != wanted.id
+            if one.set_aside != newer:
+                self._outbox.set_aside(one.id, aside=newer)
+        return self._outbox.get(wanted.id)
+
+    def delete(self, request: adapters.DeleteAdapterRequest) -> int:
+        """Deletes all versions of an adapter, the cloud's first; how many there were.
+
+        Raises:
+            NotFound: no such adapter on this device.
+            Unavailable: the cloud could not be told of one, and it was not forced. That one, and
+                those after it, are kept.
+        """
+        records = self._named(request.adapter)
+        for record in records:
+            if record.state not in ENDED:
+                record.state = agent.CUSTOMIZATION_STATE_CANCELLED
+                self._outbox.save(record)
+            if record.job_id:
+                self._forgotten(record, force=request.force)
+            self._outbox.forget(record.id)
+        return len(records)
+
+    def _named(self, adapter: str) -> list[agent.Customization]:
+        self._outbox.newest(adapter)  # raises where there is none
+        return [one for one in self._outbox.all() if one.adapter == adapter]
+
+    def _forgotten(self, record: agent.Customization, *, force: bool) -> None:
+        try:
+            self._told(record, lambda: self._cloud.delete_job(record.job_id))
+        except NotFound:
+            return  # by the cloud, before
+        except SottovoceError:
+            if not force:
+                raise
+
+    def _told(self, record: agent.Customization, tell: Callable[[], object]) -> None:
+        names = self._outbox.pseudonyms(record)
+        try:
+            tell()
+        except SottovoceError as error:
+            raise names.revealed(error) from error
+
+
+def _version(
+    versions: list[agent.Customization], request: adapters.RollBackAdapterRequest
+) -> agent.Customization:
+    if request.id:
+        found = [one for one in versions if one.id.startswith(request.id)]
+        if len(found) == 1:
+            return found[0]
+        raise NotFound(
+            f"{len(found)} versions of {request.adapter!r} begin with that id",
+            fix=f"see `sotto show {request.adapter}`",
+            subject=request.adapter,
+        )
+    usable = [one for one in versions if is_usable(one)]
+    if len(usable) > 1:
+        return usable[1]
+    raise NotReady(
+        f"there is no version of {request.adapter!r} before the present one",
+        fix=f"see `sotto show {request.adapter}`; a later one is named by its id",
+        subject=request.adapter,
+    )

@@ -8,22 +8,20 @@ to loopback where no certificate authority is named.
 from __future__ import annotations
 
 import json
-import logging
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import grpc
 
 from sottovoce.core.errors import ConfigError, NotReady, SottovoceError, Unavailable
-from sottovoce.core.system.files import open_to_others
 from sottovoce.core.wire.address import is_loopback, split_address
 from sottovoce.core.wire.limits import LARGEST_MESSAGE, WRITING_SECONDS
 from sottovoce.core.wire.status import from_rpc_error
 from sottovoce.core.wire.unreadable import ReadingChannel, answered
 from sottovoce.edge.client.handshake import diagnosis
+from sottovoce.edge.client.secret_file import SecretFile
 from sottovoce.edge.config import CloudConfig
 from sottovoce.v1 import (
     bundles_pb2,
@@ -79,7 +77,6 @@ Stoppable = Callable[[Callable[[], None]], None]
 """Is given what ends a call, for another thread to use."""
 
 _Metadata = tuple[tuple[str, str], ...]
-_log = logging.getLogger(__name__)
 
 
 class _Stubs:
@@ -106,7 +103,8 @@ class Cloud:
         self._lock = threading.Lock()
         self._open: _Stubs | None = None
         self._closed = False
-        self._warned = False
+        file = config.token_file
+        self._token = SecretFile(file, "cloud.token_file", "token") if file else None
 
     @property
     def address(self) -> str:
@@ -292,23 +290,13 @@ class Cloud:
             return self._open
 
     def _credentials(self) -> _Metadata:
-        """Read for each call, so that a renewed token needs no restart."""
-        tenant, file = self._config.tenant, self._config.token_file
-        if not tenant or file is None:
+        tenant = self._config.tenant
+        if not tenant or self._token is None:
             missing = "cloud.token_file" if tenant else "cloud.tenant"
             raise ConfigError(
                 f"{missing} is not set", fix="ask the provider to enrol you", subject=missing
             )
-        token = _read(file, "cloud.token_file").decode("ascii", "replace").strip()
-        if not token or not token.isascii() or not token.isprintable():
-            raise ConfigError(
-                f"{file} holds no token",
-                fix="write the token you were given into it",
-                subject="cloud.token_file",
-            )
-        if open_to_others(file) and not self._warned:
-            self._warned = True
-            _log.warning("other users can read the token %s: chmod 600 it", file)
+        token = self._token.read()
         return (("sottovoce-tenant", tenant), ("authorization", f"Bearer {token}"))
 
 
@@ -337,15 +325,13 @@ def _needs_tls(config: CloudConfig) -> bool:
 
 
 def _roots(config: CloudConfig) -> bytes | None:
-    return _read(config.ca_file, "cloud.ca_file") if config.ca_file else None
-
-
-def _read(path: Path, setting: str) -> bytes:
+    if config.ca_file is None:
+        return None
     try:
-        return path.read_bytes()
+        return config.ca_file.read_bytes()
     except OSError as error:
         raise ConfigError(
-            f"cannot read {path}: {error.strerror}",
-            fix=f"set {setting} to a file you can read",
-            subject=setting,
+            f"cannot read {config.ca_file}: {error.strerror}",
+            fix="set cloud.ca_file to a file you can read",
+            subject="cloud.ca_file",
         ) from error

@@ -8,12 +8,10 @@ what they send is not trusted (see `server_sent`). Neither proxies nor redirects
 from __future__ import annotations
 
 import json
-import logging
 import re
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager, suppress
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
@@ -26,10 +24,10 @@ from sottovoce.core.errors import (
     Unauthenticated,
     Unavailable,
 )
-from sottovoce.core.system.files import open_to_others
 from sottovoce.core.wire.address import is_loopback
 from sottovoce.core.wire.server_sent import cut, heard, timed
 from sottovoce.edge.client.generation import Stoppable
+from sottovoce.edge.client.secret_file import SecretFile
 from sottovoce.edge.config import ChatConfig
 from sottovoce.v1 import generation_pb2 as generation
 
@@ -65,7 +63,6 @@ _ERRORS: Final[dict[int, tuple[type[SottovoceError], str]]] = {
     422: (InvalidInput, "ask for fewer tokens, or shorten the conversation"),
     429: (Overloaded, "try again later"),
 }
-_log = logging.getLogger(__name__)
 
 
 class _Server(NamedTuple):
@@ -92,7 +89,8 @@ class OpenAIWriter:
         self._config = config
         self._is_adapter = is_adapter
         self._server = _parsed(config.upstream)
-        self._warned = False
+        file = config.key_file
+        self._secret = SecretFile(file, "chat.key_file", "key") if file else None
         self._models: tuple[str, ...] = (config.model,) if config.model else ()
 
     @property
@@ -183,28 +181,7 @@ class OpenAIWriter:
         return client.HTTPSConnection(host, port, timeout=_SECONDS, context=context)
 
     def _key(self) -> str:
-        """Read for each call, so that a renewed key needs no restart."""
-        file: Path | None = self._config.key_file
-        if file is None:
-            return ""
-        try:
-            key = file.read_text("ascii").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(
-                f"cannot read a key from {file}",
-                fix="set chat.key_file to a file with the server's key",
-                subject="chat.key_file",
-            ) from error
-        if not key or not key.isprintable():
-            raise ConfigError(
-                f"{file} holds no key",
-                fix="write the server's key into it",
-                subject="chat.key_file",
-            )
-        if open_to_others(file) and not self._warned:
-            self._warned = True
-            _log.warning("other users can read the key %s: chmod 600 it", file)
-        return key
+        return self._secret.read() if self._secret else ""
 
     def _refused(self, response: HTTPResponse) -> None:
         """Raises what a status other than 200 means; what the server says beside is not quoted."""

@@ -12,7 +12,7 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import InvalidInput, SottovoceError
@@ -51,6 +51,22 @@ class _Asked:
     conversation: str
     sampling: chats.Sampling
     stops: Sequence[str]
+
+    @classmethod
+    def of(
+        cls, request: chats.ChatRequest | chats.CompleteRequest, turns: Sequence[chats.ChatTurn]
+    ) -> Self:
+        """Of a request, checked before any privacy is spent: see `_check`."""
+        asked = cls(
+            turns,
+            request.model,
+            request.privacy,
+            request.conversation,
+            request.sampling,
+            request.stops,
+        )
+        _check(asked)
+        return asked
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,15 +124,7 @@ class Chat:
             InvalidInput, NotReady, QuotaExceeded: see `Releases.release`; nothing has left.
             NotFound: no such adapter. Unavailable: nobody answers, or not as agreed.
         """
-        asked = _Asked(
-            request.turns,
-            request.model,
-            request.privacy,
-            request.conversation,
-            request.sampling,
-            request.stops,
-        )
-        _check(asked)
+        asked = _Asked.of(request, request.turns)
         departing = self._departing(asked)
         for turn in departing.told.turns:
             departing.request.conversation.turns.add(
@@ -129,18 +137,11 @@ class Chat:
         self, request: chats.CompleteRequest, stoppable: Stoppable
     ) -> Generator[chats.CompleteResponse, None, None]:
         """The same for a text that is to be continued."""
-        asked = _Asked(
-            [chats.ChatTurn(role=generation.ROLE_USER, text=request.text)],
-            request.model,
-            request.privacy,
-            request.conversation,
-            request.sampling,
-            request.stops,
-        )
-        _check(asked)
+        text = chats.ChatTurn(role=generation.ROLE_USER, text=request.text)
+        asked = _Asked.of(request, [text])
         departing = self._departing(asked)
-        (text,) = departing.told.turns
-        departing.request.released_text = text.released_text
+        (turn,) = departing.told.turns
+        departing.request.released_text = turn.released_text
         for event in self._answer(asked, departing, stoppable):
             yield chats.CompleteResponse(**_field(event))
 

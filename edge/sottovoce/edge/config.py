@@ -26,6 +26,7 @@ from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.wire.limits import MOST
 
 __all__ = [
+    "MACHINE",
     "AgentConfig",
     "BundleConfig",
     "ChatConfig",
@@ -36,6 +37,10 @@ __all__ = [
     "TaggerConfig",
     "load",
 ]
+
+MACHINE = Path("/etc/sottovoce/agent.toml")
+"""Settings of an agent that serves a whole machine; its user's commands read them as well, and
+others may not."""
 
 _PREFIX = "SOTTO_"
 _DEFAULT = Setting()
@@ -178,7 +183,7 @@ def load(path: Path | None = None, environ: Mapping[str, str] | None = None) -> 
 
     Args:
         path: the file; None takes SOTTO_CONFIG, else ``$XDG_CONFIG_HOME/sottovoce/agent.toml`` if
-            it exists, else the defaults alone.
+            it exists, else `MACHINE` where it may be read, else the defaults alone.
         environ: in place of the process's environment.
 
     Raises:
@@ -190,7 +195,8 @@ def load(path: Path | None = None, environ: Mapping[str, str] | None = None) -> 
     if file is None:
         base = environ.get("XDG_CONFIG_HOME") or f"{home}/.config"
         usual = Path(base) / "sottovoce" / "agent.toml"
-        file = usual if usual.exists() else None
+        machine = MACHINE if os.access(MACHINE, os.R_OK) else None
+        file = usual if usual.exists() else machine
     values: dict[str, dict[str, Any]] = {name: {} for name in _SECTIONS}
     if file is not None:
         _merge_file(values, file, environ)

@@ -19,12 +19,14 @@ from .conftest import Device
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_explains_itself_and_has_json(name: str) -> None:
-    result = CliRunner().invoke(main, [name, "--help"])
-    assert result.exit_code == 0
-    assert "--json" in result.output
     command = main.get_command(click.Context(main), name)
     assert command is not None
     assert command.name == name
+    inner = list(command.commands) if isinstance(command, click.Group) else []
+    for path in [[name, each] for each in inner] or [[name]]:
+        result = CliRunner().invoke(main, [*path, "--help"])
+        assert result.exit_code == 0
+        assert "--json" in result.output
 
 
 def test_help_lists_the_commands_without_importing_them() -> None:

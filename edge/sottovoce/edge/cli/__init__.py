@@ -38,6 +38,7 @@ COMMANDS = {
     "status": "Show bundle, ledger and customisations.",
     "rotate-key": "Replace the secret key of the noise.",
     "doctor": "Check this device's setup and say how to mend it.",
+    "service": "Have systemd run the agent.",
     "completion": "Print the completion script for a shell.",
     "version": "Print the version.",
 }
@@ -87,8 +88,8 @@ ALIASES = {
 """What else commands are called by who comes from ollama, docker, kubectl, tailscale or llm."""
 
 HINTS = {
-    "stop": "`sotto cancel NAME` ends a training; Ctrl-C or SIGTERM ends `sotto serve`",
-    "down": "Ctrl-C or SIGTERM ends `sotto serve`",
+    "stop": "`sotto cancel NAME` ends a training; Ctrl-C or `sotto service uninstall` the agent",
+    "down": "Ctrl-C ends `sotto serve`, `sotto service uninstall` what systemd runs",
     "restart": "end `sotto serve` and start it again; nothing queued is lost",
     "login": "write the token you were given into a file and set cloud.tenant and "
     "cloud.token_file in the configuration; `sotto doctor` checks them",
@@ -99,7 +100,8 @@ HINTS = {
     "search": "`sotto list` shows your adapters; `sotto pull` fetches the cloud's bundle",
     "exec": "`sotto predict NAME TEXT` or `sotto generate NAME TEXT` asks an adapter",
     "upgrade": "`sotto pull` updates the bundle; pip updates this program",
-    "install": "`sotto pull HOST:PORT` brings the bundle, `sotto serve` runs the agent",
+    "install": "`sotto pull HOST:PORT` brings the bundle, `sotto service install` runs the agent",
+    "uninstall": "`sotto service uninstall` stops the agent",
 }
 """What is no command here, and what to type."""
 

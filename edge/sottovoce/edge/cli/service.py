@@ -1,0 +1,158 @@
+"""``sotto service``: the agent under systemd."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import click
+
+from sottovoce.core.errors import ConfigError, NotReady
+from sottovoce.core.system.console import Command, json_option, print_json
+from sottovoce.core.system.files import disk, in_place_of
+from sottovoce.edge.cli import systemd
+from sottovoce.edge.config import MACHINE
+
+__all__ = ["command"]
+
+_scope = click.option(
+    "--system",
+    is_flag=True,
+    help="For this machine, from boot on; needs root.  [default: for you, while logged in]",
+)
+
+
+@click.group("service")
+def command() -> None:
+    """Have systemd run the agent: install, uninstall, status."""
+
+
+@command.command("install", cls=Command)
+@_scope
+@click.option(
+    "--run-as",
+    "user",
+    default=lambda: os.environ.get("SUDO_USER") or getpass.getuser(),
+    show_default="who called sudo",
+    help="With --system, the user whose apps and commands reach the agent.",
+)
+@click.option("--print", "only_print", is_flag=True, help="Print the unit and change nothing.")
+@json_option
+@click.pass_context
+def install(ctx: click.Context, system: bool, user: str, only_print: bool, as_json: bool) -> None:
+    """Write the unit, and start the agent with it now and from then on.
+
+    For yourself it runs while you are logged in; `loginctl enable-linger` has it run always. The
+    settings it was installed with in SOTTO_ variables are taken along. With --system it runs as
+    one user, whose apps and commands alone reach it; its settings are /etc/sottovoce/agent.toml.
+    """
+    manager = _manager(system=system)
+    if system:
+        unit = systemd.system_unit(systemd.program(), user)
+    else:
+        unit = systemd.user_unit(systemd.program(), ctx.obj, os.environ)
+    if only_print:
+        if as_json:
+            print_json({"file": str(manager.file), "unit": unit})
+        else:
+            click.echo(unit, nl=False)
+        return
+    _program(manager)  # before anything is written
+    _write(manager.file, unit, 0o644)
+    if system and not MACHINE.exists():
+        _write(MACHINE, systemd.settings_of_the_machine(), 0o640)
+        with disk(MACHINE):
+            os.chown(MACHINE, 0, systemd.group_of(user))
+    _told(manager, "daemon-reload")
+    _told(manager, "enable", systemd.NAME)
+    _told(manager, "restart", systemd.NAME)
+    if as_json:
+        print_json({"file": str(manager.file), "active": True})
+    else:
+        click.echo(f"the agent runs, by {manager.file}")
+
+
+@command.command("uninstall", cls=Command)
+@_scope
+@json_option
+def uninstall(system: bool, as_json: bool) -> None:
+    """Stop the agent and take the unit away; state, bundle and settings stay."""
+    manager = _manager(system=system)
+    if not manager.file.exists():
+        raise NotReady(
+            f"there is no {manager.file}", fix="nothing is to be done", subject="service"
+        )
+    _told(manager, "disable", "--now", systemd.NAME)
+    with disk(manager.file):
+        manager.file.unlink()
+    _told(manager, "daemon-reload")
+    if as_json:
+        print_json({"file": str(manager.file), "active": False})
+    else:
+        click.echo(f"removed {manager.file}; state, bundle and settings are where they were")
+
+
+@command.command("status", cls=Command)
+@_scope
+@json_option
+@click.pass_context
+def status(ctx: click.Context, system: bool, as_json: bool) -> None:
+    """Whether the unit is there, and the agent runs by it; exit code 3 if not."""
+    manager = _manager(system=system)
+    installed = manager.file.exists()
+    active = installed and _systemctl(manager, "is-active", "--quiet", systemd.NAME).returncode == 0
+    if as_json:
+        print_json(
+            {
+                "file": str(manager.file),
+                "installed": installed,
+                "active": active,
+            }
+        )
+    else:
+        click.echo(f"unit    {manager.file if installed else 'none: run `sotto service install`'}")
+        click.echo(f"agent   {'running' if active else 'not running'}")
+    if not active:
+        ctx.exit(NotReady.exit_code)
+
+
+def _manager(*, system: bool) -> systemd.Manager:
+    return systemd.SYSTEM if system else systemd.user_manager(os.environ)
+
+
+def _write(file: Path, text: str, mode: int) -> None:
+    with disk(file):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with in_place_of(file) as aside:
+            aside.write_text(text, encoding="utf-8")
+            aside.chmod(mode)
+
+
+def _told(manager: systemd.Manager, *arguments: str) -> None:
+    done = _systemctl(manager, *arguments)
+    if done.returncode:
+        said = done.stderr.strip().splitlines()
+        raise ConfigError(
+            f"systemctl {arguments[0]} failed: {said[-1] if said else done.returncode}",
+            fix="see `journalctl -e -u sottovoce`, with --user where it is your own",
+            subject="service",
+        )
+
+
+def _systemctl(manager: systemd.Manager, *arguments: str) -> subprocess.CompletedProcess[str]:
+    asked = [_program(manager), *manager.systemctl[1:], *arguments]
+    return subprocess.run(asked, capture_output=True, text=True, check=False)
+
+
+def _program(manager: systemd.Manager) -> str:
+    found = shutil.which(manager.systemctl[0])
+    if found is None:
+        raise ConfigError(
+            "there is no systemd here",
+            fix="have what starts programs on this machine run `sotto serve`",
+            subject="service",
+        )
+    return found

@@ -1,0 +1,196 @@
+"""The agent as a service of systemd: what its unit says, for a user and for the whole machine.
+
+Why it is here: paths, user and hardening differ by who starts it, and a unit copied by hand has
+those of another machine. A user's manager may not restrict what needs privileges of its own, so
+that unit has less to say; what guards a service that starts at boot is in the other.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from sottovoce.core.errors import ConfigError, InvalidInput
+from sottovoce.edge.config import MACHINE
+
+__all__ = [
+    "NAME",
+    "SYSTEM",
+    "Manager",
+    "group_of",
+    "program",
+    "settings_of_the_machine",
+    "system_unit",
+    "user_manager",
+    "user_unit",
+]
+
+NAME: Final = "sottovoce.service"
+_ALWAYS = """\
+Type=notify
+Restart=on-failure
+RestartSec=2
+# A wrong configuration does not mend itself.
+RestartPreventExitStatus=2 78
+TimeoutStopSec=20
+UMask=0077
+# Clear text must not reach the disk by way of a crash.
+LimitCORE=0
+MemoryMax=512M
+TasksMax=128
+NoNewPrivileges=yes
+LockPersonality=yes
+MemoryDenyWriteExecute=yes
+RestrictRealtime=yes
+RestrictSUIDSGID=yes
+RestrictNamespaces=yes
+RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6
+SystemCallArchitectures=native
+SystemCallFilter=@system-service
+SystemCallFilter=~@privileged
+SystemCallErrorNumber=EPERM
+"""
+_PRIVILEGED = """\
+RuntimeDirectory=sottovoce
+RuntimeDirectoryMode=0700
+StateDirectory=sottovoce
+StateDirectoryMode=0700
+CapabilityBoundingSet=
+AmbientCapabilities=
+ProtectSystem=strict
+# Programs and tokens may lie in a home.
+ProtectHome=read-only
+PrivateTmp=yes
+PrivateDevices=yes
+DevicePolicy=closed
+PrivateUsers=yes
+ProtectProc=invisible
+ProtectKernelTunables=yes
+ProtectKernelModules=yes
+ProtectKernelLogs=yes
+ProtectControlGroups=yes
+ProtectClock=yes
+ProtectHostname=yes
+RemoveIPC=yes
+"""
+_KEPT = ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_DATA_HOME")
+
+
+@dataclass(frozen=True, slots=True)
+class Manager:
+    """A systemd: where our unit goes, and how it is spoken to."""
+
+    file: Path
+    systemctl: tuple[str, ...]
+
+
+SYSTEM: Final = Manager(Path("/etc/systemd/system") / NAME, ("systemctl",))
+"""That of the machine."""
+
+
+def user_manager(environ: Mapping[str, str]) -> Manager:
+    """That of the user whose environment it is."""
+    return Manager(_config_home(environ) / "systemd" / "user" / NAME, ("systemctl", "--user"))
+
+
+def program() -> Path:
+    """The ``sotto`` that runs now, by the path that a service can start it by.
+
+    Raises:
+        ConfigError: it is no file of its own.
+    """
+    beside = Path(sys.executable).with_name("sotto")
+    for found in (beside, Path(sys.argv[0]).absolute()):
+        if found.name == "sotto" and os.access(found, os.X_OK):
+            return found
+    raise ConfigError(
+        "there is no program `sotto` beside this Python",
+        fix="install the wheel into a virtual environment, and run its `sotto`",
+    )
+
+
+def user_unit(command: Path, config: Path | None, environ: Mapping[str, str]) -> str:
+    """The unit of a user's own service: it runs while they are logged in, or linger.
+
+    Args:
+        command: what is started.
+        config: settings to name; None for the usual.
+        environ: of whoever installs it, whose settings and folders are taken along.
+    """
+    kept = {
+        name: value
+        for name, value in sorted(environ.items())
+        if name in _KEPT or name.startswith("SOTTO_")
+    }
+    if config is not None:
+        kept["SOTTO_CONFIG"] = str(config.absolute())
+    lines = "".join(f"Environment={_quoted(f'{name}={value}')}\n" for name, value in kept.items())
+    return _unit(command, lines + _ALWAYS, "default.target", "")
+
+
+def system_unit(command: Path, user: str) -> str:
+    """The unit of a service that starts at boot and runs as `user`, whose apps alone reach it.
+
+    Raises:
+        InvalidInput: there is no such user, or it is root.
+    """
+    group_of(user)
+    service = f"User={user}\nEnvironment=SOTTO_CONFIG={MACHINE}\n{_ALWAYS}{_PRIVILEGED}"
+    network = "Wants=network-online.target\nAfter=network-online.target\n"
+    return _unit(command, service, "multi-user.target", network)
+
+
+def settings_of_the_machine() -> str:
+    """What `config.MACHINE` begins with: the service's own folders."""
+    return (
+        "# Settings of this machine's agent; every key: edge/packaging/agent.toml.\n"
+        '[agent]\nlisten = "unix:/run/sottovoce/agent.sock"\nstate = "/var/lib/sottovoce/state"\n\n'
+        '[bundle]\npath = "/var/lib/sottovoce/bundle"\n'
+    )
+
+
+def group_of(user: str) -> int:
+    """The group of a user that an agent may run as.
+
+    Raises:
+        InvalidInput: there is none of that name, or it is root.
+    """
+    try:
+        found = pwd.getpwnam(user)
+    except KeyError as error:
+        raise InvalidInput(
+            f"there is no user {user!r}", fix="name one with --run-as", subject="run_as"
+        ) from error
+    if found.pw_uid == 0:
+        raise InvalidInput(
+            "the agent is not to run as root",
+            fix="name the user whose apps use it with --run-as",
+            subject="run_as",
+        )
+    return found.pw_gid
+
+
+def _config_home(environ: Mapping[str, str]) -> Path:
+    return Path(environ.get("XDG_CONFIG_HOME") or Path(environ["HOME"]) / ".config")
+
+
+def _unit(command: Path, service: str, target: str, more: str) -> str:
+    return (
+        "# Written by `sotto service install`, which writes it anew; a drop-in survives.\n"
+        "[Unit]\nDescription=Sottovoce edge agent: privatises text before it meets a cloud\n"
+        f"{more}StartLimitIntervalSec=60\nStartLimitBurst=5\n\n"
+        f"[Service]\nExecStart={_quoted(str(command))} serve\n{service}\n"
+        f"[Install]\nWantedBy={target}\n"
+    )
+
+
+def _quoted(value: str) -> str:
+    """As systemd reads it back: neither its specifiers nor its escapes are in it."""
+    for sign, written in (("\\", "\\\\"), ('"', '\\"'), ("\n", "\\n"), ("%", "%%")):
+        value = value.replace(sign, written)
+    return f'"{value}"'

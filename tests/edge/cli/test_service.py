@@ -1,0 +1,81 @@
+"""`sotto service`: what is written where, and what systemd is told, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sottovoce.edge.cli import systemd
+
+from .conftest import Device
+
+SYSTEMCTL = """#!/bin/sh
+echo "$@" >> "$LOG"
+[ "$ANSWER" = 0 ] || echo "no such bus" >&2
+exit "$ANSWER"
+"""
+
+
+@pytest.fixture
+def device(
+    new_device: Callable[..., Device], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Device:
+    """One with a systemctl that notes what it is asked."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    for name, text in (("systemctl", SYSTEMCTL), ("sotto", "#!/bin/sh\n")):
+        (folder / name).write_text(text)
+        (folder / name).chmod(0o755)
+    monkeypatch.setattr(systemd, "program", lambda: folder / "sotto")
+    return new_device(PATH=f"{folder}:/bin:/usr/bin", LOG=str(tmp_path / "log"), ANSWER="0")
+
+
+def _unit(device: Device) -> Path:
+    return device.folder / "home/.config/systemd/user/sottovoce.service"
+
+
+def test_it_is_installed_seen_and_taken_away(device: Device) -> None:
+    (before,) = device.json("service", "status", code=3)
+    assert (before["installed"], before["active"]) == (False, False)
+    device.sotto("service", "install")
+    assert f'ExecStart="{device.folder}/bin/sotto" serve' in _unit(device).read_text()
+    assert f"SOTTO_CLOUD_TOKEN_FILE={device.folder}/token" in _unit(device).read_text()
+    assert device.json("service", "status")[0]["active"] is True
+    device.sotto("service", "uninstall")
+    assert not _unit(device).exists()
+    assert (device.folder / "log").read_text().splitlines() == [
+        "--user daemon-reload",
+        "--user enable sottovoce.service",
+        "--user restart sottovoce.service",
+        "--user is-active --quiet sottovoce.service",
+        "--user disable --now sottovoce.service",
+        "--user daemon-reload",
+    ]
+    device.sotto("service", "uninstall", code=3)
+
+
+def test_a_unit_is_printed_and_nothing_is_written(device: Device) -> None:
+    shown = device.sotto("service", "install", "--print").stdout
+    assert shown.count("[Service]") == 1
+    (told,) = device.json("service", "install", "--print")
+    assert told == {"file": str(_unit(device)), "unit": shown}
+    assert not _unit(device).exists()
+    assert (
+        "User="
+        in device.sotto("service", "install", "--system", "--run-as", "daemon", "--print").stdout
+    )
+
+
+def test_what_systemd_refuses_is_told(device: Device) -> None:
+    device.environment["ANSWER"] = "1"
+    told = device.sotto("service", "install", code=78).stderr
+    assert "daemon-reload failed: no such bus" in told
+    assert device.json("service", "status", code=3)[0]["installed"] is True
+
+
+def test_where_there_is_no_systemd_nothing_is_written(device: Device) -> None:
+    device.environment["PATH"] = str(device.folder)
+    assert "sotto serve" in device.sotto("service", "install", code=78).stderr
+    assert not _unit(device).exists()

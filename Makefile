@@ -27,7 +27,7 @@ install: .venv/.done  ## Make .venv with everything: edge, cloud, tools
 # The device's environment, as a Pi has it: no torch, no transformers.
 .venv-edge/.done: $(INPUTS)
 	$(PYTHON) -m venv .venv-edge
-	$(EDGE_BIN)/pip install -c constraints.txt pytest pytest-xdist hypothesis scipy -e protos -e 'edge[spacy,graph]'
+	$(EDGE_BIN)/pip install -c constraints.txt pytest pytest-xdist hypothesis scipy hpack hyperframe -e protos -e 'edge[spacy,graph]'
 	@touch $@
 
 bundle: $(BUNDLE)  ## Build the default bundle into build/bundle

@@ -16,15 +16,18 @@ _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
 
 class RawConnection:
-    """A connection to ``address`` ("host:port") on which calls are opened frame by frame."""
+    """A connection to ``address`` ("host:port"), from the host ``source`` if one is given, on which
+    calls are opened frame by frame."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, source: str = "") -> None:
         host, _, port = address.rpartition(":")
         self._encoder, self._decoder = Encoder(), Decoder()
         self._next = 1
         self._received = bytearray()
         self._ended: dict[int, str] = {}
-        self._socket = socket.create_connection((host, int(port)), timeout=20)
+        self._socket = socket.create_connection(
+            (host, int(port)), timeout=60, source_address=(source, 0) if source else None
+        )
         self._socket.sendall(_PREFACE + SettingsFrame(0).serialize())
 
     def __enter__(self) -> Self:

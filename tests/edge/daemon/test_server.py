@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 import grpc
@@ -22,11 +23,13 @@ from sottovoce.core.errors import ConfigError, NotReady
 from sottovoce.core.text.tagger import Tagger, Tags
 from sottovoce.core.wire.address import answers
 from sottovoce.edge.config import Config
+from sottovoce.edge.daemon.server import THREADS
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import edge_agent_pb2_grpc
 from tests.support.agent import configured, running
 from tests.support.certificates import Certificate
 from tests.support.garbage import flood, resident
+from tests.support.raw_http2 import RawConnection
 from tests.support.waiting import until
 
 TEXT = "Anna was in the garden by the lake"
@@ -312,3 +315,21 @@ def test_the_end_waits_for_what_is_still_being_opened(
     with running(config, Slow()):
         assert began.wait(10)
     assert ended.is_set()
+
+
+def test_calls_that_stand_still_close_the_agent_to_nobody(
+    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
+) -> None:
+    config = configured(tmp_path, bundle=small_bundle_folder, SOTTO_AGENT_LISTEN="127.0.0.1:0")
+    with running(config, lexicon_tagger) as address, ExitStack() as flood:
+        for method in ("Privatize", "PrivatizeStream", "Customize", "WatchCustomization"):
+            raw = flood.enter_context(RawConnection(address))
+            for _ in range(2 * THREADS):
+                raw.open(f"/sottovoce.v1.EdgeAgent/{method}")
+        with grpc.insecure_channel(address) as channel:
+            stub = edge_agent_pb2_grpc.EdgeAgentStub(channel)  # type: ignore[no-untyped-call]
+            request = agent.PrivatizeRequest(text=TEXT)
+            for _ in range(3):
+                assert stub.Privatize(request, timeout=60).text
+                streamed = agent.PrivatizeStreamRequest(request_id="1", request=request)
+                assert [r.request_id for r in stub.PrivatizeStream(iter([streamed]), timeout=60)]

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from sottovoce.core.errors import Overloaded
-from sottovoce.core.wire.interception import Handler, Interceptor, within
 
-__all__ = ["Admission", "AnonymousStreams"]
+__all__ = ["Admission"]
 
 
 class Admission:
@@ -59,24 +58,3 @@ class Admission:
                 self._open[tenant] -= 1
                 if not self._open[tenant]:
                     del self._open[tenant]
-
-
-class AnonymousStreams(Interceptor):
-    """Bounds the streams of all services that ask nobody who they are; goes inside the error
-    interceptor.
-
-    Args:
-        tenants_only: names of the services that do ask, and count for themselves.
-        streams: open at once, at most.
-    """
-
-    def __init__(self, tenants_only: Collection[str], streams: int) -> None:
-        self._tenants_only = tenants_only
-        # One more than there are: it is the cloud that is full, not a tenant who has too many.
-        self._admission = Admission(calls=streams, per_tenant=streams + 1)
-
-    def around(self, handler: Handler, service: str, method: str) -> Handler:
-        streams = handler.request_streaming or handler.response_streaming
-        if service in self._tenants_only or not streams:
-            return handler
-        return within(handler, lambda _: self._admission.admitted(""))

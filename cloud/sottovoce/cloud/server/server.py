@@ -21,10 +21,8 @@ from sottovoce.cloud.config import Settings
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.metrics import Metrics
 from sottovoce.cloud.models import backbone, decoder
-from sottovoce.cloud.server.admission import AnonymousStreams
 from sottovoce.cloud.server.attendant import Attendant
 from sottovoce.cloud.server.bundles_service import BundlesService
-from sottovoce.cloud.server.doorkeeper import Doorkeeper
 from sottovoce.cloud.server.generation_service import (
     TEXTS,
     GenerationService,
@@ -46,6 +44,8 @@ from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import BundleMismatch, ConfigError
 from sottovoce.core.system.signals import Ending
 from sottovoce.core.wire.certificates import check_certificate
+from sottovoce.core.wire.doorkeeper import Doorkeeper
+from sottovoce.core.wire.open_streams import OpenStreams
 from sottovoce.core.wire.status import ErrorInterceptor
 from sottovoce.v1 import (
     bundles_pb2,
@@ -178,7 +178,10 @@ class Server:
         self._health = health.HealthServicer()
         self._calls = ThreadPoolExecutor(THREADS, thread_name_prefix="rpc")
         self._doorkeeper = Doorkeeper(
-            _TENANTS_ONLY, self.tenants.authenticate, most=WAITING, seconds=PATIENCE
+            most=WAITING,
+            seconds=PATIENCE,
+            tenants_only=_TENANTS_ONLY,
+            authenticate=self.tenants.authenticate,
         )
         self._attendant = Attendant(
             _TENANTS_ONLY, self.tenants.authenticate, idle=IDLE, again=TOKENS_AGAIN
@@ -189,7 +192,7 @@ class Server:
                 CallCounter(self.metrics),
                 ErrorInterceptor(),
                 self._doorkeeper,
-                AnonymousStreams(_TENANTS_ONLY, STREAMS),
+                OpenStreams(STREAMS, lambda service: service not in _TENANTS_ONLY),
                 self._attendant,
             ],
             options=[

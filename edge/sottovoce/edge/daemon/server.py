@@ -33,6 +33,8 @@ from sottovoce.core.wire.address import (
     split_address,
 )
 from sottovoce.core.wire.certificates import check_certificate
+from sottovoce.core.wire.doorkeeper import Doorkeeper
+from sottovoce.core.wire.open_streams import OpenStreams
 from sottovoce.core.wire.status import ErrorInterceptor
 from sottovoce.edge.config import AgentConfig, Config, DoorwayConfig
 from sottovoce.edge.daemon.adapters_service import AdaptersService
@@ -54,7 +56,11 @@ if TYPE_CHECKING:
 
 __all__ = ["serve"]
 
-CALLS_AT_ONCE = 32
+STREAMS, WAITING = 24, 8  # open at once, and calls whose request has not arrived
+CALLS_AT_ONCE = 16  # beyond those; more of them wait for a thread
+THREADS = STREAMS + WAITING + CALLS_AT_ONCE
+QUEUED_CALLS = 64
+PATIENCE = 60.0  # seconds with a call whose request does not arrive
 GRACE_SECONDS = 5.0
 LARGEST_REQUEST = 4 << 20
 _log = logging.getLogger(__name__)
@@ -84,10 +90,13 @@ def serve(
     memory.give_back()
     with _only_one(config.agent.state), _agent(config, engine) as device:
         service, checks = Service(device), health.HealthServicer()
-        server = _server(service, ChatService(device), AdaptersService(device.adapters), checks)
+        doorkeeper = Doorkeeper(most=WAITING, seconds=(PATIENCE, PATIENCE))
+        adapters = AdaptersService(device.adapters)
+        server = _server(service, ChatService(device), adapters, checks, doorkeeper)
         with _bound(server, config.agent) as address, _doorway(device, config.doorway) as doorway:
             service.begin(doorway.address if doorway else "")
             server.start()
+            doorkeeper.start()
             checks.set("", health_pb2.HealthCheckResponse.SERVING)
             _notify("READY=1")
             _log.info("serving on %s", address)
@@ -105,6 +114,7 @@ def serve(
             if doorway:
                 doorway.stop(GRACE_SECONDS)
             server.stop(GRACE_SECONDS).wait()
+            doorkeeper.close()
             service.finish()
             warming.join()
     _log.info("stopped")
@@ -115,12 +125,14 @@ def _server(
     conversations: ChatService,
     adapters: AdaptersService,
     checks: health.HealthServicer,
+    doorkeeper: Doorkeeper,
 ) -> grpc.Server:
     server = grpc.server(
-        ThreadPoolExecutor(CALLS_AT_ONCE, thread_name_prefix="call"),
-        interceptors=[ErrorInterceptor()],
-        maximum_concurrent_rpcs=CALLS_AT_ONCE,
+        ThreadPoolExecutor(THREADS, thread_name_prefix="call"),
+        interceptors=[ErrorInterceptor(), doorkeeper, OpenStreams(STREAMS)],
+        maximum_concurrent_rpcs=THREADS + QUEUED_CALLS,
         options=[
+            ("grpc.max_concurrent_streams", THREADS),  # of one connection; what is more waits there
             ("grpc.max_receive_message_length", LARGEST_REQUEST),
             ("grpc.max_send_message_length", LARGEST_ANSWER),
             ("grpc.so_reuseport", 0),

@@ -4,21 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
-from pathlib import Path
+from contextlib import contextmanager
 
 import grpc
 import pytest
-from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from sottovoce.cloud.config import Settings
-from sottovoce.cloud.server.doorkeeper import Doorkeeper
 from sottovoce.core.errors import Unauthenticated
+from sottovoce.core.wire.doorkeeper import Doorkeeper
 from sottovoce.core.wire.status import ErrorInterceptor
-from tests.support.backbones import tiny_bert
-from tests.support.cloud import cloud
 from tests.support.raw_http2 import RawConnection
-from tests.support.tiny_bundle import tiny_bundle
 from tests.support.waiting import until
 
 MOST, THREADS = 8, 12
@@ -39,7 +33,9 @@ def served(seconds: tuple[float, float] = (60.0, 60.0)) -> Iterator[tuple[str, D
         "One": grpc.unary_unary_rpc_method_handler(lambda request, _: request),
         "Many": grpc.unary_stream_rpc_method_handler(lambda request, _: iter([request] * 2)),
     }
-    keeper = Doorkeeper({"test.Tenants"}, _authenticate, most=MOST, seconds=seconds)
+    keeper = Doorkeeper(
+        most=MOST, seconds=seconds, tenants_only={"test.Tenants"}, authenticate=_authenticate
+    )
     server = grpc.server(ThreadPoolExecutor(THREADS), interceptors=[ErrorInterceptor(), keeper])
     for service in ("test.Open", "test.Tenants"):
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, handlers),))
@@ -107,21 +103,3 @@ def test_a_crowd_makes_room_for_others_oldest_first() -> None:
                 assert call(b"it", metadata=[("name", "b")], timeout=10) == b"it"
         raw.send(slow, b"it")
         assert raw.ended([slow]) == {slow: "OK"}
-
-
-def test_headers_without_a_message_close_the_cloud_to_nobody(tmp_path: Path) -> None:
-    bert = tiny_bert(tmp_path / "bert")
-    bundle = tiny_bundle(tmp_path / "bundle", bert)
-    settings = Settings(tmp_path / "state", (bundle,), "127.0.0.1:0", str(bert))
-    with cloud(settings) as running, running.caller() as acme, ExitStack() as flood:
-        for _ in range(4):  # 256 of a connection are let in, 704 held all threads and their queue
-            raw = flood.enter_context(RawConnection(running.server.address))
-            for path in ("/grpc.health.v1.Health/Check", "/sottovoce.v1.Bundles/GetManifest"):
-                for _ in range(150):
-                    raw.open(path)
-        with grpc.insecure_channel(running.server.address) as channel:
-            health = health_pb2_grpc.HealthStub(channel)
-            for place in range(3):
-                answer = health.Check(health_pb2.HealthCheckRequest(), timeout=20)
-                assert answer.status == health_pb2.HealthCheckResponse.SERVING
-                assert acme.create(running.bundle_id, adapter=f"in-time-{place}").id

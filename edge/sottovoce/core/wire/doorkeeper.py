@@ -32,20 +32,22 @@ class Doorkeeper(Interceptor):
     has most waiting: who sends headers and message together is never that one.
 
     Args:
+        most: calls waiting at once.
+        seconds: patience with those who have said who they are, whose line may be slow, and with
+            all others, whose requests are a few bytes.
         tenants_only: names of the services that answer tenants alone.
         authenticate: gives the tenant of a call's metadata, or raises `Unauthenticated`.
-        most: calls waiting at once.
-        seconds: patience with a tenant, whose line may be slow, and with all others, whose
-            requests are a few bytes.
     """
 
     def __init__(
         self,
-        tenants_only: Collection[str],
-        authenticate: Callable[[Iterable[tuple[str, str | bytes]]], str],
         *,
         most: int,
         seconds: tuple[float, float],
+        tenants_only: Collection[str] = (),
+        authenticate: Callable[[Iterable[tuple[str, str | bytes]]], str] = lambda metadata: (
+            _NAMELESS
+        ),
     ) -> None:
         self._tenants_only = tenants_only
         self._authenticate = authenticate

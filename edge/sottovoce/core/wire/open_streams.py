@@ -1,0 +1,99 @@
+"""Room for so many streams, of which the one that stands still gives way to the one that comes.
+
+Why it is here: an open stream holds a thread for as long as its caller likes, and some services ask
+nobody who he is. To refuse whoever comes when all room is taken would let a few callers who say
+nothing keep everyone out; here they are the ones who go.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import grpc
+
+from sottovoce.core.wire.interception import Handler, Interceptor, wrapped
+
+__all__ = ["OpenStreams"]
+
+
+@dataclass(eq=False)
+class _Stream:
+    context: grpc.ServicerContext
+    host: str
+    moved: float = field(default_factory=time.monotonic)
+    """When a message last came or went."""
+
+
+class OpenStreams(Interceptor):
+    """Bounds the streams of all services it looks after together; goes inside the error
+    interceptor.
+
+    Where one more is opened than may be, the host that has most open loses the one on which no
+    message has moved for the longest: so one that is in use stays, whoever opens others beside it.
+
+    Args:
+        most: open at once.
+        concerns: whether it looks after a service, by its name.
+    """
+
+    def __init__(self, most: int, concerns: Callable[[str], bool] = lambda service: True) -> None:
+        self._most = most
+        self._concerns = concerns
+        self._open: set[_Stream] = set()
+        self._lock = threading.Lock()
+
+    def around(self, handler: Handler, service: str, method: str) -> Handler:
+        listens, answers = bool(handler.request_streaming), bool(handler.response_streaming)
+        if not self._concerns(service) or not (listens or answers):
+            return handler
+
+        def unary(method: Callable[..., Any]) -> Callable[..., Any]:
+            def call(requests: Iterator[Any], context: grpc.ServicerContext) -> Any:
+                with self._held(context) as stream:
+                    return method(_noted(requests, stream), context)
+
+            return call
+
+        def streaming(method: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
+            def call(request: Any, context: grpc.ServicerContext) -> Iterator[Any]:
+                with self._held(context) as stream:
+                    asked = _noted(request, stream) if listens else request
+                    yield from _noted(method(asked, context), stream)
+
+            return call
+
+        return wrapped(handler, unary, streaming)
+
+    @contextmanager
+    def _held(self, context: grpc.ServicerContext) -> Iterator[_Stream]:
+        stream = _Stream(context, context.peer().rpartition(":")[0])
+        gives_way: _Stream | None = None
+        with self._lock:
+            self._open.add(stream)
+            if len(self._open) > self._most:
+                gives_way = self._stillest()
+                self._open.remove(gives_way)
+        if gives_way is not None:
+            gives_way.context.cancel()
+        try:
+            yield stream
+        finally:
+            with self._lock:
+                self._open.discard(stream)
+
+    def _stillest(self) -> _Stream:
+        counts = Counter(stream.host for stream in self._open)
+        most = max(counts.values())
+        return min((s for s in self._open if counts[s.host] == most), key=lambda s: s.moved)
+
+
+def _noted(messages: Iterable[Any], stream: _Stream) -> Iterator[Any]:
+    for message in messages:
+        stream.moved = time.monotonic()
+        yield message

@@ -31,7 +31,7 @@ from sottovoce.v1 import training_pb2 as wire
 from tests.support.backbones import tiny_bert
 from tests.support.caller import Caller, credentials
 from tests.support.certificates import Certificate
-from tests.support.cloud import OWN_CONNECTION, cloud
+from tests.support.cloud import cloud
 from tests.support.examples import examples
 from tests.support.garbage import flood, resident
 from tests.support.processes import environment
@@ -232,39 +232,6 @@ def test_what_starting_made_is_not_looked_through_for_garbage(
     finally:
         gc.unfreeze()
     assert found[0] > 100_000
-
-
-def test_streams_of_callers_nobody_knows_are_in_nobodys_way(
-    folders: tuple[Path, Path], tmp_path: Path, end: threading.Event
-) -> None:
-    settings = Settings(tmp_path, (folders[1],), "127.0.0.1:0", str(folders[0]))
-
-    def nothing() -> Iterator[reflection_pb2.ServerReflectionRequest]:
-        end.wait()
-        yield from ()
-
-    with (
-        cloud(settings) as running,
-        running.caller() as acme,
-        grpc.insecure_channel(running.server.address, OWN_CONNECTION) as channel,
-        grpc.insecure_channel(running.server.address, OWN_CONNECTION) as another,
-    ):
-        reflection = reflection_pb2_grpc.ServerReflectionStub(channel)
-        health = health_pb2_grpc.HealthStub(channel)
-        open_calls = []  # kept: a call that nobody holds is cancelled
-        for _ in range(250):
-            open_calls.append(reflection.ServerReflectionInfo(nothing()))
-            open_calls.append(health.Watch(health_pb2.HealthCheckRequest()))
-        assert acme.create(running.bundle_id, adapter="in-time").adapter == "in-time"
-        health = health_pb2_grpc.HealthStub(another)
-        checked = health.Check(health_pb2.HealthCheckRequest(), timeout=30)
-        assert checked.status == health_pb2.HealthCheckResponse.SERVING
-        with pytest.raises(grpc.RpcError, match="too many calls open") as refused:
-            [*health.Watch(health_pb2.HealthCheckRequest(), timeout=30)]
-        assert refused.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
-        end.set()
-        for call in open_calls:
-            call.cancel()
 
 
 def test_a_stopping_server_finishes_what_it_has_begun(

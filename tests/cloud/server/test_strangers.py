@@ -53,9 +53,9 @@ def test_headers_without_a_message_close_the_cloud_to_nobody(running: Cloud) -> 
     ],
 )
 def test_nameless_streams_that_stand_still_stop_no_pull(running: Cloud, path: str) -> None:
-    with ExitStack() as flood:
+    with ExitStack() as flood, running.caller(f"t{len(path)}") as tenant:
         raw = flood.enter_context(RawConnection(running.server.address))
-        for _ in range(2 * STREAMS):
+        for _ in range(3 * STREAMS):
             stream = raw.open(path)
             if path.endswith("Watch"):
                 raw.send(stream, health_pb2.HealthCheckRequest().SerializeToString())
@@ -65,3 +65,4 @@ def test_nameless_streams_that_stand_still_stop_no_pull(running: Cloud, path: st
             for _ in range(3):
                 asked = wire.FetchFileRequest(bundle_id=manifest.bundle_id, path="rows.npy")
                 assert sum(len(part.chunk) for part in bundles.FetchFile(asked, timeout=60)) > 0
+        assert tenant.create(running.bundle_id).id

@@ -86,6 +86,16 @@ def test_a_corrupt_database_is_said(tmp_path: Path) -> None:
         Store.open(tmp_path)
 
 
+def test_a_schema_that_is_no_text_any_more_is_damage(tmp_path: Path) -> None:
+    Store.open(tmp_path).close()
+    file = tmp_path / DATABASE
+    data = file.read_bytes()
+    assert b"NOT NULL" in data
+    file.write_bytes(data.replace(b"NOT NULL", b"NU\xccL NULL"[:8]))
+    with pytest.raises(DataLoss, match="damaged"):
+        Store.open(tmp_path)
+
+
 def _flip(file: Path) -> None:
     data = bytearray(file.read_bytes())
     data[len(data) // 2] ^= 1

@@ -310,6 +310,8 @@ def _explained(path: Path) -> Iterator[None]:
     except sqlite3.Error as error:
         name = getattr(error, "sqlite_errorname", "")
         raise _translate(path, name) from error
+    except UnicodeDecodeError as error:  # SQLite quotes what it found in its complaint
+        raise _damaged(path) from error
 
 
 def _translate(path: Path, name: str) -> SottovoceError:

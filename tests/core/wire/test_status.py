@@ -238,3 +238,16 @@ def test_a_call_the_server_broke_off_may_be_tried_again(
     service.act = lambda context: context.abort(grpc.StatusCode.CANCELLED, "")
     back = from_rpc_error(failed(channel, "UnaryUnary"), peer="the cloud")
     assert isinstance(back, errors.Unavailable)
+
+
+@pytest.mark.parametrize("shape", ["UnaryUnary", "UnaryStream"])
+def test_a_method_that_is_declared_and_not_there_is_said_and_not_logged(
+    service: Raising, channel: grpc.Channel, shape: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    def act(context: grpc.ServicerContext) -> None:  # as the servicers that protoc writes do
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        raise NotImplementedError("Method not implemented!")
+
+    service.act = act
+    assert failed(channel, shape).code() is grpc.StatusCode.UNIMPLEMENTED
+    assert caplog.text == ""

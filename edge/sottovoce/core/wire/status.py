@@ -149,6 +149,13 @@ def _ended(context: grpc.ServicerContext, error: Exception) -> bool:
     return gone or cast(Any, context).code() is not None  # in grpcio, not yet in its type stubs
 
 
+def _say_unimplemented(context: grpc.ServicerContext, error: Exception) -> None:
+    """Of methods that a service declares and does not have: what they raise would else be logged
+    with its traceback, once for each call that anybody makes."""
+    if isinstance(error, NotImplementedError):
+        context.abort(grpc.StatusCode.UNIMPLEMENTED, str(error))
+
+
 class ErrorInterceptor(Interceptor):
     """Turns exceptions of any servicer method into status with details, and answers what is no
     message of the method's in its place."""
@@ -162,6 +169,7 @@ class ErrorInterceptor(Interceptor):
                     return answer(read(request), context)
                 except Exception as error:
                     if _ended(context, error):
+                        _say_unimplemented(context, error)
                         raise
                     return _abort(context, error)
 
@@ -175,6 +183,7 @@ class ErrorInterceptor(Interceptor):
                     yield from answer(read(request), context)
                 except Exception as error:
                     if _ended(context, error):
+                        _say_unimplemented(context, error)
                         raise
                     _abort(context, error)
 

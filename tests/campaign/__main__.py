@@ -1,0 +1,46 @@
+"""Attacks both sides at random, and says what held: ``python -m tests.campaign``.
+
+Every trial draws from its number and the seed alone, so that each can be shown again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import secrets
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.campaign.parts import PARTS, run
+from tests.campaign.tally import FAULTS, table
+
+
+def main() -> int:
+    """The exit code: 1 if anything was lost, leaked, crossed or unexplained."""
+    parser = argparse.ArgumentParser(prog="python -m tests.campaign", description=__doc__)
+    parser.add_argument("part", nargs="*", help=f"of {', '.join(PARTS)}; all by default")
+    parser.add_argument("--seed", default=secrets.token_hex(4), help="drawn where none is given")
+    parser.add_argument("--trial", type=int, help="this one alone")
+    parser.add_argument("--share", type=float, default=1.0, help="of the trials of each part")
+    given = parser.parse_args()
+    if unknown := set(given.part) - set(PARTS):
+        parser.error(f"no such part: {', '.join(sorted(unknown))}")
+    print(f"seed {given.seed}", flush=True)
+    tallies = {}
+    for name in given.part or PARTS:
+        trials = range(max(1, round(PARTS[name].full * given.share)))
+        if given.trial is not None:
+            trials = range(given.trial, given.trial + 1)
+        with tempfile.TemporaryDirectory(prefix="campaign-") as folder:
+            tallies[name] = tally = run(name, Path(folder), given.seed, trials)
+        for finding in tally.findings:
+            print(finding, flush=True)
+    print(table([*tallies.values()]))
+    figures = {name: tally.to_dict() for name, tally in tallies.items()}
+    print(json.dumps({"seed": given.seed, "parts": figures}))
+    return int(any(tally.faults[kind] for tally in tallies.values() for kind in FAULTS))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

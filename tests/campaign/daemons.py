@@ -1,0 +1,125 @@
+"""Both daemons as processes, each with its log in a file."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import grpc
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from tests.support.processes import environment
+from tests.support.waiting import until
+
+__all__ = ["Daemon", "cloud", "device"]
+
+_PROGRAM = "from sottovoce.{}.cli import main; main()"
+
+
+@dataclass
+class Daemon:
+    """A daemon that may be killed and started again.
+
+    Attributes:
+        arguments: of the program.
+        environ: beside this process's.
+        address: where it answers.
+        folder: of all that it keeps.
+    """
+
+    arguments: Sequence[str]
+    environ: dict[str, str]
+    address: str
+    folder: Path
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def log(self) -> Path:
+        """What it writes to its standard outputs, over all its lives."""
+        return self.folder / "log"
+
+    @property
+    def pid(self) -> int:
+        """Of the process there is now."""
+        assert self.process is not None
+        return self.process.pid
+
+    def start(self) -> None:
+        """Returns once it answers."""
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                self.arguments, env=environment() | self.environ, stdout=log, stderr=log
+            )
+        until(lambda: self._serves() or self.process.poll() is not None)  # type: ignore[union-attr]
+        assert self.process.poll() is None, self.log.read_text()
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+            self.process = None
+
+    def stop(self) -> int:
+        """SIGTERM; gives the exit code."""
+        assert self.process is not None
+        self.process.terminate()
+        code = self.process.wait(60)
+        self.process = None
+        return code
+
+    def _serves(self) -> bool:
+        with grpc.insecure_channel(self.address) as channel:
+            try:
+                health = health_pb2_grpc.HealthStub(channel)
+                answer = health.Check(health_pb2.HealthCheckRequest(), timeout=5)
+            except grpc.RpcError:
+                return False
+        return bool(answer.status == health_pb2.HealthCheckResponse.SERVING)
+
+
+@contextmanager
+def device(folder: Path, bundle: Path) -> Iterator[Daemon]:
+    """``sotto serve`` over ``bundle``, with no cloud to talk to; killed at the end."""
+    home = folder / "home"
+    (home / "bundles").mkdir(parents=True)
+    (home / "bundles" / "current").symlink_to(bundle)
+    address = f"unix:{folder}/agent.sock"
+    environ = {
+        "HOME": str(home),
+        "SOTTO_AGENT_LISTEN": address,
+        "SOTTO_AGENT_STATE": str(folder / "state"),
+        "SOTTO_BUNDLE_PATH": str(home / "bundles"),
+    }
+    program = [sys.executable, "-c", _PROGRAM.format("edge"), "serve"]
+    daemon = Daemon(program, environ, address, folder)
+    try:
+        daemon.start()
+        yield daemon
+    finally:
+        daemon.kill()
+
+
+@contextmanager
+def cloud(folder: Path, backbone: Path, bundle: Path) -> Iterator[Daemon]:
+    """``sotto-cloud serve`` with a state of its own; killed at the end."""
+    address = f"unix:{folder}/cloud.sock"
+    options = {
+        "--listen": address,
+        "--state": folder / "state",
+        "--bundle": bundle,
+        "--backbone": backbone,
+        "--training-threads": 1,
+    }
+    flat = [str(part) for option in options.items() for part in option]
+    program = [sys.executable, "-c", _PROGRAM.format("cloud"), "serve", *flat]
+    daemon = Daemon(program, {"CUDA_VISIBLE_DEVICES": ""}, address, folder)
+    try:
+        daemon.start()
+        yield daemon
+    finally:
+        daemon.kill()

@@ -1,0 +1,120 @@
+"""SIGKILL at drawn moments: what was answered stays so, and what was spent is what was released."""
+
+from __future__ import annotations
+
+import random
+import signal
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Final
+
+import grpc
+
+from sottovoce.cloud.job import State
+from sottovoce.v1 import edge_agent_pb2 as wire
+from sottovoce.v1 import edge_agent_pb2_grpc
+from tests.campaign.daemons import Daemon
+from tests.campaign.tally import Tally
+from tests.support.waiting import until
+
+__all__ = ["agent_killed", "worker_killed"]
+
+_PLACES: Final = ("garden", "kitchen", "river", "market", "school", "street", "lake", "bridge")
+_TEXTS: Final = 8
+_SECONDS: Final = 120.0
+_MOMENTS: Final = (
+    ("step", 28),
+    ("checkpoint half written", 4),
+    ("checkpoint put in place", 4),
+    ("adapter file", 1),
+    ("adapter file half written", 1),
+    ("adapter put in place", 1),
+    ("end of job", 1),
+    ("adapter named", 1),
+)
+"""What a worker may die at, and at which call of it at most; `tests.support.kills` says what."""
+
+
+def agent_killed(daemon: Daemon, tally: Tally, seed: str, trials: Iterable[int]) -> None:
+    """Kills the device's daemon while texts are being privatised, once a trial, and starts it
+    again. Afterwards each text that was ever answered must be answered the same, and the ledger
+    hold each that was ever sent once."""
+    answered: dict[str, bytes] = {}
+    for trial in trials:
+        chance = random.Random(f"{seed} {trial}")
+        texts = [_text(trial, number) for number in range(_TEXTS)]
+        after = chance.randrange(_TEXTS)
+        found: dict[str, bytes] = {}
+        with ThreadPoolExecutor(1) as asking:
+            asked = asking.submit(_ask, daemon.address, texts, found)
+            until(lambda: len(found) >= after or asked.done())  # noqa: B023 - waited for here
+            daemon.kill()
+            asked.result(_SECONDS)
+        daemon.start()
+        again: dict[str, bytes] = {}
+        answered |= found
+        _ask(daemon.address, [*answered, *texts], again)
+        changed = [text for text, answer in answered.items() if again.get(text) != answer]
+        answered |= again
+        releases = _releases(daemon.address)
+        if changed:
+            tally.fault("lost", trial, f"{len(changed)} of {len(answered)} answers are others now")
+        elif releases != len(answered):
+            tally.fault("lost", trial, f"{releases} charged, {len(answered)} released")
+        else:
+            tally.ended("as it was")
+
+
+def _text(trial: int, number: int) -> str:
+    return f"Anna was in the {_PLACES[number % len(_PLACES)]} of house {trial} {number}"
+
+
+def _ask(address: str, texts: Iterable[str], found: dict[str, bytes]) -> None:
+    """Puts answers into ``found``, one by one, for as long as there is somebody to give them."""
+    with grpc.insecure_channel(address) as channel:
+        stub = edge_agent_pb2_grpc.EdgeAgentStub(channel)
+        for text in texts:
+            try:
+                answer = stub.Privatize(wire.PrivatizeRequest(text=text), timeout=_SECONDS)
+            except grpc.RpcError:
+                return
+            found[text] = answer.SerializeToString(deterministic=True)
+
+
+def _releases(address: str) -> int:
+    with grpc.insecure_channel(address) as channel:
+        stub = edge_agent_pb2_grpc.EdgeAgentStub(channel)
+        return int(stub.GetStatus(wire.GetStatusRequest(), timeout=_SECONDS).ledger.releases)
+
+
+def worker_killed(
+    folder: Path, backbone: str, tally: Tally, seed: str, trials: Iterable[int]
+) -> None:
+    """Has a worker die in the middle of a job, once to three times a trial; what comes after must
+    end with the very adapter that an undisturbed one ends with."""
+    from tests.support import killed_jobs  # which imports torch
+
+    job = killed_jobs.queue(folder / "undisturbed")
+    assert killed_jobs.work(folder / "undisturbed", backbone)[0] == 0
+    wanted = killed_jobs.tensors(folder / "undisturbed")
+    for trial in trials:
+        chance = random.Random(f"{seed} {trial}")
+        state = folder / f"trial-{trial}"
+        job = killed_jobs.queue(state)
+        deaths = []
+        for _ in range(chance.randint(1, 3)):
+            what, most = chance.choice(_MOMENTS)
+            moment = (what, chance.randint(1, most))
+            code, _ = killed_jobs.work(state, backbone, moment)
+            deaths.append(f"{what} {moment[1]}")
+            if code not in (0, -signal.SIGKILL):
+                tally.fault("unexplained", trial, f"the worker ended with {code} at {deaths}")
+        code, _ = killed_jobs.work(state, backbone)
+        ended: Any = killed_jobs.found(state, job)
+        if code != 0 or ended.state != State.SUCCEEDED:
+            tally.fault("lost", trial, f"after {deaths} the job is {ended.state}")
+        elif killed_jobs.tensors(state) != wanted:
+            tally.fault("lost", trial, f"after {deaths} the adapter is another")
+        else:
+            tally.ended("the very adapter")

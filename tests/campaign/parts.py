@@ -1,0 +1,87 @@
+"""What the campaign is made of: each part sets up what it attacks, and counts what it sees."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from sottovoce.cloud.state.sqlite import SqliteDatabase
+from sottovoce.cloud.state.tenants import Tenants
+from tests.campaign import daemons, kills
+from tests.campaign.damage import damage
+from tests.campaign.tally import Tally
+from tests.campaign.wire import CLOUD, DEVICE, wire
+from tests.support.backbones import tiny_bert
+from tests.support.caller import credentials
+from tests.support.paths import BUNDLE
+from tests.support.small_bundle import write_small_bundle
+from tests.support.tiny_bundle import tiny_bundle
+
+__all__ = ["PARTS", "Part", "run"]
+
+_Run = Callable[[Path, Tally, str, Sequence[int]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One kind of trials.
+
+    Attributes:
+        what: is tried.
+        run: does the given trials in an empty folder.
+        full, short: how many, in the whole campaign and among the tests.
+    """
+
+    what: str
+    run: _Run
+    full: int
+    short: int
+
+
+def run(name: str, folder: Path, seed: str, trials: Sequence[int]) -> Tally:
+    """The tally of these trials of a part."""
+    part = PARTS[name]
+    tally = Tally(part.what, f"python -m tests.campaign {name} --seed {seed} --trial {{}}")
+    part.run(folder, tally, seed, trials)
+    return tally
+
+
+def _damage(folder: Path, tally: Tally, seed: str, trials: Sequence[int]) -> None:
+    write_small_bundle(folder / "small")
+    (folder / "worlds").mkdir()
+    damage(folder / "worlds", folder / "small", tally, seed, trials)
+
+
+def _to_device(folder: Path, tally: Tally, seed: str, trials: Sequence[int]) -> None:
+    with daemons.device(folder, BUNDLE) as daemon:
+        wire(daemon, DEVICE, tally, seed, trials)
+
+
+def _to_cloud(folder: Path, tally: Tally, seed: str, trials: Sequence[int]) -> None:
+    bert = tiny_bert(folder / "bert")
+    bundle = tiny_bundle(folder / "bundle", bert)
+    database = SqliteDatabase(folder / "state")
+    tenant = credentials("acme", Tenants(database).enroll("acme"))
+    database.close()
+    with daemons.cloud(folder, bert, bundle) as daemon:
+        wire(daemon, CLOUD, tally, seed, trials, tenant)
+
+
+def _agent_killed(folder: Path, tally: Tally, seed: str, trials: Sequence[int]) -> None:
+    with daemons.device(folder, BUNDLE) as daemon:
+        kills.agent_killed(daemon, tally, seed, trials)
+
+
+def _worker_killed(folder: Path, tally: Tally, seed: str, trials: Sequence[int]) -> None:
+    kills.worker_killed(folder, str(tiny_bert(folder / "bert")), tally, seed, trials)
+
+
+PARTS: Final = {
+    "damage": Part("damaged files of the device", _damage, 6_000, 250),
+    "wire-device": Part("messages to the device's daemon", _to_device, 50_000, 1_500),
+    "wire-cloud": Part("messages to the cloud", _to_cloud, 50_000, 1_500),
+    "kill-agent": Part("kills of the device's daemon", _agent_killed, 250, 3),
+    "kill-worker": Part("jobs whose worker was killed", _worker_killed, 150, 2),
+}

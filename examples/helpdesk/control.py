@@ -20,6 +20,7 @@ from sottovoce.cloud.models import backbone
 from sottovoce.cloud.serving.model_thread import ModelThread
 from sottovoce.cloud.serving.predictor import Predictor
 from sottovoce.cloud.state.adapters import AdapterFiles
+from sottovoce.cloud.training.run import Watch
 from sottovoce.cloud.training.trainer import train
 
 HERE = Path(__file__).parent
@@ -51,8 +52,10 @@ def main() -> None:
             options,
             backbone.load("default"),
             Path(scratch) / "adapter",
-            on_progress=lambda p: bar.update(
-                task, total=p.steps, completed=p.step, note=f"loss {p.loss:.3f}"
+            watch=Watch(
+                on_progress=lambda p: bar.update(
+                    task, total=p.steps, completed=p.step, note=f"loss {p.loss:.3f}"
+                )
             ),
         )
         with closing(ModelThread(backbone.load("default"))) as thread:

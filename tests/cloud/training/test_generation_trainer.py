@@ -17,7 +17,7 @@ from sottovoce.cloud.models import adapters, decoder
 from sottovoce.cloud.models.chat import Turn
 from sottovoce.cloud.models.rows import run
 from sottovoce.cloud.training.generation_trainer import RECIPE, train_generation
-from sottovoce.cloud.training.run import Stopped
+from sottovoce.cloud.training.run import Stopped, Watch
 from tests.support import decoders
 from tests.support.written import written
 
@@ -34,7 +34,11 @@ def test_a_form_is_learnt_and_written(tiny: str, tmp_path: Path) -> None:
         method="full", epochs=8, batch_size=8, learning_rate=4e-3, seed=1, task="generation"
     )
     result = train_generation(
-        written(64), options, decoder.load(tiny), tmp_path / "a", on_progress=seen.append
+        written(64),
+        options,
+        decoder.load(tiny),
+        tmp_path / "a",
+        watch=Watch(seen.append),
     )
 
     assert result.labels == ()
@@ -66,7 +70,11 @@ def test_every_method_lowers_the_loss(method: str, rate: float, tiny: str, tmp_p
         method=method, epochs=4, batch_size=8, learning_rate=rate, seed=1, task="generation"
     )
     train_generation(
-        written(40), options, decoder.load(tiny), tmp_path / "a", on_progress=seen.append
+        written(40),
+        options,
+        decoder.load(tiny),
+        tmp_path / "a",
+        watch=Watch(seen.append),
     )
     # The stack is random and frozen, and so is what reads it: there is little room.
     assert seen[-1].loss < seen[0].loss - 0.03
@@ -86,10 +94,10 @@ def test_a_stopped_and_resumed_run_gives_the_same_weights(tiny: str, tmp_path: P
                 decoder.load(tiny),
                 tmp_path / "parts",
                 resume=file,
-                should_stop=partial(next, go_on, True),
+                watch=Watch(should_stop=partial(next, go_on, True)),
             )
     seen: list[Progress] = []
-    parts = learn(decoder.load(tiny), tmp_path / "parts", resume=file, on_progress=seen.append)
+    parts = learn(decoder.load(tiny), tmp_path / "parts", resume=file, watch=Watch(seen.append))
 
     assert seen[0].step > 1
     assert seen[-1].reconstruction_loss > 0
@@ -129,7 +137,7 @@ def test_over_four_bits_the_same_kind_of_adapter_is_learnt(tmp_path: Path) -> No
         method="qlora", epochs=4, batch_size=8, learning_rate=1e-2, seed=1, task="generation"
     )
     spent = decoder.load(folder, quantized=True)
-    train_generation(written(40), options, spent, tmp_path / "a", on_progress=seen.append)
+    train_generation(written(40), options, spent, tmp_path / "a", watch=Watch(seen.append))
     assert seen[-1].loss < 0.7 * seen[0].loss
 
     adapter, opened = adapters.load(tmp_path / "a"), decoder.load(folder)

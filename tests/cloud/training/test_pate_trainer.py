@@ -25,7 +25,7 @@ from sottovoce.cloud.serving.predictor import Predictor
 from sottovoce.cloud.state.adapters import AdapterFiles, locate
 from sottovoce.cloud.training import pate_trainer
 from sottovoce.cloud.training.pate_trainer import train_pate
-from sottovoce.cloud.training.run import Result, Stopped
+from sottovoce.cloud.training.run import Result, Stopped, Watch
 from sottovoce.cloud.training.trainer import Recipe
 from sottovoce.cloud.training.worker import Worker
 from sottovoce.core.errors import NotReady
@@ -151,24 +151,27 @@ def test_answers_are_drawn_once(
     """Stopped while votes are counted, then while the student learns: one draw is ever used."""
     file = tmp_path / "checkpoints" / "last.safetensors"
     kept: list[int] = []
+
+    def watched(**by: Any) -> Watch:
+        return Watch(on_checkpoint=lambda: kept.append(1), **by)
+
     run = partial(
         trained,
         bert,
         tmp_path / "a",
         options=TrainingOptions(method="lora", dp_epsilon=40.0, pate=True),
         resume=file,
-        on_checkpoint=lambda: kept.append(1),
     )
     with pytest.raises(Stopped):
-        run(should_stop=partial(next, repeat(False, 10), True))
+        run(watch=watched(should_stop=partial(next, repeat(False, 10), True)))
     assert (len(asked), kept) == (0, []), "nothing was written down, and nothing was told"
     with pytest.raises(Stopped):
-        run(should_stop=lambda: len(kept) > 3)
+        run(watch=watched(should_stop=lambda: len(kept) > 3))
     assert len(asked) == 1
     assert kept
     written = json.loads((file.parent / "answers.json").read_text())["answers"]
     steps: list[Progress] = []
-    run(on_progress=steps.append)
+    run(watch=watched(on_progress=steps.append))
     assert len(asked) == 1
     assert json.loads((file.parent / "answers.json").read_text())["answers"] == written
     assert steps[0].step > 1, "the student goes on where it was"

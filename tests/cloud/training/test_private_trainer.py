@@ -26,7 +26,7 @@ from sottovoce.cloud.training import private_trainer
 from sottovoce.cloud.training.fit import Losses, fit
 from sottovoce.cloud.training.objective import Labelled
 from sottovoce.cloud.training.private_trainer import PrivateRecipe, train_private
-from sottovoce.cloud.training.run import Result, Stopped
+from sottovoce.cloud.training.run import Result, Stopped, Watch
 from sottovoce.cloud.training.worker import Worker
 from tests.support.examples import RELEASE, examples
 
@@ -68,7 +68,7 @@ def test_whoever_gets_the_adapter_is_told_what_holds_and_nothing_more(
 
 def test_progress_tells_of_steps_and_not_of_examples(bert: str, tmp_path: Path) -> None:
     seen: list[Progress] = []
-    private(bert, tmp_path / "a", on_progress=seen.append)
+    private(bert, tmp_path / "a", watch=Watch(seen.append))
     assert [p.step for p in seen] == list(range(1, 21))
     assert {(p.loss, p.held_out_accuracy, p.examples_per_second) for p in seen} == {(0, 0, 0)}
     assert seen[-1].seconds_left == 0
@@ -118,7 +118,7 @@ def test_a_resumed_run_makes_the_steps_that_were_planned_and_no_more(
                 bert,
                 tmp_path / "a",
                 resume=file,
-                should_stop=partial(next, repeat(False, asked), True),
+                watch=Watch(should_stop=partial(next, repeat(False, asked), True)),
             )
         assert not (tmp_path / "a").exists()
     made = len(steps)
@@ -133,7 +133,10 @@ def test_a_resumed_run_draws_other_noise(bert: str, tmp_path: Path) -> None:
     file = tmp_path / "checkpoints" / "last.safetensors"
     with pytest.raises(Stopped):
         private(
-            bert, tmp_path / "a", resume=file, should_stop=partial(next, repeat(False, 26), True)
+            bert,
+            tmp_path / "a",
+            resume=file,
+            watch=Watch(should_stop=partial(next, repeat(False, 26), True)),
         )
     kept = file.read_bytes()
     ends = []

@@ -34,7 +34,7 @@ from sottovoce.cloud.training import trainer
 from sottovoce.cloud.training.dataset import Dataset
 from sottovoce.cloud.training.fit import Losses, fit
 from sottovoce.cloud.training.objective import Objective
-from sottovoce.cloud.training.run import Result, Stopped
+from sottovoce.cloud.training.run import Result, Stopped, Watch
 from sottovoce.cloud.training.trainer import Recipe, train
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import NotReady, SottovoceError
@@ -64,7 +64,7 @@ def test_a_separable_set_is_learnt(bert: str, tmp_path: Path) -> None:
     seen: list[Progress] = []
     rows = examples(120)
     options = TrainingOptions(epochs=10, batch_size=8)
-    result = train(rows, options, backbone.load(bert), tmp_path / "a", on_progress=seen.append)
+    result = train(rows, options, backbone.load(bert), tmp_path / "a", watch=Watch(seen.append))
 
     assert result.labels == ("garden", "kitchen", "office")
     # 60 fresh texts; chance is 1/3, whose 99.999 % quantile at n = 60 is .62.
@@ -99,13 +99,17 @@ def test_a_stopped_and_resumed_run_gives_the_same_weights(
     # step and, every 5 of them, the held-out part again.
     for stop_after, done in ((1, 0), (2, 0), (4, 1), (4, 5), (0, 5), (1, 5), (7, 11), (9, 19)):
         go_on = repeat(False, stop_after)
-        how = {"resume": file, "recipe": recipe, "should_stop": partial(next, go_on, True)}
+        how = {
+            "resume": file,
+            "recipe": recipe,
+            "watch": Watch(should_stop=partial(next, go_on, True)),
+        }
         with pytest.raises(Stopped):
             train(rows, options, backbone.load(bert), tmp_path / "parts", **how)
         assert len(with_plain) == done
         assert not (tmp_path / "parts").exists()
     seen: list[Progress] = []
-    how |= {"on_progress": seen.append, "should_stop": None}
+    how |= {"watch": Watch(seen.append)}
     parts = train(rows, options, backbone.load(bert), tmp_path / "parts", **how)
 
     assert with_plain == [at % 3 == 0 for at in range(20)], "a step was made twice, or otherwise"
@@ -124,9 +128,9 @@ def test_a_checkpoint_of_another_run_is_not_taken_up(
 
     def steps(options: TrainingOptions, recipe: Recipe, n: int = 40, **changed: str) -> list[int]:
         seen: list[Progress] = []
-        how = {"resume": file, "recipe": recipe, "on_progress": seen.append}
+        how = {"resume": file, "recipe": recipe, "watch": Watch(seen.append, kept.touch)}
         loaded = replace(backbone.load(bert), **changed)
-        train(examples(n), options, loaded, tmp_path / "a", on_checkpoint=kept.touch, **how)
+        train(examples(n), options, loaded, tmp_path / "a", **how)
         return [progress.step for progress in seen]
 
     kept, other = tmp_path / "kept", Recipe(weight_decay=0.2)
@@ -167,7 +171,12 @@ def test_the_reconstruction_head_learns_and_is_dropped(bert: str, tmp_path: Path
     )
     recipe = Recipe(reconstruction_weight=1.0)
     result = train(
-        rows, options, backbone.load(bert), tmp_path / "a", on_progress=seen.append, recipe=recipe
+        rows,
+        options,
+        backbone.load(bert),
+        tmp_path / "a",
+        watch=Watch(seen.append),
+        recipe=recipe,
     )
     # The plain tokens here are released unchanged, so naming them can be learnt.
     assert seen[-1].reconstruction_loss < 0.75 * seen[0].reconstruction_loss
@@ -329,7 +338,7 @@ def test_every_step_is_made_at_its_rate_and_with_its_gradient_clipped(
         train(examples(40), options, loaded, tmp_path / "a", resume=file, recipe=recipe, **given)
 
     with pytest.raises(Stopped):
-        run(should_stop=partial(next, go_on, True))
+        run(watch=Watch(should_stop=partial(next, go_on, True)))
     assert 5 < len(stepped) < 15
     run()
 

@@ -31,6 +31,7 @@ from sottovoce.cloud.private.auditing import Bound, bound
 from sottovoce.cloud.private.head import HEAD, fit_head
 from sottovoce.cloud.training.private_steps import RowClassifier
 from sottovoce.cloud.training.private_trainer import begin, features, train_private
+from sottovoce.cloud.training.run import Watch
 from sottovoce.core.errors import InvalidInput
 
 __all__ = ["CANARIES", "FEWEST_CANARIES", "Audit", "audit", "pulls", "unlikeliest"]
@@ -124,7 +125,7 @@ def audit(
     mixed = [trained[at] for at in chance.permutation(len(trained))]
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) / "adapter"
-        train_private(mixed, options, open_backbone(), folder, on_progress=on_progress)
+        train_private(mixed, options, open_backbone(), folder, watch=Watch(on_progress))
         adapter = adapters.load(folder)
     assert adapter.weight is not None
     assert adapter.bias is not None

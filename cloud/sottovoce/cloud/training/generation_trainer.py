@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import torch
 
-from sottovoce.cloud.job import Example, Progress, TrainingOptions
+from sottovoce.cloud.job import Example, TrainingOptions
 from sottovoce.cloud.models import adapters
 from sottovoce.cloud.models.adapters import fingerprint
 from sottovoce.cloud.models.decoder import Decoder
@@ -25,7 +25,7 @@ from sottovoce.cloud.models.precision import fast_bfloat16, to_bfloat16
 from sottovoce.cloud.training.checkpoint import Checkpoint
 from sottovoce.cloud.training.generation_dataset import GenerationDataset, WrittenBatch
 from sottovoce.cloud.training.generation_objective import GenerationObjective
-from sottovoce.cloud.training.run import Result, Run, Watch
+from sottovoce.cloud.training.run import UNWATCHED, Result, Run, Watch
 from sottovoce.cloud.training.trainer import Recipe
 
 __all__ = ["RECIPE", "train_generation"]
@@ -43,9 +43,7 @@ def train_generation(
     folder: Path,
     *,
     resume: Path | None = None,
-    on_progress: Callable[[Progress], None] | None = None,
-    on_checkpoint: Callable[[], None] | None = None,
-    should_stop: Callable[[], bool] | None = None,
+    watch: Watch = UNWATCHED,
     origin: Mapping[str, Any] | None = None,
     recipe: Recipe = RECIPE,
 ) -> Result:
@@ -55,16 +53,15 @@ def train_generation(
         examples: at least 8, with outputs.
         options: the tenant's choices; zeros take ``recipe``'s.
         decoder: freshly loaded; the method is built into it, so it is spent.
-        folder, resume, on_progress, on_checkpoint, should_stop, origin: see `trainer.train`.
+        folder, resume, watch, origin: see `trainer.train`.
         recipe: the trainer's own constants.
 
     Raises:
         NotReady: too few examples. InvalidInput: the decoder takes no single turn.
-        Stopped: ``should_stop`` said so.
+        Stopped: ``watch`` said so.
         SottovoceError: the loss is no longer a number. Unavailable: the disk is full.
     """
     started = time.monotonic()
-    watch = Watch(on_progress, on_checkpoint, should_stop)
     data = GenerationDataset.of(examples, options, decoder)
     plan = recipe.plan(options, data.train, [len(row.ids) for row in data.alone])
     with torch.random.fork_rng():

@@ -25,7 +25,7 @@ import torch
 from torch import Tensor
 
 from sottovoce.cloud.disk import full_disk_is_unavailable
-from sottovoce.cloud.job import Example, Progress, TrainingOptions
+from sottovoce.cloud.job import Example, TrainingOptions
 from sottovoce.cloud.models.adapters import fingerprint
 from sottovoce.cloud.models.backbone import LoadedBackbone
 from sottovoce.cloud.models.batches import encode
@@ -33,7 +33,7 @@ from sottovoce.cloud.models.methods.head import Head
 from sottovoce.cloud.private.pate import PatePlan, ask, deal, fit_teacher, tally
 from sottovoce.cloud.private.plan import Budget
 from sottovoce.cloud.training.private_trainer import begin, features
-from sottovoce.cloud.training.run import Result, Stopped
+from sottovoce.cloud.training.run import UNWATCHED, Result, Watch
 from sottovoce.cloud.training.trainer import Recipe, train
 from sottovoce.core.errors import NotReady
 from sottovoce.core.system.files import in_place_of
@@ -51,9 +51,7 @@ def train_pate(
     folder: Path,
     *,
     resume: Path | None = None,
-    on_progress: Callable[[Progress], None] | None = None,
-    on_checkpoint: Callable[[], None] | None = None,
-    should_stop: Callable[[], bool] | None = None,
+    watch: Watch = UNWATCHED,
     origin: Mapping[str, Any] | None = None,
     recipe: Recipe | None = None,
 ) -> Result:
@@ -72,19 +70,14 @@ def train_pate(
     plan = PatePlan.within(budget, len(private), len(public))
     public = public[: plan.check.steps]
 
-    def go_on() -> None:
-        if should_stop and should_stop():
-            raise Stopped
-
     run = fingerprint(labels, plan, backbone.sha256, public)
     file = resume.with_name(_FILE) if resume else None
     answers = _written(file, run) if file else None
     if answers is None:
-        answers = _drawn(private, public, labels, backbone, plan, go_on)
+        answers = _drawn(private, public, labels, backbone, plan, watch.go_on)
         if file:
             _write(file, run, answers)
-            if on_checkpoint:
-                on_checkpoint()
+            watch.kept()
     if len(answers) < FEWEST_EXAMPLES:
         raise NotReady(
             f"the teachers agreed on {len(answers)} of {len(public)} public texts, which is too "
@@ -100,9 +93,7 @@ def train_pate(
         folder,
         labels=labels,
         resume=resume.with_name(f"{digest[:16]}.safetensors") if resume else None,
-        on_progress=on_progress,
-        on_checkpoint=on_checkpoint,
-        should_stop=should_stop,
+        watch=watch,
         origin={**(origin or {}), "private": plan.to_dict()},
         recipe=recipe,
     )

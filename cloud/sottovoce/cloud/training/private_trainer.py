@@ -48,7 +48,7 @@ from sottovoce.cloud.training.private_steps import (
     Sample,
     Trained,
 )
-from sottovoce.cloud.training.run import Result, Stopped
+from sottovoce.cloud.training.run import UNWATCHED, Result, Stopped, Watch
 
 __all__ = ["PrivateRecipe", "begin", "features", "pieces", "train_private"]
 
@@ -98,9 +98,7 @@ def train_private(
     folder: Path,
     *,
     resume: Path | None = None,
-    on_progress: Callable[[Progress], None] | None = None,
-    on_checkpoint: Callable[[], None] | None = None,
-    should_stop: Callable[[], bool] | None = None,
+    watch: Watch = UNWATCHED,
     origin: Mapping[str, Any] | None = None,
     recipe: PrivateRecipe | None = None,
 ) -> Result:
@@ -112,10 +110,6 @@ def train_private(
     recipe = recipe or PrivateRecipe()
     started = time.monotonic()
 
-    def go_on() -> None:
-        if should_stop and should_stop():
-            raise Stopped
-
     plan = recipe.plan(options, len(examples))
     data = Dataset.of(examples, options, backbone.tokenizer)
     with torch.random.fork_rng():
@@ -126,7 +120,7 @@ def train_private(
         run = fingerprint(data.labels, options, recipe, plan, backbone.sha256)
         point = Checkpoint.load(resume, run) if resume else None
         if point is None:
-            seen = features(model, data.alone, data.pad, start.get(ROW), go_on)
+            seen = features(model, data.alone, data.pad, start.get(ROW), watch.go_on)
             weight, bias = fit_head(seen, data.targets, len(data.labels), plan.head)
             trained = Trained({**start, WEIGHT: weight.to(device), BIAS: bias.to(device)})
             point = Checkpoint.first({}, 0.0, 0.0)
@@ -146,12 +140,11 @@ def train_private(
             if resume:
                 point.save(resume, run, trained, optimizer)
                 saved = time.monotonic()
-                if on_checkpoint:
-                    on_checkpoint()
+                watch.kept()
 
         def batches(stage: Stage) -> Iterator[Sample]:
             for _ in range(first, stage.steps):
-                go_on()
+                watch.go_on()
                 yield pieces(data, sample(len(examples), stage.share), device)
 
         if plan.tuning is not None:
@@ -162,13 +155,12 @@ def train_private(
                     point.step += 1
                     if time.monotonic() - saved > recipe.checkpoint_seconds:
                         save()
-                    if on_progress:
-                        on_progress(_progress(point.step, first, plan.tuning, began))
+                    watch.told(_progress(point.step, first, plan.tuning, began))
             except Stopped:
                 save()
                 raise
-        elif on_progress:
-            on_progress(Progress(1, 1, 1, 1))
+        else:
+            watch.told(Progress(1, 1, 1, 1))
         finished = _finished(backbone, method, model, trained, len(data.labels))
     facts = {**(origin or {}), "private": plan.to_dict()}
     adapters.save(folder, finished, data.labels, backbone, facts)

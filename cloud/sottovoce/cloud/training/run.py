@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import torch
 
@@ -21,13 +21,13 @@ from sottovoce.cloud.training.fit import Clipped, Losses, fit
 from sottovoce.cloud.training.progress import Meter
 from sottovoce.cloud.training.schedule import Plan
 
-__all__ = ["Result", "Run", "Stopped", "Watch"]
+__all__ = ["UNWATCHED", "Result", "Run", "Stopped", "Watch"]
 
 B = TypeVar("B")
 
 
 class Stopped(Exception):
-    """``should_stop`` said so; a checkpoint was written if there is a place for one."""
+    """`Watch.should_stop` said so; a checkpoint was written if there is a place for one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +64,19 @@ class Watch:
         """
         if self.should_stop and self.should_stop():
             raise Stopped
+
+    def told(self, progress: Progress) -> None:
+        """Tells how far the run is."""
+        if self.on_progress:
+            self.on_progress(progress)
+
+    def kept(self) -> None:
+        """Tells that a checkpoint was written."""
+        if self.on_checkpoint:
+            self.on_checkpoint()
+
+
+UNWATCHED: Final = Watch()
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,10 +145,9 @@ class Run:
             if self.resume and (ended or time.monotonic() - saved > self.seconds):
                 point.save(self.resume, self.identity, model, optimizer)
                 saved = time.monotonic()
-                if watch.on_checkpoint:
-                    watch.on_checkpoint()
-            if watch.on_progress and (ended or point.step > begun):
-                watch.on_progress(meter.read(point.step, point.accuracy))
+                watch.kept()
+            if ended or point.step > begun:
+                watch.told(meter.read(point.step, point.accuracy))
 
         try:
             take_stock()

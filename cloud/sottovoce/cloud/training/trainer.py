@@ -33,7 +33,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812 - its customary name
 
-from sottovoce.cloud.job import Example, Progress, TrainingOptions
+from sottovoce.cloud.job import Example, TrainingOptions
 from sottovoce.cloud.models import adapters
 from sottovoce.cloud.models.adapters import fingerprint
 from sottovoce.cloud.models.backbone import LoadedBackbone
@@ -46,7 +46,7 @@ from sottovoce.cloud.training.checkpoint import Checkpoint
 from sottovoce.cloud.training.dataset import Dataset
 from sottovoce.cloud.training.linear_probe import probe
 from sottovoce.cloud.training.objective import Labelled, Objective
-from sottovoce.cloud.training.run import Result, Run, Watch
+from sottovoce.cloud.training.run import UNWATCHED, Result, Run, Watch
 from sottovoce.cloud.training.schedule import Plan
 
 __all__ = ["Recipe", "train"]
@@ -113,9 +113,7 @@ def train(
     places: WordPlaces | None = None,
     labels: tuple[str, ...] | None = None,
     resume: Path | None = None,
-    on_progress: Callable[[Progress], None] | None = None,
-    on_checkpoint: Callable[[], None] | None = None,
-    should_stop: Callable[[], bool] | None = None,
+    watch: Watch = UNWATCHED,
     origin: Mapping[str, Any] | None = None,
     recipe: Recipe | None = None,
 ) -> Result:
@@ -130,23 +128,20 @@ def train(
         places: with ``noise``: which words those are.
         labels: what the adapter may answer, where that is not to follow from the examples.
         resume: checkpoint file; read if it fits this run, written as it goes on.
-        on_progress: called after every step.
-        on_checkpoint: called when one was written that a later run goes on from.
-        should_stop: asked before every step and, in passes over all texts, before every batch.
+        watch: who is told, and may end it.
         origin: facts kept in ``adapter.json`` (bundle, release settings).
         recipe: the trainer's own constants.
 
     Raises:
         NotReady: the examples cannot train (see `check_labels`).
         InvalidInput: the backbone cannot do what the options ask (see ``LabelWords.of``).
-        Stopped: ``should_stop`` said so.
+        Stopped: ``watch`` said so.
         SottovoceError: the loss is no longer a number.
         Unavailable: the disk is full.
         ValueError: ``noise`` or ``places`` is missing.
     """
     recipe = recipe or Recipe()
     started = time.monotonic()
-    watch = Watch(on_progress, on_checkpoint, should_stop)
     go_on = watch.go_on
 
     if not options.noise_aware:

@@ -46,7 +46,7 @@ from sottovoce.cloud.state.sqlite import SqliteDatabase
 from sottovoce.cloud.training.generation_trainer import train_generation
 from sottovoce.cloud.training.pate_trainer import train_pate
 from sottovoce.cloud.training.private_trainer import train_private
-from sottovoce.cloud.training.run import Result, Stopped
+from sottovoce.cloud.training.run import Result, Stopped, Watch
 from sottovoce.cloud.training.trainer import train
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import BundleMismatch, QuotaExceeded, SottovoceError, Unavailable
@@ -265,9 +265,7 @@ class Worker:
             job.training,
             folder=folder / "adapter",
             resume=folder / "checkpoints" / "last.safetensors",
-            on_progress=report,
-            on_checkpoint=kept,
-            should_stop=should_stop,
+            watch=Watch(report, kept, should_stop),
             origin={
                 "job": job.id,
                 "bundle_id": job.release.bundle_id,

@@ -96,8 +96,7 @@ class Harness:
         )
         tags = public.tags(PCT2T.name)
         assert tags is not None
-        # Names and numbers are drawn anew, which protects them too: see the default policy.
-        self.judged = Judged.of(self.private, (*tags, "PROPN", "NUM"), public.common)
+        self.judged = Judged.of(self.private, tags, public.common)
         # Now, and not when first asked for: what the lexicon holds by then is part of the model.
         text = numbered(public_sequences(data, budget.words), lexicon, clitics)
         self.bigrams = Bigrams.of(text, len(lexicon))

@@ -50,10 +50,11 @@ class Judged:
     """Which of n symbols count, whatever mechanism released them.
 
     Attributes:
-        all: Bools1d (n,), of a part of speech that is protected, or an identifier.
+        all: Bools1d (n,), of a part of speech that gets noise by default, or an identifier.
         rare: of them, outside the 5,000 commonest; not listed, too.
-        names: of them, proper nouns.
-        numbers: of them, numerals, and whatever holds a digit.
+        names: proper nouns. Where these are drawn they are none of ``all``: what is drawn would
+            flatter what gets noise.
+        numbers: numerals, as names are, and whatever holds a digit.
         sentence: Ints1d (n,).
     """
 
@@ -72,8 +73,8 @@ class Judged:
         return cls(
             judged,
             judged & ~frequent & ~text.identifier,
-            judged & text.tagged(["PROPN"]) & ~text.identifier,
-            judged & (text.tagged(["NUM"]) | text.identifier),
+            text.tagged(["PROPN"]) & ~text.identifier,
+            text.tagged(["NUM"]) | text.identifier,
             text.sentence,
         )
 

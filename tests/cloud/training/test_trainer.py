@@ -98,12 +98,8 @@ def test_a_stopped_and_resumed_run_gives_the_same_weights(
     # Asked before each of two batches of the probe and one of the held-out part, then before each
     # step and, every 5 of them, the held-out part again.
     for stop_after, done in ((1, 0), (2, 0), (4, 1), (4, 5), (0, 5), (1, 5), (7, 11), (9, 19)):
-        go_on = repeat(False, stop_after)
-        how = {
-            "resume": file,
-            "recipe": recipe,
-            "watch": Watch(should_stop=partial(next, go_on, True)),
-        }
+        watch = Watch(should_stop=partial(next, repeat(False, stop_after), True))
+        how = {"resume": file, "recipe": recipe, "watch": watch}
         with pytest.raises(Stopped):
             train(rows, options, backbone.load(bert), tmp_path / "parts", **how)
         assert len(with_plain) == done
@@ -169,15 +165,8 @@ def test_the_reconstruction_head_learns_and_is_dropped(bert: str, tmp_path: Path
     options = TrainingOptions(
         reconstruction=True, plain_tokens=6, epochs=12, batch_size=8, learning_rate=5e-3
     )
-    recipe = Recipe(reconstruction_weight=1.0)
-    result = train(
-        rows,
-        options,
-        backbone.load(bert),
-        tmp_path / "a",
-        watch=Watch(seen.append),
-        recipe=recipe,
-    )
+    how = {"recipe": Recipe(reconstruction_weight=1.0), "watch": Watch(seen.append)}
+    result = train(rows, options, backbone.load(bert), tmp_path / "a", **how)
     # The plain tokens here are released unchanged, so naming them can be learnt.
     assert seen[-1].reconstruction_loss < 0.75 * seen[0].reconstruction_loss
     assert accuracy(result, bert, examples(60, seed=9)) > 0.9

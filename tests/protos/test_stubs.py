@@ -41,6 +41,26 @@ def test_committed_stubs_match_the_proto_files(tmp_path: Path) -> None:
         assert committed.read_bytes() == file.read_bytes(), f"{committed} is stale: `make protos`"
 
 
+def test_every_file_says_what_other_languages_call_its_package() -> None:
+    """The same in each, or a generator would scatter the package."""
+    files = sorted(PROTOS.glob("sottovoce/v1/*.proto"))
+    assert len(files) == len(LOCAL_FILES) + len(CLOUD_FILES)
+    said = {
+        tuple(line for line in file.read_text("utf-8").splitlines() if line.startswith("option "))
+        for file in files
+    }
+    assert len(said) == 1
+    names = {line.split()[1] for line in said.pop()}
+    assert names == {
+        "csharp_namespace",
+        "go_package",
+        "java_multiple_files",
+        "java_package",
+        "objc_class_prefix",
+        "swift_prefix",
+    }
+
+
 def _messages(descriptor: Descriptor) -> set[str]:
     """Full names of every message reachable from one, itself included."""
     seen: set[str] = set()

@@ -371,25 +371,23 @@ def test_errors_carry_the_details_of_their_kind(cloud: Peer, acme: Caller, job: 
         lambda: create(cloud, acme, eta=0),
         code.INVALID_ARGUMENT,
         details.BadRequest,
-        "InvalidInput",
+        "INVALID_INPUT",
     )
     assert [v.field for v in invalid.field_violations] == ["release.eta"]  # type: ignore[attr-defined]
-    absent = detail(
-        lambda: acme.get("none"), code.NOT_FOUND, details.ResourceInfo, NotFound.__name__
-    )
+    absent = detail(lambda: acme.get("none"), code.NOT_FOUND, details.ResourceInfo, "NOT_FOUND")
     assert absent.resource_name == "none"  # type: ignore[attr-defined]
     unmet = detail(
         lambda: acme.start(job.id, 9),
         code.FAILED_PRECONDITION,
         details.PreconditionFailure,
-        NotReady.__name__,
+        "NOT_READY",
     )
     assert [v.subject for v in unmet.violations] == ["examples"]  # type: ignore[attr-defined]
     gap = detail(
         lambda: acme.upload(job.id, rows(4), first=7),
         code.OUT_OF_RANGE,
         details.ErrorInfo,
-        OutOfRange.__name__,
+        "OUT_OF_RANGE",
     )
     assert gap.metadata["next_sequence"] == "5"  # type: ignore[attr-defined]
 

@@ -1,7 +1,8 @@
 """Every error an app or an operator can meet, drawn once.
 
-Each class fixes a gRPC code and a process exit code; each instance says what is
-wrong and how to mend it, and never quotes the user's text.
+Each class fixes a gRPC code, a process exit code and a reason, which programs in
+other languages may rely on whatever the class is called; each instance says what
+is wrong and how to mend it, and never quotes the user's text.
 
     SottovoceError                      INTERNAL             exit 1
     ├── InvalidInput                    INVALID_ARGUMENT     exit 2
@@ -52,6 +53,7 @@ class SottovoceError(Exception):
 
     code: ClassVar[grpc.StatusCode] = grpc.StatusCode.INTERNAL
     exit_code: ClassVar[int] = 1
+    reason: ClassVar[str] = "INTERNAL"
 
     def __init__(
         self,
@@ -73,6 +75,7 @@ class InvalidInput(SottovoceError):
 
     code = grpc.StatusCode.INVALID_ARGUMENT
     exit_code = 2
+    reason = "INVALID_INPUT"
 
 
 class NotReady(SottovoceError):
@@ -80,10 +83,13 @@ class NotReady(SottovoceError):
 
     code = grpc.StatusCode.FAILED_PRECONDITION
     exit_code = 3
+    reason = "NOT_READY"
 
 
 class BundleMismatch(NotReady):
     """Two sides hold different bundles, or a bundle is for another backbone."""
+
+    reason = "BUNDLE_MISMATCH"
 
 
 class NotFound(SottovoceError):
@@ -91,6 +97,7 @@ class NotFound(SottovoceError):
 
     code = grpc.StatusCode.NOT_FOUND
     exit_code = 4
+    reason = "NOT_FOUND"
 
 
 class QuotaExceeded(SottovoceError):
@@ -98,6 +105,7 @@ class QuotaExceeded(SottovoceError):
 
     code = grpc.StatusCode.RESOURCE_EXHAUSTED
     exit_code = 5
+    reason = "QUOTA_EXCEEDED"
 
 
 class Unavailable(SottovoceError):
@@ -105,12 +113,14 @@ class Unavailable(SottovoceError):
 
     code = grpc.StatusCode.UNAVAILABLE
     exit_code = 6
+    reason = "UNAVAILABLE"
 
 
 class Overloaded(Unavailable):
     """The other side has too much to do now; the same message may be sent again."""
 
     code = grpc.StatusCode.RESOURCE_EXHAUSTED
+    reason = "OVERLOADED"
 
 
 class Unauthenticated(SottovoceError):
@@ -118,6 +128,7 @@ class Unauthenticated(SottovoceError):
 
     code = grpc.StatusCode.UNAUTHENTICATED
     exit_code = 7
+    reason = "UNAUTHENTICATED"
 
 
 class DataLoss(SottovoceError):
@@ -125,6 +136,7 @@ class DataLoss(SottovoceError):
 
     code = grpc.StatusCode.DATA_LOSS
     exit_code = 8
+    reason = "DATA_LOSS"
 
 
 class OutOfRange(SottovoceError):
@@ -132,6 +144,7 @@ class OutOfRange(SottovoceError):
 
     code = grpc.StatusCode.OUT_OF_RANGE
     exit_code = 9
+    reason = "OUT_OF_RANGE"
 
 
 class ConfigError(SottovoceError):
@@ -139,3 +152,4 @@ class ConfigError(SottovoceError):
 
     code = grpc.StatusCode.FAILED_PRECONDITION
     exit_code = 78
+    reason = "CONFIG_ERROR"

@@ -25,13 +25,14 @@ _sym_db = _symbol_database.Default()
 from sottovoce.v1 import edge_agent_pb2 as sottovoce_dot_v1_dot_edge__agent__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n sottovoce/v1/edge_adapters.proto\x12\x0csottovoce.v1\x1a\x1dsottovoce/v1/edge_agent.proto\"9\n\x1a\x43\x61ncelCustomizationRequest\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x61pter\x18\x02 \x01(\t\"Q\n\x1b\x43\x61ncelCustomizationResponse\x12\x32\n\rcustomization\x18\x01 \x01(\x0b\x32\x1b.sottovoce.v1.Customization\"5\n\x16RollBackAdapterRequest\x12\x0f\n\x07\x61\x64\x61pter\x18\x01 \x01(\t\x12\n\n\x02id\x18\x02 \x01(\t\"M\n\x17RollBackAdapterResponse\x12\x32\n\rcustomization\x18\x01 \x01(\x0b\x32\x1b.sottovoce.v1.Customization\"6\n\x14\x44\x65leteAdapterRequest\x12\x0f\n\x07\x61\x64\x61pter\x18\x01 \x01(\t\x12\r\n\x05\x66orce\x18\x02 \x01(\x08\"(\n\x15\x44\x65leteAdapterResponse\x12\x0f\n\x07\x64\x65leted\x18\x01 \x01(\r2\xb4\x02\n\x0c\x45\x64geAdapters\x12j\n\x13\x43\x61ncelCustomization\x12(.sottovoce.v1.CancelCustomizationRequest\x1a).sottovoce.v1.CancelCustomizationResponse\x12^\n\x0fRollBackAdapter\x12$.sottovoce.v1.RollBackAdapterRequest\x1a%.sottovoce.v1.RollBackAdapterResponse\x12X\n\rDeleteAdapter\x12\".sottovoce.v1.DeleteAdapterRequest\x1a#.sottovoce.v1.DeleteAdapterResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n sottovoce/v1/edge_adapters.proto\x12\x0csottovoce.v1\x1a\x1dsottovoce/v1/edge_agent.proto\"9\n\x1a\x43\x61ncelCustomizationRequest\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x61pter\x18\x02 \x01(\t\"Q\n\x1b\x43\x61ncelCustomizationResponse\x12\x32\n\rcustomization\x18\x01 \x01(\x0b\x32\x1b.sottovoce.v1.Customization\"5\n\x16RollBackAdapterRequest\x12\x0f\n\x07\x61\x64\x61pter\x18\x01 \x01(\t\x12\n\n\x02id\x18\x02 \x01(\t\"M\n\x17RollBackAdapterResponse\x12\x32\n\rcustomization\x18\x01 \x01(\x0b\x32\x1b.sottovoce.v1.Customization\"6\n\x14\x44\x65leteAdapterRequest\x12\x0f\n\x07\x61\x64\x61pter\x18\x01 \x01(\t\x12\r\n\x05\x66orce\x18\x02 \x01(\x08\"(\n\x15\x44\x65leteAdapterResponse\x12\x0f\n\x07\x64\x65leted\x18\x01 \x01(\r2\xb4\x02\n\x0c\x45\x64geAdapters\x12j\n\x13\x43\x61ncelCustomization\x12(.sottovoce.v1.CancelCustomizationRequest\x1a).sottovoce.v1.CancelCustomizationResponse\x12^\n\x0fRollBackAdapter\x12$.sottovoce.v1.RollBackAdapterRequest\x1a%.sottovoce.v1.RollBackAdapterResponse\x12X\n\rDeleteAdapter\x12\".sottovoce.v1.DeleteAdapterRequest\x1a#.sottovoce.v1.DeleteAdapterResponseBK\n\x0csottovoce.v1P\x01Z\x18sottovoce/v1;sottovocev1\xa2\x02\x03SVX\xaa\x02\x0cSottovoce.V1\xba\x02\tSottovoceb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'sottovoce.v1.edge_adapters_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
-  DESCRIPTOR._loaded_options = None
+  _globals['DESCRIPTOR']._loaded_options = None
+  _globals['DESCRIPTOR']._serialized_options = b'\n\014sottovoce.v1P\001Z\030sottovoce/v1;sottovocev1\242\002\003SVX\252\002\014Sottovoce.V1\272\002\tSottovoce'
   _globals['_CANCELCUSTOMIZATIONREQUEST']._serialized_start=81
   _globals['_CANCELCUSTOMIZATIONREQUEST']._serialized_end=138
   _globals['_CANCELCUSTOMIZATIONRESPONSE']._serialized_start=140

@@ -251,3 +251,21 @@ def test_a_method_that_is_declared_and_not_there_is_said_and_not_logged(
     service.act = act
     assert failed(channel, shape).code() is grpc.StatusCode.UNIMPLEMENTED
     assert caplog.text == ""
+
+
+def test_reasons_are_those_that_clients_in_other_languages_know() -> None:
+    """Neither renamed nor shared; another language has nothing else to go by."""
+    assert sorted(getattr(errors, name).reason for name in errors.__all__) == [
+        "BUNDLE_MISMATCH",
+        "CONFIG_ERROR",
+        "DATA_LOSS",
+        "INTERNAL",
+        "INVALID_INPUT",
+        "NOT_FOUND",
+        "NOT_READY",
+        "OUT_OF_RANGE",
+        "OVERLOADED",
+        "QUOTA_EXCEEDED",
+        "UNAUTHENTICATED",
+        "UNAVAILABLE",
+    ]

@@ -15,7 +15,6 @@ from concurrent.futures import ThreadPoolExecutor
 import grpc
 import torch
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
-from grpc_reflection.v1alpha import reflection
 
 from sottovoce.cloud.config import Settings
 from sottovoce.cloud.jobs.jobs import Jobs
@@ -46,6 +45,7 @@ from sottovoce.core.system.signals import Ending
 from sottovoce.core.wire.certificates import check_certificate
 from sottovoce.core.wire.doorkeeper import Doorkeeper
 from sottovoce.core.wire.open_streams import OpenStreams
+from sottovoce.core.wire.reflection import serve_reflection
 from sottovoce.core.wire.status import ErrorInterceptor
 from sottovoce.v1 import (
     bundles_pb2,
@@ -234,9 +234,7 @@ class Server:
             GenerationService(self.tenants, self._write(upstream, settings)), self._server
         )
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
-        reflection.enable_server_reflection(
-            (*_SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME), self._server
-        )
+        serve_reflection(self._server, (*_SERVICES, health.SERVICE_NAME))
 
     def _write(self, upstream: Upstream | None, settings: Settings) -> Write | None:
         """What writes texts here, if anything does."""

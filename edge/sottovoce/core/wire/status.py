@@ -30,6 +30,7 @@ __all__ = [
 ]
 
 DOMAIN = "sottovoce"
+"""Of the reasons in `google.rpc.ErrorInfo`."""
 RETRY_SECONDS = 2
 
 _LONGEST = 800
@@ -37,8 +38,8 @@ _LONGEST = 800
 8 KiB, several times over and percent-encoded: a longer one would arrive as another error."""
 
 _log = logging.getLogger(__name__)
-_BY_NAME: dict[str, type[errors.SottovoceError]] = {
-    name: getattr(errors, name) for name in errors.__all__
+_BY_REASON: dict[str, type[errors.SottovoceError]] = {
+    kind.reason: kind for kind in (getattr(errors, name) for name in errors.__all__)
 }
 _BY_CODE: dict[grpc.StatusCode, type[errors.SottovoceError]] = {
     grpc.StatusCode.INVALID_ARGUMENT: errors.InvalidInput,
@@ -62,7 +63,7 @@ def to_status(error: errors.SottovoceError) -> status_pb2.Status:
     problem, fix, subject = _cut(error.problem), _cut(error.fix), _cut(error.subject, 256)
     details: list[Any] = [
         error_details_pb2.ErrorInfo(
-            reason=type(error).__name__,
+            reason=error.reason,
             domain=DOMAIN,
             metadata={**error.metadata, "fix": fix, "subject": subject},
         )
@@ -72,7 +73,7 @@ def to_status(error: errors.SottovoceError) -> status_pb2.Status:
         details.append(error_details_pb2.BadRequest(field_violations=[violation]))
     elif isinstance(error, errors.NotReady):
         unmet = error_details_pb2.PreconditionFailure.Violation(
-            type=type(error).__name__, subject=subject, description=problem
+            type=error.reason, subject=subject, description=problem
         )
         details.append(error_details_pb2.PreconditionFailure(violations=[unmet]))
     elif isinstance(error, errors.NotFound):
@@ -113,11 +114,11 @@ def from_rpc_error(error: grpc.RpcError, *, peer: str) -> errors.SottovoceError:
         status = None
     info = error_details_pb2.ErrorInfo()
     for detail in status.details if status is not None else ():
-        if detail.Unpack(info) and info.domain == DOMAIN and info.reason in _BY_NAME:
+        if detail.Unpack(info) and info.domain == DOMAIN and info.reason in _BY_REASON:
             metadata = dict(info.metadata)
             fix, subject = metadata.pop("fix", ""), metadata.pop("subject", "")
             problem = (call.details() or "").removesuffix(f" ({fix})")
-            return _BY_NAME[info.reason](problem, fix=fix, subject=subject, metadata=metadata)
+            return _BY_REASON[info.reason](problem, fix=fix, subject=subject, metadata=metadata)
     if code in _GONE:
         return errors.Unavailable(
             f"{peer} does not answer", fix="check that it runs and that the address is right"

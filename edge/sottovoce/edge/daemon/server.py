@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING
 
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
-from grpc_reflection.v1alpha import reflection
 
 from sottovoce.core.errors import ConfigError, NotReady
 from sottovoce.core.system import memory
@@ -35,6 +34,7 @@ from sottovoce.core.wire.address import (
 from sottovoce.core.wire.certificates import check_certificate
 from sottovoce.core.wire.doorkeeper import Doorkeeper
 from sottovoce.core.wire.open_streams import OpenStreams
+from sottovoce.core.wire.reflection import serve_reflection
 from sottovoce.core.wire.status import ErrorInterceptor
 from sottovoce.edge.config import AgentConfig, Config, DoorwayConfig
 from sottovoce.edge.daemon.adapters_service import AdaptersService
@@ -155,9 +155,8 @@ def _server(
         edge_chat_pb2.DESCRIPTOR.services_by_name["EdgeChat"].full_name,
         edge_adapters_pb2.DESCRIPTOR.services_by_name["EdgeAdapters"].full_name,
         health.SERVICE_NAME,
-        reflection.SERVICE_NAME,
     )
-    reflection.enable_server_reflection(names, server)
+    serve_reflection(server, names)
     return server
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import logging
-import re
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -91,4 +90,4 @@ def _code(error: errors.SottovoceError) -> str:
     >>> _code(errors.NotFound(""))
     'not_found'
     """
-    return re.sub(r"(?<=.)(?=[A-Z])", "_", type(error).__name__).lower()
+    return error.reason.lower()

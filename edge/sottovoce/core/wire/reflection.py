@@ -1,0 +1,31 @@
+"""Server reflection, under the name it has now and the one it had before.
+
+Why it is here: grpcurl and its like ask for ``grpc.reflection.v1`` first, and newer ones for
+nothing else; grpcio knows ``v1alpha`` alone. The two differ in nothing but the name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import grpc
+from grpc_reflection.v1alpha import reflection, reflection_pb2
+
+__all__ = ["REFLECTION", "serve_reflection"]
+
+REFLECTION = ("grpc.reflection.v1.ServerReflection", reflection.SERVICE_NAME)
+
+
+def serve_reflection(server: grpc.Server, services: Sequence[str]) -> None:
+    """Has `server` tell what the services are, those named and reflection itself."""
+    known = (*services, reflection.SERVICE_NAME)
+    reflection.enable_server_reflection(known, server)
+    answers: Any = reflection.ReflectionServicer(known)
+    method = grpc.stream_stream_rpc_method_handler(
+        answers.ServerReflectionInfo,
+        request_deserializer=reflection_pb2.ServerReflectionRequest.FromString,
+        response_serializer=reflection_pb2.ServerReflectionResponse.SerializeToString,
+    )
+    handler = grpc.method_handlers_generic_handler(REFLECTION[0], {"ServerReflectionInfo": method})
+    server.add_generic_rpc_handlers((handler,))

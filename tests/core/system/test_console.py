@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 import unicodedata
 
 import click
@@ -12,6 +15,7 @@ from click.testing import CliRunner
 from sottovoce.core import errors
 from sottovoce.core.system.console import Command, json_option, plain, print_json
 from sottovoce.edge.cli.common import numbered
+from tests.support.waiting import until
 
 KINDS = [getattr(errors, name) for name in errors.__all__]
 
@@ -94,3 +98,43 @@ def test_json_is_the_same_value_and_moves_no_cursor(capsys: pytest.CaptureFixtur
 def test_plain_text_keeps_its_lines_unless_it_is_to_be_one() -> None:
     assert plain("a\tb\nc\x1b[2J\u2069") == "a\tb\nc\ufffd[2J\ufffd"
     assert plain("a\tb\nc", line=True) == "a\tb\ufffdc"
+
+
+_STUBBORN = """
+import signal, threading, click
+from sottovoce.core.system.console import Command
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # what runs the tests may ignore it
+
+@click.command(cls=Command)
+def stubborn():
+    threading.Thread(target=threading.Event().wait).start()  # nothing ends it
+    try:
+        print("ready", flush=True)
+        signal.pause()
+    finally:
+        print("interrupted", flush=True)
+
+stubborn()
+"""
+
+
+def test_pressed_again_it_ends_at_once_and_without_a_traceback() -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", _STUBBORN],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(signal.SIGINT)
+        assert process.stdout.readline() == "interrupted\n"
+        until(lambda: process.send_signal(signal.SIGINT) or process.poll() is not None)
+        _, told = process.communicate(timeout=60)
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode in (-signal.SIGINT, 130)
+    assert "Traceback" not in told

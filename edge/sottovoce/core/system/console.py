@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -42,6 +43,8 @@ class Command(click.Command):
             _report(error, as_json=bool(ctx.params.get("as_json")))
             ctx.exit(error.exit_code)
         except KeyboardInterrupt:
+            # Pressed again while all is put away, it ends us at once, and without a traceback.
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
             ctx.exit(_INTERRUPTED)
         except BrokenPipeError:  # the reader of our output has seen enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 
 import click
 
@@ -118,6 +119,8 @@ class _Talk:
 
 
 def _typed() -> Iterator[str]:
+    with suppress(ImportError):  # `input` then edits lines, and the arrows bring earlier ones back
+        import readline  # noqa: F401
     while True:
         try:
             text = input("> ")

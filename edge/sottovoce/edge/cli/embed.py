@@ -10,14 +10,14 @@ from typing import BinaryIO
 import click
 import numpy as np
 
-from sottovoce.core.errors import InvalidInput, SottovoceError
+from sottovoce.core.errors import SottovoceError
 from sottovoce.core.privacy.setting import LEVELS
 from sottovoce.core.system.console import Command, json_option, print_json
 from sottovoce.core.system.files import atomic
 from sottovoce.edge.cli import views
 from sottovoce.edge.cli.client import Backend, backend
 from sottovoce.edge.cli.common import either, load_config, numbered
-from sottovoce.edge.cli.lines import Line, read_lines
+from sottovoce.edge.cli.lines import Line, read_texts, text_argument
 from sottovoce.v1 import edge_agent_pb2 as agent
 
 __all__ = ["command"]
@@ -28,10 +28,7 @@ open wait for its answers."""
 
 
 @click.command("embed", cls=Command)
-@click.argument("text", required=False)
-@click.option(
-    "--input", "source", type=click.Path(path_type=Path), help="File.  [default: TEXT, else stdin]"
-)
+@text_argument
 @click.option(
     "--output",
     "target",
@@ -61,9 +58,7 @@ def command(
     again as well. --output appears complete or not at all. Prefer --input or stdin to TEXT: other
     users of the machine can see a command's arguments while it runs.
     """
-    if text is not None and source is not None:
-        raise InvalidInput("both TEXT and --input are given", fix="give one", subject="text")
-    lines = iter([Line(text, "")]) if text is not None else read_lines(source, "embedding")
+    lines = read_texts(text, source, "embedding")
     settings = agent.EmbedRequest(level=level, local=local)
     output = nullcontext(None) if target is None else atomic(target)
     with backend(load_config(ctx)) as embedder, output as file:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import click
 
-from sottovoce.core.errors import InvalidInput, SottovoceError
+from sottovoce.core.errors import SottovoceError
 from sottovoce.core.system.console import Command, json_option
 from sottovoce.edge.cli import answers
 from sottovoce.edge.cli.common import load_config, numbered, privacy_options
-from sottovoce.edge.cli.lines import Line, read_lines
+from sottovoce.edge.cli.lines import read_texts, text_argument
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import edge_chat_pb2 as chats
 
@@ -20,10 +19,7 @@ __all__ = ["command"]
 
 @click.command("generate", cls=Command)
 @click.argument("name")
-@click.argument("text", required=False)
-@click.option(
-    "--input", "source", type=click.Path(path_type=Path), help="File.  [default: TEXT, else stdin]"
-)
+@text_argument
 @answers.sampling_options
 @privacy_options
 @json_option
@@ -50,15 +46,13 @@ def command(
     server calls a model. Prefer --input or stdin to TEXT: other users of the machine can see a
     command's arguments while it runs.
     """
-    if text is not None and source is not None:
-        raise InvalidInput("both TEXT and --input are given", fix="give one", subject="text")
     asked = chats.CompleteRequest(
         model=name,
         privacy=agent.PrivacyOptions(level=level, mechanism=mechanism, policy=policy),
         sampling=answers.sampling(max_tokens, temperature, seed),
         stops=stops,
     )
-    lines: Iterator[Line] = read_lines(source) if text is None else iter([Line(text, "")])
+    lines = read_texts(text, source)
     with answers.answering(load_config(ctx), upstream) as device:
         for line in lines:
             asked.text = line.text

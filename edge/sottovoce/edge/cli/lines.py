@@ -1,24 +1,29 @@
-"""Reads texts line by line, as bytes first, so that every complaint names the line.
+"""Texts as every command takes them: TEXT, or a file or standard input, a line each.
 
-Why it is here: privatize and predict read the same kind of input, from a file or a pipe that may
-never end; nothing is gathered up before it is worked on.
+Why it is here: a pipe may never end, so nothing is gathered up before it is worked on; lines are
+read as bytes first, so that every complaint names the line.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO, TypeVar
+
+import click
 
 from sottovoce.core.errors import InvalidInput
 from sottovoce.core.system.console import progress_bar
 from sottovoce.core.text.checks import LARGEST_TEXT, decode
 from sottovoce.edge.cli.common import numbered
 
-__all__ = ["Line", "read_lines"]
+__all__ = ["Line", "read_lines", "read_texts", "text_argument"]
+
+
+_F = TypeVar("_F", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +32,30 @@ class Line:
 
     text: str
     place: str
+
+
+def text_argument(function: _F) -> _F:
+    """Adds TEXT and --input, which the function gets as ``text`` and ``source``."""
+    option = click.option(
+        "--input",
+        "source",
+        type=click.Path(path_type=Path),
+        help="File.  [default: TEXT, else stdin]",
+    )
+    return click.argument("text", required=False)(option(function))
+
+
+def read_texts(text: str | None, source: Path | None, doing: str = "privatising") -> Iterator[Line]:
+    """TEXT alone, or the lines of a file or of standard input.
+
+    Raises:
+        InvalidInput: both are given; see `read_lines`.
+    """
+    if text is None:
+        return read_lines(source, doing)
+    if source is not None:
+        raise InvalidInput("both TEXT and --input are given", fix="give one", subject="text")
+    return iter([Line(text, "")])
 
 
 def read_lines(source: Path | None, doing: str = "privatising") -> Iterator[Line]:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import click
 
-from sottovoce.core.errors import InvalidInput, SottovoceError
+from sottovoce.core.errors import SottovoceError
 from sottovoce.core.system.console import Command, json_option, print_json
 from sottovoce.edge.cli import views
 from sottovoce.edge.cli.client import backend
 from sottovoce.edge.cli.common import load_config, numbered, privacy_options
-from sottovoce.edge.cli.lines import Line, read_lines
+from sottovoce.edge.cli.lines import read_texts, text_argument
 from sottovoce.v1 import edge_agent_pb2 as agent
 
 __all__ = ["command"]
@@ -20,10 +19,7 @@ __all__ = ["command"]
 
 @click.command("predict", cls=Command)
 @click.argument("adapter")
-@click.argument("text", required=False)
-@click.option(
-    "--input", "source", type=click.Path(path_type=Path), help="File.  [default: TEXT, else stdin]"
-)
+@text_argument
 @privacy_options
 @json_option
 @click.pass_context
@@ -42,12 +38,10 @@ def command(
     The default privacy is what the adapter was trained with. Prefer --input or stdin to TEXT: other
     users of the machine can see a command's arguments while it runs.
     """
-    if text is not None and source is not None:
-        raise InvalidInput("both TEXT and --input are given", fix="give one", subject="text")
     options = agent.PrivacyOptions(level=level, mechanism=mechanism, policy=policy)
     config = load_config(ctx)
     with backend(config) as predictor:
-        for line in _lines(text, source):
+        for line in read_texts(text, source):
             request = agent.PredictRequest(text=line.text, adapter=adapter, privacy=options)
             try:
                 response = predictor.predict(request)
@@ -57,9 +51,3 @@ def command(
                 print_json(views.prediction(response))
             else:
                 click.echo(f"{response.label}\t{response.scores[0].score:.3f}")
-
-
-def _lines(text: str | None, source: Path | None) -> Iterator[Line]:
-    if text is not None:
-        return iter([Line(text, "")])
-    return read_lines(source)

@@ -17,15 +17,15 @@ from sottovoce.core.system.files import atomic
 from sottovoce.edge.cli import views
 from sottovoce.edge.cli.client import Backend, backend
 from sottovoce.edge.cli.common import load_config, numbered, privacy_options
-from sottovoce.edge.cli.lines import Line, read_lines
+from sottovoce.edge.cli.lines import Line, read_texts, text_argument
 from sottovoce.v1 import edge_agent_pb2 as agent
 
 __all__ = ["command"]
 
 
 @click.command("privatize", cls=Command)
+@text_argument
 @privacy_options
-@click.option("--input", "source", type=click.Path(path_type=Path), help="File.  [default: stdin]")
 @click.option(
     "--output", "target", type=click.Path(path_type=Path), help="File.  [default: stdout]"
 )
@@ -40,6 +40,7 @@ __all__ = ["command"]
 @click.pass_context
 def command(
     ctx: click.Context,
+    text: str | None,
     level: str,
     mechanism: str,
     policy: str,
@@ -49,11 +50,12 @@ def command(
     words: bool,
     as_json: bool,
 ) -> None:
-    """Replace the words of texts, one text a line; contacts no cloud.
+    """Replace the words of TEXT, or of one text a line; contacts no cloud.
 
     Uses the running agent, or the bundle and the ledger directly where none is running. The same
     text gives the same release each time. Blank lines stay blank. --output appears complete or not
-    at all.
+    at all. Prefer --input or stdin to TEXT: other users of the machine can see a command's
+    arguments while it runs.
     """
     asked = agent.PrivatizeRequest(
         privacy=agent.PrivacyOptions(level=level, mechanism=mechanism, policy=policy),
@@ -63,7 +65,7 @@ def command(
     config = load_config(ctx)
     output = nullcontext(sys.stdout.buffer) if target is None else atomic(target)
     with backend(config) as privatizer, output as out:
-        for line in read_lines(source):
+        for line in read_texts(text, source):
             response = _released(privatizer, line, asked)
             if as_json:
                 shown = json.dumps(views.release(response), ensure_ascii=False)
@@ -82,7 +84,7 @@ def _released(
     try:
         return privatizer.privatize(asked)
     except SottovoceError as error:
-        raise numbered(error, line.place) from error
+        raise (numbered(error, line.place) if line.place else error) from error
 
 
 def _each_word(text: str, response: agent.PrivatizeResponse) -> Iterator[str]:

@@ -1,0 +1,32 @@
+"""`sotto ledger`: what was spent, in words and numbers of messages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from .conftest import Device
+
+TEXT = "the lake and the garden"  # two words with noise, at "balanced" 15 each
+
+
+def test_without_a_limit_none_is_told(device: Device) -> None:
+    device.sotto("privatize", TEXT)
+    shown = device.sotto("ledger").stdout
+    assert "30 on 1 text; you set no limit" in shown
+    assert "privacy.ledger_limit" in shown
+    (told,) = device.json("ledger")
+    assert (told["spent"], told["messages_left"]) == (30.0, None)
+
+
+def test_what_is_left_is_told_in_messages(
+    new_device: Callable[..., Device], tagged_bundle: Path
+) -> None:
+    device = new_device(tagged_bundle, SOTTO_PRIVACY_LEDGER_LIMIT="1000")
+    device.sotto("privatize", TEXT)
+    device.sotto("privatize", f"{TEXT} and the lake")
+    shown = device.sotto("ledger").stdout
+    assert "75 of 1,000 (8%) on 2 texts" in shown
+    assert "on average 37.5 a text" in shown
+    assert "925: about 6 more messages" in shown  # of ten words, 150 each
+    assert device.json("ledger")[0]["messages_left"] == 6

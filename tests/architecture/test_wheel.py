@@ -1,5 +1,8 @@
-"""A device installed from a wheel has the public lists, too."""
+"""What is installed from a wheel has every file of its source, and says what it is and whose."""
 
+from __future__ import annotations
+
+import email
 import shutil
 import subprocess
 import sys
@@ -8,18 +11,30 @@ from pathlib import Path
 
 import pytest
 
-EDGE = Path(__file__).parents[2] / "edge"
+from tests.support.paths import ROOT
 
 
-def test_the_wheel_of_the_edge_holds_every_file_of_its_source(tmp_path: Path) -> None:
+@pytest.mark.parametrize("package", ["protos", "edge", "cloud"])
+def test_a_wheel_holds_every_file_of_its_source_and_its_licence(
+    tmp_path: Path, package: str
+) -> None:
     pytest.importorskip("setuptools", minversion="77")
     skipped = shutil.ignore_patterns("__pycache__", "build", "*.egg-info")
-    source = shutil.copytree(EDGE, tmp_path / "edge", ignore=skipped)
+    source = shutil.copytree(ROOT / package, tmp_path / package, ignore=skipped)
     build = "import setuptools.build_meta as b; print(b.build_wheel('.'))"
     subprocess.run([sys.executable, "-c", build], cwd=source, check=True, capture_output=True)
     (wheel,) = source.glob("*.whl")
     with zipfile.ZipFile(wheel) as packed:
-        held = {name for name in packed.namelist() if name.startswith("sottovoce/")}
+        names = packed.namelist()
+        (about,) = (name for name in names if name.endswith(".dist-info/METADATA"))
+        (licence,) = (name for name in names if name.endswith("/LICENSE"))
+        told = email.message_from_bytes(packed.read(about))
+        assert packed.read(licence) == (ROOT / "LICENSE").read_bytes()
     files = (path for path in (source / "sottovoce").rglob("*") if path.is_file())
+    held = {name for name in names if name.startswith("sottovoce/")}
     assert held == {path.relative_to(source).as_posix() for path in files}
-    assert "sottovoce/core/privacy/surrogates/lists/given.txt" in held
+    assert told["License-Expression"] == "Apache-2.0"
+    assert str(told.get_payload()).strip() == (ROOT / package / "README.md").read_text().strip()
+    assert len(told.get_all("Classifier", [])) > 5
+    if package == "edge":
+        assert "sottovoce/core/privacy/surrogates/lists/given.txt" in held

@@ -12,7 +12,7 @@ JOBS ?= 2
 PYTEST_FLAGS := -n $(JOBS) --dist loadfile
 
 .DEFAULT_GOAL := help
-.PHONY: help install bundle demo test check-arm64 lint bench mutants report protos clean
+.PHONY: help install bundle demo test check-arm64 lint bench campaign mutants report protos clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -41,7 +41,7 @@ demo: install  ## Watch a device daemon learn a task through a cloud, privately
 
 test: install .venv-edge/.done lint bundle  ## Lint, then every test; the edge's without torch
 	OMP_NUM_THREADS=1 $(EDGE_BIN)/pytest $(PYTEST_FLAGS) tests/core tests/edge tests/protos
-	OMP_NUM_THREADS=1 $(BIN)/pytest $(PYTEST_FLAGS) tests/architecture tests/mutation tests/protos tests/cloud tests/bench tests/e2e
+	OMP_NUM_THREADS=1 $(BIN)/pytest $(PYTEST_FLAGS) tests/architecture tests/mutation tests/protos tests/cloud tests/bench tests/e2e tests/campaign
 
 # A Raspberry Pi 4's processor, emulated: the edge gives there what it gives here, within tolerances.
 check-arm64: $(BUNDLE) .venv-edge/.done  ## Run the edge on an emulated ARM device and compare
@@ -64,6 +64,9 @@ build/mutmut/.done: requirements-mutants.txt constraints.txt .venv/.done
 	rm -rf build/mutmut
 	$(BIN)/pip install --target build/mutmut -c constraints.txt -r requirements-mutants.txt
 	@touch $@
+
+campaign: bundle  ## Attack both sides at random and say what held (about 30 minutes; ARGS="--seed S")
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.campaign $(ARGS)
 
 mutants: build/mutmut/.done .venv-edge/.done bundle  ## Break the code in small places: what do the tests miss? (MODULES="noise ledger")
 	$(BIN)/python -m tests.mutation $(MODULES)

@@ -79,9 +79,9 @@ def _worker_killed(folder: Path, tally: Tally, seed: str, trials: Sequence[int])
 
 
 PARTS: Final = {
-    "damage": Part("damaged files of the device", _damage, 6_000, 250),
-    "wire-device": Part("messages to the device's daemon", _to_device, 50_000, 1_500),
-    "wire-cloud": Part("messages to the cloud", _to_cloud, 50_000, 1_500),
+    "damage": Part("damaged files of the device", _damage, 6_000, 150),
+    "wire-device": Part("messages to the device's daemon", _to_device, 50_000, 1_200),
+    "wire-cloud": Part("messages to the cloud", _to_cloud, 50_000, 1_200),
     "kill-agent": Part("kills of the device's daemon", _agent_killed, 250, 3),
     "kill-worker": Part("jobs whose worker was killed", _worker_killed, 150, 2),
 }

@@ -13,6 +13,7 @@ from grpc_reflection.v1alpha import reflection
 
 from sottovoce.v1 import (  # noqa: F401 - descriptors are found by name once they are loaded
     bundles_pb2,
+    edge_adapters_pb2,
     edge_agent_pb2,
     edge_chat_pb2,
     generation_pb2,
@@ -29,7 +30,7 @@ __all__ = ["CLOUD", "DEVICE", "wire"]
 CLOUD: Final = tuple(
     f"sottovoce.v1.{name}" for name in ("Bundles", "Training", "Inference", "Generation")
 )
-DEVICE: Final = ("sottovoce.v1.EdgeAgent", "sottovoce.v1.EdgeChat")
+DEVICE: Final = tuple(f"sottovoce.v1.{name}" for name in ("EdgeAgent", "EdgeChat", "EdgeAdapters"))
 _EVERYBODYS: Final = (health.SERVICE_NAME, reflection.SERVICE_NAME)
 _NEVER: Final = {"INTERNAL", "UNKNOWN", "UNAVAILABLE", "DEADLINE_EXCEEDED", "DATA_LOSS"}
 _WARMING: Final = 400

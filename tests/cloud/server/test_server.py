@@ -33,7 +33,6 @@ from tests.support.caller import Caller, credentials
 from tests.support.certificates import Certificate
 from tests.support.cloud import cloud
 from tests.support.examples import examples
-from tests.support.garbage import flood, resident
 from tests.support.processes import environment
 from tests.support.tiny_bundle import tiny_bundle
 from tests.support.waiting import until
@@ -150,27 +149,6 @@ def test_health_and_reflection_answer_without_a_tenant(
         assert {
             f"sottovoce.v1.{n}" for n in ("Bundles", "Training", "Inference", "Generation")
         } <= names
-
-
-def test_bytes_that_are_no_message_leave_nothing_behind(
-    folders: tuple[Path, Path], tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    database = SqliteDatabase(tmp_path)
-    metadata = credentials("acme", Tenants(database).enroll("acme"))
-    database.close()
-    with process(folders, tmp_path) as (server, address):
-        services = tuple(
-            f"sottovoce.v1.{name}" for name in ("Bundles", "Training", "Inference", "Generation")
-        )
-        flood(address, services, 200, metadata)
-        before = resident(server.pid)
-        assert flood(address, services, 2_000, metadata) == {"INVALID_ARGUMENT": 2_000}
-        # Who has no token is turned away before his message is looked at.
-        assert set(flood(address, services, 200)) == {"INVALID_ARGUMENT", "UNAUTHENTICATED"}
-        assert resident(server.pid) - before < 12 << 20  # 19 kB a call would make 40 MB
-        server.terminate()
-        assert server.wait(20) == 0
-    assert "Traceback" not in capfd.readouterr().err
 
 
 def test_a_worker_that_dies_at_once_is_started_ever_less_often(

@@ -23,7 +23,7 @@ from sottovoce.v1 import (  # noqa: F401 - descriptors are found by name once th
 from tests.campaign.daemons import Daemon
 from tests.campaign.messages import CANARY, KINDS, made, methods
 from tests.campaign.tally import Tally
-from tests.support.garbage import resident
+from tests.support.processes import resident
 
 __all__ = ["CLOUD", "DEVICE", "wire"]
 

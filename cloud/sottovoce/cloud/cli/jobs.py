@@ -121,8 +121,10 @@ def show(job_id: str, state: Path, as_json: bool) -> None:
 @json_option
 def cancel(job_id: str, state: Path, as_json: bool) -> None:
     """Cancel a job; a running one ends within a step."""
+    from sottovoce.cloud.jobs import ending
+
     with _jobs(state) as jobs:
-        _print(jobs.cancel(job_id), as_json)
+        _print(ending.cancel(jobs, job_id), as_json)
 
 
 @command.command("delete", cls=Command)
@@ -131,12 +133,10 @@ def cancel(job_id: str, state: Path, as_json: bool) -> None:
 @json_option
 def delete(job_id: str, state: Path, as_json: bool) -> None:
     """Delete a job, its examples, its checkpoint and its adapter."""
-    from sottovoce.cloud.jobs.disposal import discard
+    from sottovoce.cloud.jobs import ending
 
     with _jobs(state) as jobs:
-        job = jobs.get(job_id)
-        if jobs.delete(job.id):
-            discard(jobs, job)
+        ending.delete(jobs, job_id)
     if as_json:
         print_json({"id": job_id, "deleted": True})
     else:

@@ -17,6 +17,7 @@ import torch
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from sottovoce.cloud.config import Settings
+from sottovoce.cloud.jobs.ending import keep_room
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.metrics import Metrics
 from sottovoce.cloud.models import backbone, decoder
@@ -171,6 +172,7 @@ class Server:
             for identity, bundle in self.bundles.items()
         }
         self.jobs = Jobs(self.database, settings.limits)
+        keep_room(settings.state)
         self.tenants = Tenants(self.database)
         self._grace = settings.grace_seconds
         self.metrics = Metrics()

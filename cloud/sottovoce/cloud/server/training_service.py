@@ -9,7 +9,7 @@ from dataclasses import fields
 import grpc
 
 from sottovoce.cloud.job import FINAL, Example, Job, Release, TrainingOptions
-from sottovoce.cloud.jobs.disposal import discard
+from sottovoce.cloud.jobs.ending import cancel, delete
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.reinstatement import reinstate
 from sottovoce.cloud.jobs.uploads import Upload, append
@@ -241,7 +241,8 @@ class TrainingService(training_pb2_grpc.TrainingServicer):
         self, request: wire.CancelJobRequest, context: grpc.ServicerContext
     ) -> wire.CancelJobResponse:
         """Cancels; a running job ends within a step."""
-        job = self._jobs.cancel(request.job_id, self._tenant(context))
+        tenant = self._tenant(context)
+        job = cancel(self._jobs, request.job_id, tenant)
         return wire.CancelJobResponse(job=job_message(job))
 
     def ListJobs(  # noqa: N802
@@ -257,10 +258,7 @@ class TrainingService(training_pb2_grpc.TrainingServicer):
         self, request: wire.DeleteJobRequest, context: grpc.ServicerContext
     ) -> wire.DeleteJobResponse:
         """Deletes the job and its traces."""
-        tenant = self._tenant(context)
-        job = self._jobs.get(request.job_id, tenant)
-        if self._jobs.delete(job.id, tenant):
-            discard(self._jobs, job)
+        delete(self._jobs, request.job_id, self._tenant(context))
         return wire.DeleteJobResponse()
 
     def ReinstateAdapter(  # noqa: N802

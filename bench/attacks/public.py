@@ -24,7 +24,6 @@ from sottovoce.core.privacy import policies
 from sottovoce.core.privacy.mechanisms import registry
 from sottovoce.core.privacy.privatizer import Privatizer
 from sottovoce.core.privacy.running_text import common, counts_by_tag, weights_by_class
-from sottovoce.core.privacy.search import Search
 from sottovoce.core.text.tagger import OnnxTagger, Tagger, Tags
 
 __all__ = ["Public", "Remembering"]
@@ -59,11 +58,6 @@ class Public:
         """The device's own."""
         tagger = Remembering(OnnxTagger.load(self.bundle.tagger_folder))
         return Privatizer.of(self.bundle, tagger=lambda: tagger)
-
-    @cached_property
-    def search(self) -> Search:
-        """The device's own."""
-        return Search(self.bundle)
 
     @cached_property
     def clitic(self) -> NDArray[np.bool_]:

@@ -126,6 +126,8 @@ def test_cloud_requests_carry_only_released_text() -> None:
             "GenerateRequest",
             "ReleasedConversation",
             "ReleasedTurn",
+            "ReleasedTool",
+            "ReleasedToolCall",
             "GenerateSampling",
         )
         for field in {
@@ -142,6 +144,13 @@ def test_cloud_requests_carry_only_released_text() -> None:
         "label",
         "released_plain_tokens",
         "released_stops",
+        "released_tool",
+        "released_name",
+        "released_description",
+        "released_parameters",
+        "released_arguments",
+        "id",  # of a call: a number that the device gives it
+        "tool_call_id",
         "adapter",
         "bundle_id",
         "request_id",

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dsottovoce/v1/generation.proto\x12\x0csottovoce.v1\"G\n\x0cReleasedTurn\x12 \n\x04role\x18\x01 \x01(\x0e\x32\x12.sottovoce.v1.Role\x12\x15\n\rreleased_text\x18\x02 \x01(\t\"A\n\x14ReleasedConversation\x12)\n\x05turns\x18\x01 \x03(\x0b\x32\x1a.sottovoce.v1.ReleasedTurn\"{\n\x10GenerateSampling\x12\x12\n\nmax_tokens\x18\x01 \x01(\r\x12\x18\n\x0btemperature\x18\x02 \x01(\x01H\x00\x88\x01\x01\x12\r\n\x05top_p\x18\x03 \x01(\x01\x12\x11\n\x04seed\x18\x04 \x01(\x04H\x01\x88\x01\x01\x42\x0e\n\x0c_temperatureB\x07\n\x05_seed\"\xef\x01\n\x0fGenerateRequest\x12\x0f\n\x07\x61\x64\x61pter\x18\x01 \x01(\t\x12:\n\x0c\x63onversation\x18\x02 \x01(\x0b\x32\".sottovoce.v1.ReleasedConversationH\x00\x12\x17\n\rreleased_text\x18\x03 \x01(\tH\x00\x12\x11\n\tbundle_id\x18\x04 \x01(\t\x12\x30\n\x08sampling\x18\x05 \x01(\x0b\x32\x1e.sottovoce.v1.GenerateSampling\x12\x16\n\x0ereleased_stops\x18\x06 \x03(\t\x12\x0f\n\x07padding\x18\x07 \x01(\x0c\x42\x08\n\x06prompt\"s\n\x0cGenerateDone\x12\x31\n\rfinish_reason\x18\x01 \x01(\x0e\x32\x1a.sottovoce.v1.FinishReason\x12\x15\n\rprompt_tokens\x18\x02 \x01(\r\x12\x19\n\x11\x63ompletion_tokens\x18\x03 \x01(\r\"n\n\x10GenerateResponse\x12\x14\n\ndelta_text\x18\x01 \x01(\tH\x00\x12*\n\x04\x64one\x18\x02 \x01(\x0b\x32\x1a.sottovoce.v1.GenerateDoneH\x00\x12\x0f\n\x07padding\x18\x03 \x01(\x0c\x42\x07\n\x05\x65vent*_\n\x04Role\x12\x14\n\x10ROLE_UNSPECIFIED\x10\x00\x12\x0f\n\x0bROLE_SYSTEM\x10\x01\x12\r\n\tROLE_USER\x10\x02\x12\x12\n\x0eROLE_ASSISTANT\x10\x03\x12\r\n\tROLE_TOOL\x10\x04*\x81\x01\n\x0c\x46inishReason\x12\x1d\n\x19\x46INISH_REASON_UNSPECIFIED\x10\x00\x12\x16\n\x12\x46INISH_REASON_STOP\x10\x01\x12\x18\n\x14\x46INISH_REASON_LENGTH\x10\x02\x12 \n\x1c\x46INISH_REASON_CONTENT_FILTER\x10\x03\x32Y\n\nGeneration\x12K\n\x08Generate\x12\x1d.sottovoce.v1.GenerateRequest\x1a\x1e.sottovoce.v1.GenerateResponse0\x01\x42K\n\x0csottovoce.v1P\x01Z\x18sottovoce/v1;sottovocev1\xa2\x02\x03SVX\xaa\x02\x0cSottovoce.V1\xba\x02\tSottovoceb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dsottovoce/v1/generation.proto\x12\x0csottovoce.v1\"Q\n\x10ReleasedToolCall\x12\n\n\x02id\x18\x01 \x01(\t\x12\x15\n\rreleased_name\x18\x02 \x01(\t\x12\x1a\n\x12released_arguments\x18\x03 \x01(\t\"\x91\x01\n\x0cReleasedTurn\x12 \n\x04role\x18\x01 \x01(\x0e\x32\x12.sottovoce.v1.Role\x12\x15\n\rreleased_text\x18\x02 \x01(\t\x12\x32\n\ntool_calls\x18\x03 \x03(\x0b\x32\x1e.sottovoce.v1.ReleasedToolCall\x12\x14\n\x0ctool_call_id\x18\x04 \x01(\t\"`\n\x0cReleasedTool\x12\x15\n\rreleased_name\x18\x01 \x01(\t\x12\x1c\n\x14released_description\x18\x02 \x01(\t\x12\x1b\n\x13released_parameters\x18\x03 \x01(\t\"A\n\x14ReleasedConversation\x12)\n\x05turns\x18\x01 \x03(\x0b\x32\x1a.sottovoce.v1.ReleasedTurn\"{\n\x10GenerateSampling\x12\x12\n\nmax_tokens\x18\x01 \x01(\r\x12\x18\n\x0btemperature\x18\x02 \x01(\x01H\x00\x88\x01\x01\x12\r\n\x05top_p\x18\x03 \x01(\x01\x12\x11\n\x04seed\x18\x04 \x01(\x04H\x01\x88\x01\x01\x42\x0e\n\x0c_temperatureB\x07\n\x05_seed\"\x94\x03\n\x0fGenerateRequest\x12\x0f\n\x07\x61\x64\x61pter\x18\x01 \x01(\t\x12:\n\x0c\x63onversation\x18\x02 \x01(\x0b\x32\".sottovoce.v1.ReleasedConversationH\x00\x12\x17\n\rreleased_text\x18\x03 \x01(\tH\x00\x12\x11\n\tbundle_id\x18\x04 \x01(\t\x12\x30\n\x08sampling\x18\x05 \x01(\x0b\x32\x1e.sottovoce.v1.GenerateSampling\x12\x16\n\x0ereleased_stops\x18\x06 \x03(\t\x12\x0f\n\x07padding\x18\x07 \x01(\x0c\x12)\n\x05tools\x18\x08 \x03(\x0b\x32\x1a.sottovoce.v1.ReleasedTool\x12\'\n\x08tool_use\x18\t \x01(\x0e\x32\x15.sottovoce.v1.ToolUse\x12\x15\n\rreleased_tool\x18\n \x01(\t\x12 \n\x13parallel_tool_calls\x18\x0b \x01(\x08H\x01\x88\x01\x01\x42\x08\n\x06promptB\x16\n\x14_parallel_tool_calls\"s\n\x0cGenerateDone\x12\x31\n\rfinish_reason\x18\x01 \x01(\x0e\x32\x1a.sottovoce.v1.FinishReason\x12\x15\n\rprompt_tokens\x18\x02 \x01(\r\x12\x19\n\x11\x63ompletion_tokens\x18\x03 \x01(\r\"\xa3\x01\n\x10GenerateResponse\x12\x14\n\ndelta_text\x18\x01 \x01(\tH\x00\x12*\n\x04\x64one\x18\x02 \x01(\x0b\x32\x1a.sottovoce.v1.GenerateDoneH\x00\x12\x33\n\ttool_call\x18\x04 \x01(\x0b\x32\x1e.sottovoce.v1.ReleasedToolCallH\x00\x12\x0f\n\x07padding\x18\x03 \x01(\x0c\x42\x07\n\x05\x65vent*_\n\x04Role\x12\x14\n\x10ROLE_UNSPECIFIED\x10\x00\x12\x0f\n\x0bROLE_SYSTEM\x10\x01\x12\r\n\tROLE_USER\x10\x02\x12\x12\n\x0eROLE_ASSISTANT\x10\x03\x12\r\n\tROLE_TOOL\x10\x04*M\n\x07ToolUse\x12\x18\n\x14TOOL_USE_UNSPECIFIED\x10\x00\x12\x11\n\rTOOL_USE_NONE\x10\x01\x12\x15\n\x11TOOL_USE_REQUIRED\x10\x02*\x9f\x01\n\x0c\x46inishReason\x12\x1d\n\x19\x46INISH_REASON_UNSPECIFIED\x10\x00\x12\x16\n\x12\x46INISH_REASON_STOP\x10\x01\x12\x18\n\x14\x46INISH_REASON_LENGTH\x10\x02\x12 \n\x1c\x46INISH_REASON_CONTENT_FILTER\x10\x03\x12\x1c\n\x18\x46INISH_REASON_TOOL_CALLS\x10\x04\x32Y\n\nGeneration\x12K\n\x08Generate\x12\x1d.sottovoce.v1.GenerateRequest\x1a\x1e.sottovoce.v1.GenerateResponse0\x01\x42K\n\x0csottovoce.v1P\x01Z\x18sottovoce/v1;sottovocev1\xa2\x02\x03SVX\xaa\x02\x0cSottovoce.V1\xba\x02\tSottovoceb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -32,22 +32,28 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'sottovoce.v1.generation_pb2
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\014sottovoce.v1P\001Z\030sottovoce/v1;sottovocev1\242\002\003SVX\252\002\014Sottovoce.V1\272\002\tSottovoce'
-  _globals['_ROLE']._serialized_start=783
-  _globals['_ROLE']._serialized_end=878
-  _globals['_FINISHREASON']._serialized_start=881
-  _globals['_FINISHREASON']._serialized_end=1010
-  _globals['_RELEASEDTURN']._serialized_start=47
-  _globals['_RELEASEDTURN']._serialized_end=118
-  _globals['_RELEASEDCONVERSATION']._serialized_start=120
-  _globals['_RELEASEDCONVERSATION']._serialized_end=185
-  _globals['_GENERATESAMPLING']._serialized_start=187
-  _globals['_GENERATESAMPLING']._serialized_end=310
-  _globals['_GENERATEREQUEST']._serialized_start=313
-  _globals['_GENERATEREQUEST']._serialized_end=552
-  _globals['_GENERATEDONE']._serialized_start=554
-  _globals['_GENERATEDONE']._serialized_end=669
-  _globals['_GENERATERESPONSE']._serialized_start=671
-  _globals['_GENERATERESPONSE']._serialized_end=781
-  _globals['_GENERATION']._serialized_start=1012
-  _globals['_GENERATION']._serialized_end=1101
+  _globals['_ROLE']._serialized_start=1258
+  _globals['_ROLE']._serialized_end=1353
+  _globals['_TOOLUSE']._serialized_start=1355
+  _globals['_TOOLUSE']._serialized_end=1432
+  _globals['_FINISHREASON']._serialized_start=1435
+  _globals['_FINISHREASON']._serialized_end=1594
+  _globals['_RELEASEDTOOLCALL']._serialized_start=47
+  _globals['_RELEASEDTOOLCALL']._serialized_end=128
+  _globals['_RELEASEDTURN']._serialized_start=131
+  _globals['_RELEASEDTURN']._serialized_end=276
+  _globals['_RELEASEDTOOL']._serialized_start=278
+  _globals['_RELEASEDTOOL']._serialized_end=374
+  _globals['_RELEASEDCONVERSATION']._serialized_start=376
+  _globals['_RELEASEDCONVERSATION']._serialized_end=441
+  _globals['_GENERATESAMPLING']._serialized_start=443
+  _globals['_GENERATESAMPLING']._serialized_end=566
+  _globals['_GENERATEREQUEST']._serialized_start=569
+  _globals['_GENERATEREQUEST']._serialized_end=973
+  _globals['_GENERATEDONE']._serialized_start=975
+  _globals['_GENERATEDONE']._serialized_end=1090
+  _globals['_GENERATERESPONSE']._serialized_start=1093
+  _globals['_GENERATERESPONSE']._serialized_end=1256
+  _globals['_GENERATION']._serialized_start=1596
+  _globals['_GENERATION']._serialized_end=1685
 # @@protoc_insertion_point(module_scope)

@@ -15,29 +15,64 @@ class Role(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     ROLE_ASSISTANT: _ClassVar[Role]
     ROLE_TOOL: _ClassVar[Role]
 
+class ToolUse(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    TOOL_USE_UNSPECIFIED: _ClassVar[ToolUse]
+    TOOL_USE_NONE: _ClassVar[ToolUse]
+    TOOL_USE_REQUIRED: _ClassVar[ToolUse]
+
 class FinishReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     FINISH_REASON_UNSPECIFIED: _ClassVar[FinishReason]
     FINISH_REASON_STOP: _ClassVar[FinishReason]
     FINISH_REASON_LENGTH: _ClassVar[FinishReason]
     FINISH_REASON_CONTENT_FILTER: _ClassVar[FinishReason]
+    FINISH_REASON_TOOL_CALLS: _ClassVar[FinishReason]
 ROLE_UNSPECIFIED: Role
 ROLE_SYSTEM: Role
 ROLE_USER: Role
 ROLE_ASSISTANT: Role
 ROLE_TOOL: Role
+TOOL_USE_UNSPECIFIED: ToolUse
+TOOL_USE_NONE: ToolUse
+TOOL_USE_REQUIRED: ToolUse
 FINISH_REASON_UNSPECIFIED: FinishReason
 FINISH_REASON_STOP: FinishReason
 FINISH_REASON_LENGTH: FinishReason
 FINISH_REASON_CONTENT_FILTER: FinishReason
+FINISH_REASON_TOOL_CALLS: FinishReason
+
+class ReleasedToolCall(_message.Message):
+    __slots__ = ("id", "released_name", "released_arguments")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    RELEASED_NAME_FIELD_NUMBER: _ClassVar[int]
+    RELEASED_ARGUMENTS_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    released_name: str
+    released_arguments: str
+    def __init__(self, id: _Optional[str] = ..., released_name: _Optional[str] = ..., released_arguments: _Optional[str] = ...) -> None: ...
 
 class ReleasedTurn(_message.Message):
-    __slots__ = ("role", "released_text")
+    __slots__ = ("role", "released_text", "tool_calls", "tool_call_id")
     ROLE_FIELD_NUMBER: _ClassVar[int]
     RELEASED_TEXT_FIELD_NUMBER: _ClassVar[int]
+    TOOL_CALLS_FIELD_NUMBER: _ClassVar[int]
+    TOOL_CALL_ID_FIELD_NUMBER: _ClassVar[int]
     role: Role
     released_text: str
-    def __init__(self, role: _Optional[_Union[Role, str]] = ..., released_text: _Optional[str] = ...) -> None: ...
+    tool_calls: _containers.RepeatedCompositeFieldContainer[ReleasedToolCall]
+    tool_call_id: str
+    def __init__(self, role: _Optional[_Union[Role, str]] = ..., released_text: _Optional[str] = ..., tool_calls: _Optional[_Iterable[_Union[ReleasedToolCall, _Mapping]]] = ..., tool_call_id: _Optional[str] = ...) -> None: ...
+
+class ReleasedTool(_message.Message):
+    __slots__ = ("released_name", "released_description", "released_parameters")
+    RELEASED_NAME_FIELD_NUMBER: _ClassVar[int]
+    RELEASED_DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
+    RELEASED_PARAMETERS_FIELD_NUMBER: _ClassVar[int]
+    released_name: str
+    released_description: str
+    released_parameters: str
+    def __init__(self, released_name: _Optional[str] = ..., released_description: _Optional[str] = ..., released_parameters: _Optional[str] = ...) -> None: ...
 
 class ReleasedConversation(_message.Message):
     __slots__ = ("turns",)
@@ -58,7 +93,7 @@ class GenerateSampling(_message.Message):
     def __init__(self, max_tokens: _Optional[int] = ..., temperature: _Optional[float] = ..., top_p: _Optional[float] = ..., seed: _Optional[int] = ...) -> None: ...
 
 class GenerateRequest(_message.Message):
-    __slots__ = ("adapter", "conversation", "released_text", "bundle_id", "sampling", "released_stops", "padding")
+    __slots__ = ("adapter", "conversation", "released_text", "bundle_id", "sampling", "released_stops", "padding", "tools", "tool_use", "released_tool", "parallel_tool_calls")
     ADAPTER_FIELD_NUMBER: _ClassVar[int]
     CONVERSATION_FIELD_NUMBER: _ClassVar[int]
     RELEASED_TEXT_FIELD_NUMBER: _ClassVar[int]
@@ -66,6 +101,10 @@ class GenerateRequest(_message.Message):
     SAMPLING_FIELD_NUMBER: _ClassVar[int]
     RELEASED_STOPS_FIELD_NUMBER: _ClassVar[int]
     PADDING_FIELD_NUMBER: _ClassVar[int]
+    TOOLS_FIELD_NUMBER: _ClassVar[int]
+    TOOL_USE_FIELD_NUMBER: _ClassVar[int]
+    RELEASED_TOOL_FIELD_NUMBER: _ClassVar[int]
+    PARALLEL_TOOL_CALLS_FIELD_NUMBER: _ClassVar[int]
     adapter: str
     conversation: ReleasedConversation
     released_text: str
@@ -73,7 +112,11 @@ class GenerateRequest(_message.Message):
     sampling: GenerateSampling
     released_stops: _containers.RepeatedScalarFieldContainer[str]
     padding: bytes
-    def __init__(self, adapter: _Optional[str] = ..., conversation: _Optional[_Union[ReleasedConversation, _Mapping]] = ..., released_text: _Optional[str] = ..., bundle_id: _Optional[str] = ..., sampling: _Optional[_Union[GenerateSampling, _Mapping]] = ..., released_stops: _Optional[_Iterable[str]] = ..., padding: _Optional[bytes] = ...) -> None: ...
+    tools: _containers.RepeatedCompositeFieldContainer[ReleasedTool]
+    tool_use: ToolUse
+    released_tool: str
+    parallel_tool_calls: bool
+    def __init__(self, adapter: _Optional[str] = ..., conversation: _Optional[_Union[ReleasedConversation, _Mapping]] = ..., released_text: _Optional[str] = ..., bundle_id: _Optional[str] = ..., sampling: _Optional[_Union[GenerateSampling, _Mapping]] = ..., released_stops: _Optional[_Iterable[str]] = ..., padding: _Optional[bytes] = ..., tools: _Optional[_Iterable[_Union[ReleasedTool, _Mapping]]] = ..., tool_use: _Optional[_Union[ToolUse, str]] = ..., released_tool: _Optional[str] = ..., parallel_tool_calls: _Optional[bool] = ...) -> None: ...
 
 class GenerateDone(_message.Message):
     __slots__ = ("finish_reason", "prompt_tokens", "completion_tokens")
@@ -86,11 +129,13 @@ class GenerateDone(_message.Message):
     def __init__(self, finish_reason: _Optional[_Union[FinishReason, str]] = ..., prompt_tokens: _Optional[int] = ..., completion_tokens: _Optional[int] = ...) -> None: ...
 
 class GenerateResponse(_message.Message):
-    __slots__ = ("delta_text", "done", "padding")
+    __slots__ = ("delta_text", "done", "tool_call", "padding")
     DELTA_TEXT_FIELD_NUMBER: _ClassVar[int]
     DONE_FIELD_NUMBER: _ClassVar[int]
+    TOOL_CALL_FIELD_NUMBER: _ClassVar[int]
     PADDING_FIELD_NUMBER: _ClassVar[int]
     delta_text: str
     done: GenerateDone
+    tool_call: ReleasedToolCall
     padding: bytes
-    def __init__(self, delta_text: _Optional[str] = ..., done: _Optional[_Union[GenerateDone, _Mapping]] = ..., padding: _Optional[bytes] = ...) -> None: ...
+    def __init__(self, delta_text: _Optional[str] = ..., done: _Optional[_Union[GenerateDone, _Mapping]] = ..., tool_call: _Optional[_Union[ReleasedToolCall, _Mapping]] = ..., padding: _Optional[bytes] = ...) -> None: ...

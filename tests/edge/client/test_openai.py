@@ -319,6 +319,29 @@ def test_a_server_that_is_not_there_lists_none() -> None:
     assert not OpenAIWriter(ChatConfig(upstream=f"http://127.0.0.1:{port}")).has("a")
 
 
+def test_pieces_of_calls_are_put_together_and_bounded(server: Server) -> None:
+    def call(number: int, **function: str) -> bytes:
+        calls = [{"index": number, "function": function}]
+        return data({"choices": [{"index": 0, "delta": {"tool_calls": calls}}]})
+
+    end = [event("", reason="tool_calls"), b"data: [DONE]\n\n"]
+    parts = [call(0, name="a"), call(1, name="b"), call(0, arguments="{}"), *end]
+    server.answer = lambda body: parts
+    pieces = [*OpenAIWriter(ChatConfig(upstream=server.url)).write("", conversation(TEXT), print)]
+    assert [(each.tool_call.released_name, each.tool_call.released_arguments) for each in pieces][
+        :-1
+    ] == [("a", "{}"), ("b", "")]
+    assert pieces[-1].done.finish_reason == generation.FINISH_REASON_TOOL_CALLS
+    for bad in (
+        [call(number, name="a") for number in range(200)],
+        [data({"choices": [{"index": 0, "delta": {"tool_calls": [5]}}]})],
+        [data({"choices": [{"index": 0, "delta": {"tool_calls": [{"function": {"name": 5}}]}}]})],
+    ):
+        server.answer = lambda body, bad=bad: [*bad, *end]  # type: ignore[misc]
+        with pytest.raises(Unavailable):
+            [*OpenAIWriter(ChatConfig(upstream=server.url)).write("", conversation(TEXT), print)]
+
+
 def test_a_temperature_of_nought_is_said(server: Server) -> None:
     written(server, conversation(TEXT, sampling=generation.GenerateSampling(temperature=0)))
     written(server, conversation(TEXT))

@@ -113,6 +113,10 @@ def _asked(request: wire.GenerateRequest) -> Asked:
             fix=f"give at most {limits.MOST_STOPS}, each of 1 to {limits.LONGEST_STOP} bytes",
             subject="released_stops",
         )
+    if request.tools or any(turn.tool_calls for turn in request.conversation.turns):
+        raise InvalidInput(
+            "the models of this cloud call no functions", fix="leave them out", subject="tools"
+        )
     return Asked(_prompt(request), _sampling(request.sampling), tuple(stops))
 
 

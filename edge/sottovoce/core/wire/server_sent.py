@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Final, NamedTuple, Protocol
 
-__all__ = ["LONGEST_LINE", "MOST_BYTES", "MOST_SECONDS", "Heard", "cut", "heard", "timed"]
+__all__ = ["LONGEST_LINE", "MOST_BYTES", "MOST_SECONDS", "Called", "Heard", "cut", "heard", "timed"]
 
 LONGEST_LINE: Final = 1 << 20
 MOST_BYTES: Final = 64 << 20
@@ -29,6 +29,14 @@ class Lines(Protocol):
         ...
 
 
+class Called(NamedTuple):
+    """A piece of a call of a function: which call, and what goes on with its name and arguments."""
+
+    number: int
+    name: str
+    arguments: str
+
+
 class Heard(NamedTuple):
     """One event.
 
@@ -36,11 +44,13 @@ class Heard(NamedTuple):
         text: what was written on.
         finish: why the text ended, in the server's word; empty while it goes on.
         usage: tokens of the prompt and of the answer, where the server says.
+        calls: what was written on of calls of functions.
     """
 
     text: str
     finish: str
     usage: tuple[int, int] | None
+    calls: tuple[Called, ...] = ()
 
 
 def cut(connection: socket.socket) -> None:
@@ -94,6 +104,7 @@ def _event(event: Any) -> Heard:
     if not isinstance(choices, list):
         raise ValueError("no choices")
     text = finish = ""
+    calls: list[Called] = []
     for choice in choices:
         if not isinstance(choice, dict) or choice.get("index", 0) != 0:
             continue
@@ -101,10 +112,26 @@ def _event(event: Any) -> Heard:
         said = delta if isinstance(delta, dict) else {}
         piece = said.get("text" if delta is choice else "content")
         text += piece if isinstance(piece, str) else ""
+        calls += _calls(said.get("tool_calls"))
         finish = str(choice.get("finish_reason") or finish)
-    # JSON can name halves of characters, and UTF-8 cannot spell them.
-    whole = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return Heard(whole, finish, _usage(event.get("usage")))
+    return Heard(_whole(text), finish, _usage(event.get("usage")), tuple(calls))
+
+
+def _whole(text: str) -> str:
+    """JSON can name halves of characters, and UTF-8 cannot spell them."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _calls(said: Any) -> Iterator[Called]:
+    for place, call in enumerate(said if isinstance(said, list) else ()):
+        function = call.get("function") if isinstance(call, dict) else None
+        if not isinstance(function, dict):
+            raise ValueError("no call")
+        index = call.get("index", place)
+        name, arguments = (function.get(part) or "" for part in ("name", "arguments"))
+        if not (isinstance(index, int) and isinstance(name, str) and isinstance(arguments, str)):
+            raise ValueError("no call")
+        yield Called(index, _whole(name), _whole(arguments))
 
 
 def _usage(said: Any) -> tuple[int, int] | None:

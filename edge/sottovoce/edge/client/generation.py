@@ -22,6 +22,10 @@ class Writer(Protocol):
     def peer(self) -> str:
         """Who it is; what one was told another was not."""
 
+    @property
+    def calls_functions(self) -> bool:
+        """Whether its models can ask for functions to be called."""
+
     def models(self) -> list[str]:
         """The names by which models can be asked for."""
 

@@ -48,12 +48,15 @@ _ROLES: Final = {
     generation.ROLE_SYSTEM: "system",
     generation.ROLE_USER: "user",
     generation.ROLE_ASSISTANT: "assistant",
-    generation.ROLE_TOOL: "user",  # a tool's turn needs the call's id, which nobody here has
+    generation.ROLE_TOOL: "user",  # where it answers no call: theirs needs one
 }
 _REASONS: Final = {
     "length": generation.FINISH_REASON_LENGTH,
+    "tool_calls": generation.FINISH_REASON_TOOL_CALLS,
     "content_filter": generation.FINISH_REASON_CONTENT_FILTER,
 }
+_USES: Final = {generation.TOOL_USE_NONE: "none", generation.TOOL_USE_REQUIRED: "required"}
+_MOST_CALLS: Final = 128
 _ERRORS: Final[dict[int, tuple[type[SottovoceError], str]]] = {
     400: (InvalidInput, "ask for fewer tokens, or shorten the conversation"),
     401: (Unauthenticated, "set chat.key_file to a file with the server's key"),
@@ -97,6 +100,11 @@ class OpenAIWriter:
     def peer(self) -> str:
         """See `Writer.peer`."""
         return self._config.upstream
+
+    @property
+    def calls_functions(self) -> bool:
+        """See `Writer.calls_functions`: most such servers have models that do."""
+        return True
 
     def models(self) -> list[str]:
         """See `Writer.models`: the configured one, and those that the server lists, if it does."""
@@ -240,10 +248,9 @@ def _body(request: generation.GenerateRequest, model: str) -> dict[str, Any]:
     body: dict[str, Any] = {"model": model, "stream": True}
     body["stream_options"] = {"include_usage": True}
     if request.WhichOneof("prompt") == "conversation":
-        body["messages"] = [
-            {"role": _ROLES[turn.role], "content": turn.released_text}
-            for turn in request.conversation.turns
-        ]
+        body["messages"] = [_message(turn) for turn in request.conversation.turns]
+        if request.tools:
+            body |= _functions(request)
     else:
         body["prompt"] = request.released_text
     if sampling.max_tokens:
@@ -256,6 +263,45 @@ def _body(request: generation.GenerateRequest, model: str) -> dict[str, Any]:
     if request.released_stops:
         body["stop"] = [*request.released_stops][:_MOST_STOPS]
     return body
+
+
+def _message(turn: generation.ReleasedTurn) -> dict[str, Any]:
+    message: dict[str, Any] = {"role": _ROLES[turn.role], "content": turn.released_text}
+    if turn.tool_calls:
+        message["tool_calls"] = [
+            {
+                "id": call.id,
+                "type": "function",
+                "function": {"name": call.released_name, "arguments": call.released_arguments},
+            }
+            for call in turn.tool_calls
+        ]
+    if turn.tool_call_id:
+        message |= {"role": "tool", "tool_call_id": turn.tool_call_id}
+    return message
+
+
+def _functions(request: generation.GenerateRequest) -> dict[str, Any]:
+    tools = [
+        {
+            "type": "function",
+            "function": {
+                "name": tool.released_name,
+                "description": tool.released_description,
+                "parameters": json.loads(tool.released_parameters),
+            },
+        }
+        for tool in request.tools
+    ]
+    found: dict[str, Any] = {"tools": tools}
+    if request.released_tool:
+        chosen = {"name": request.released_tool}
+        found["tool_choice"] = {"type": "function", "function": chosen}
+    elif request.tool_use:
+        found["tool_choice"] = _USES[request.tool_use]
+    if request.HasField("parallel_tool_calls"):
+        found["parallel_tool_calls"] = request.parallel_tool_calls
+    return found
 
 
 def _listed(response: HTTPResponse) -> list[str]:
@@ -279,13 +325,22 @@ def _pieces(response: HTTPResponse) -> Generator[generation.GenerateResponse, No
         ValueError: it is not what was agreed. OSError: the connection broke.
     """
     done = generation.GenerateDone()
+    calls: dict[int, generation.ReleasedToolCall] = {}
     for event in heard(response):
         if event.usage is not None:
             done.prompt_tokens, done.completion_tokens = event.usage
         if event.finish:
             done.finish_reason = _REASONS.get(event.finish, generation.FINISH_REASON_STOP)
+        for part in event.calls:
+            call = calls.setdefault(part.number, generation.ReleasedToolCall())
+            call.released_name += part.name
+            call.released_arguments += part.arguments
+        if len(calls) > _MOST_CALLS:
+            raise ValueError("calls without end")
         if event.text:
             yield generation.GenerateResponse(delta_text=event.text)
     if not done.finish_reason:
         raise ValueError("broken off")
+    for call in calls.values():
+        yield generation.GenerateResponse(tool_call=call)
     yield generation.GenerateResponse(done=done)

@@ -8,11 +8,13 @@ turn is privatised, whoever is said to have spoken it.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections import Counter
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Final, Self
+from secrets import token_hex
+from typing import Any, Final, TypeVar
 
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import InvalidInput, SottovoceError
@@ -21,14 +23,14 @@ from sottovoce.core.privacy.restoration import COMMON, Restoration
 from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.text.frequencies import commonest
 from sottovoce.core.text.readings import READINGS
-from sottovoce.core.wire.limits import LARGEST_PROMPT, LONGEST_STOP, MOST_STOPS, MOST_TURNS
 from sottovoce.edge.client.generation import Stoppable, Writer
 from sottovoce.edge.state.conversations import Conversation, Conversations
 from sottovoce.edge.state.outbox import Outbox
+from sottovoce.edge.tasks.asked import Asked, asks
 from sottovoce.edge.tasks.engine import Engine
+from sottovoce.edge.tasks.functions import Functions, Returning, canonical
 from sottovoce.edge.tasks.privatize import Drawn, Releases, resolve
 from sottovoce.edge.tasks.stops import Stops
-from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import edge_chat_pb2 as chats
 from sottovoce.v1 import generation_pb2 as generation
 
@@ -37,36 +39,9 @@ __all__ = ["LARGEST_ANSWER", "Chat"]
 LARGEST_ANSWER: Final = 1 << 20
 """Characters of an answer: more than any model writes that is asked for 8,192 tokens."""
 
+_MOST_REPORTED: Final = 1_000
 _ASSISTANT: Final = generation.ROLE_ASSISTANT
 _NAME: Final = READINGS.index("NAME")
-
-
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """What both calls ask for."""
-
-    turns: Sequence[chats.ChatTurn]
-    model: str
-    privacy: agent.PrivacyOptions
-    conversation: str
-    sampling: chats.Sampling
-    stops: Sequence[str]
-
-    @classmethod
-    def of(
-        cls, request: chats.ChatRequest | chats.CompleteRequest, turns: Sequence[chats.ChatTurn]
-    ) -> Self:
-        """Of a request, checked before any privacy is spent: see `_check`."""
-        asked = cls(
-            turns,
-            request.model,
-            request.privacy,
-            request.conversation,
-            request.sampling,
-            request.stops,
-        )
-        _check(asked)
-        return asked
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +49,16 @@ class _Departing:
     """What is to leave, charged and noted."""
 
     request: generation.GenerateRequest
+    turns: Sequence[generation.ReleasedTurn]
     told: chats.Departed
     restoration: Restoration
+    returning: Returning
     conversation: Conversation
     what: str
 
 
-_Event = chats.Departed | str | chats.Answered
+_Word = TypeVar("_Word", str, tuple[str, str])
+_Event = chats.Departed | str | chats.ToolCall | chats.Answered
 
 
 class Chat:
@@ -124,12 +102,9 @@ class Chat:
             InvalidInput, NotReady, QuotaExceeded: see `Releases.release`; nothing has left.
             NotFound: no such adapter. Unavailable: nobody answers, or not as agreed.
         """
-        asked = _Asked.of(request, request.turns)
+        asked = Asked.of(request, request.turns)
         departing = self._departing(asked)
-        for turn in departing.told.turns:
-            departing.request.conversation.turns.add(
-                role=turn.role, released_text=turn.released_text
-            )
+        departing.request.conversation.turns.extend(departing.turns)
         for event in self._answer(asked, departing, stoppable):
             yield chats.ChatResponse(**_field(event))
 
@@ -138,14 +113,15 @@ class Chat:
     ) -> Generator[chats.CompleteResponse, None, None]:
         """The same for a text that is to be continued."""
         text = chats.ChatTurn(role=generation.ROLE_USER, text=request.text)
-        asked = _Asked.of(request, [text])
+        asked = Asked.of(request, [text])
         departing = self._departing(asked)
-        (turn,) = departing.told.turns
+        (turn,) = departing.turns
         departing.request.released_text = turn.released_text
         for event in self._answer(asked, departing, stoppable):
             yield chats.CompleteResponse(**_field(event))
 
-    def _departing(self, asked: _Asked) -> _Departing:
+    def _departing(self, asked: Asked) -> _Departing:
+        asked.check(functions=self._writer.calls_functions)
         trained = self._outbox.trained_with(self._writer.check(asked.model))
         self._releases.check_session(asked.conversation)
         setting = resolve(asked.privacy, trained or self._default)
@@ -161,34 +137,49 @@ class Chat:
                 if turn.role == _ASSISTANT
             ),
         )
-        drawn: list[Drawn] = []
+        drawn: dict[str, Drawn] = {}
 
-        def released(turn: chats.ChatTurn) -> str:
-            text = turn.text
-            if turn.role == _ASSISTANT:
-                digest = self._conversations.digest(text)
-                asked_as, came = conversation.answers.get(digest, ("", ""))
-                if asked_as == what:
-                    return came
+        def released(text: str) -> str:
             if not text or text.isspace():
                 return text
-            drawn.append(
-                self._releases.drawn(
+            if text not in drawn:
+                drawn[text] = self._releases.drawn(
                     opened, text, setting, conversation.session, conversation.owners
                 )
-            )
-            return drawn[-1].release.text
+            return drawn[text].release.text
 
-        turns = [
-            chats.DepartedTurn(role=turn.role, released_text=released(turn)) for turn in asked.turns
-        ]
-        if not drawn or not asked.turns[-1].text.strip():
+        functions = Functions(released)
+        tools = [functions.definition(tool) for tool in asked.functions.tools]
+
+        def noted(*shown: str) -> str | None:
+            """An answer as it came, where it was asked for like this."""
+            asked_as, came = conversation.answers.get(self._conversations.digest(*shown), ("", ""))
+            return came if asked_as == what else None
+
+        def call(made: chats.ToolCall) -> generation.ReleasedToolCall:
+            came = noted(made.name, canonical(made.arguments))
+            return functions.call(made) if came is None else functions.known(made, came)
+
+        def departing(turn: chats.ChatTurn) -> generation.ReleasedTurn:
+            came = noted(turn.text) if turn.role == _ASSISTANT else None
+            return generation.ReleasedTurn(
+                role=turn.role,
+                released_text=released(turn.text) if came is None else came,
+                tool_calls=map(call, turn.tool_calls),
+                tool_call_id=functions.answered(turn.tool_call_id),
+            )
+
+        turns = [departing(turn) for turn in asked.turns]
+        if not drawn or not asks(asked.turns[-1]):
             raise InvalidInput("there is nothing to answer", fix="send a text", subject="turns")
-        places = observe([each.release for each in drawn], known=conversation.places)
-        charged, number = self._releases.charge(drawn)
+        places = observe([each.release for each in drawn.values()], known=conversation.places)
+        charged, number = self._releases.charge(drawn.values())
         conversation.observed(places)
         self._conversations.keep(conversation)
-        release = drawn[-1].release
+        release = next(reversed(drawn.values())).release
+        places = [*conversation.places, *places]
+        restoration = _restoration(opened.bundle, _texts(turns, tools), places)
+        chosen = asked.functions.tool
         return _Departing(
             generation.GenerateRequest(
                 bundle_id=opened.bundle.id,
@@ -196,9 +187,16 @@ class Chat:
                     **{name.name: value for name, value in asked.sampling.ListFields()}
                 ),
                 released_stops=filter(_wordless, asked.stops),
+                tools=tools,
+                tool_use=asked.functions.tool_use,
+                released_tool=functions.name(chosen) if chosen else "",
+                parallel_tool_calls=asked.functions.parallel_tool_calls
+                if asked.functions.HasField("parallel_tool_calls")
+                else None,
             ),
+            turns,
             chats.Departed(
-                turns=turns,
+                turns=map(_departed, turns),
                 charged=charged,
                 turns_charged=number,
                 level=release.setting.level,
@@ -206,19 +204,29 @@ class Chat:
                 policy=release.setting.policy,
                 eta=release.eta,
                 bundle_id=opened.bundle.id,
+                tools=[
+                    chats.DepartedTool(
+                        released_name=tool.released_name,
+                        released_description=tool.released_description,
+                        released_parameters=tool.released_parameters,
+                    )
+                    for tool in tools
+                ],
             ),
-            _restoration(opened.bundle, turns, [*conversation.places, *places]),
+            restoration,
+            functions.back(places, restoration),
             conversation,
             what,
         )
 
     def _answer(
-        self, asked: _Asked, departing: _Departing, stoppable: Stoppable
+        self, asked: Asked, departing: _Departing, stoppable: Stoppable
     ) -> Iterator[_Event]:
         yield departing.told
         stream, stops = departing.restoration.stream(), Stops(asked.stops)
         came: list[str] = []
         shown: list[str] = []
+        calls: list[generation.ReleasedToolCall] = []
         size = 0
         done = None
         try:
@@ -227,12 +235,14 @@ class Chat:
                     if piece.WhichOneof("event") == "done":
                         done = piece.done
                         break
-                    size += len(piece.delta_text)
+                    size += len(piece.delta_text) + len(piece.tool_call.released_arguments)
                     if size > LARGEST_ANSWER:
                         raise SottovoceError(
                             f"the answer has more than {LARGEST_ANSWER} characters",
                             fix="ask for fewer tokens",
                         )
+                    if piece.WhichOneof("event") == "tool_call":
+                        calls.append(piece.tool_call)
                     came.append(piece.delta_text)
                     if text := stops.feed(stream.feed(piece.delta_text)):
                         shown.append(text)
@@ -242,27 +252,46 @@ class Chat:
             if text := stops.feed(stream.finish()) + stops.finish():
                 shown.append(text)
                 yield text
+            if not stops.found:
+                yield from self._called(departing, calls)
         finally:
             # However it ended: a client may send again what it has of it.
             self._note(asked, departing, "".join(shown), "".join(came))
         if done is None and not stops.found:
             raise SottovoceError("the model's answer came to no end", fix="ask again")
         ended = done or generation.GenerateDone(finish_reason=generation.FINISH_REASON_STOP)
+        if calls and not stops.found:
+            ended.finish_reason = generation.FINISH_REASON_TOOL_CALLS
+        returned = departing.returning
         yield chats.Answered(
             finish_reason=ended.finish_reason,
             prompt_tokens=ended.prompt_tokens,
             completion_tokens=ended.completion_tokens,
             restored=[
                 chats.TurnedBack(came=one, shown=other, times=times)
-                for (one, other), times in stream.restored.items()
+                for (one, other), times in _most(stream.restored + returned.restored)
             ],
             doubtful=[
-                chats.Doubtful(came=one, times=times) for one, times in stream.doubtful.items()
+                chats.Doubtful(came=one, times=times)
+                for one, times in _most(stream.doubtful + returned.doubtful)
             ],
             came="".join(came),
         )
 
-    def _note(self, asked: _Asked, departing: _Departing, shown: str, came: str) -> None:
+    def _called(
+        self, departing: _Departing, calls: Sequence[generation.ReleasedToolCall]
+    ) -> Iterator[chats.ToolCall]:
+        """The calls that came, turned back and noted, so that they can leave again as they came."""
+        conversation, returning = departing.conversation, departing.returning
+        for call in calls:
+            name = returning.name(call.released_name)
+            arguments = returning.arguments(call.released_arguments)
+            digest = self._conversations.digest(name, canonical(arguments))
+            conversation.answered(digest, departing.what, call.released_arguments)
+            self._conversations.keep(conversation)
+            yield chats.ToolCall(id=f"call_{token_hex(12)}", name=name, arguments=arguments)
+
+    def _note(self, asked: Asked, departing: _Departing, shown: str, came: str) -> None:
         """Notes an answer, so that it can leave again as it came."""
         if shown:
             held = departing.conversation
@@ -272,25 +301,36 @@ class Chat:
             self._conversations.keep(held)
 
 
-def _check(asked: _Asked) -> None:
-    """Refuses what no cloud would take, before any privacy is spent."""
-    size = sum(len(turn.text.encode()) for turn in asked.turns)
-    demands = (
-        (1 <= len(asked.turns) <= MOST_TURNS, "turns", f"1 to {MOST_TURNS} turns"),
-        (size <= LARGEST_PROMPT, "turns", f"at most {LARGEST_PROMPT} bytes of text"),
-        (all(turn.role for turn in asked.turns), "role", "the role of every turn"),
-        (len(asked.stops) <= MOST_STOPS, "stops", f"at most {MOST_STOPS} of them"),
-        (
-            all(1 <= len(stop.encode()) <= LONGEST_STOP for stop in asked.stops),
-            "stops",
-            f"1 to {LONGEST_STOP} bytes each",
-        ),
+def _departed(turn: generation.ReleasedTurn) -> chats.DepartedTurn:
+    calls = (
+        chats.DepartedToolCall(
+            id=call.id,
+            released_name=call.released_name,
+            released_arguments=call.released_arguments,
+        )
+        for call in turn.tool_calls
     )
-    for holds, subject, wanted in demands:
-        if not holds:
-            raise InvalidInput(
-                f"the request's {subject} cannot be taken", fix=f"send {wanted}", subject=subject
-            )
+    return chats.DepartedTurn(
+        role=turn.role,
+        released_text=turn.released_text,
+        tool_calls=calls,
+        tool_call_id=turn.tool_call_id,
+    )
+
+
+def _most(counts: Counter[_Word]) -> list[tuple[_Word, int]]:
+    return list(counts.items())[:_MOST_REPORTED]
+
+
+def _texts(
+    turns: Iterable[generation.ReleasedTurn], tools: Iterable[generation.ReleasedTool]
+) -> Iterator[str]:
+    """All that leaves of a request."""
+    for turn in turns:
+        yield turn.released_text
+        yield from (call.released_arguments for call in turn.tool_calls)
+    for tool in tools:
+        yield from (tool.released_description, tool.released_parameters)
 
 
 def _wordless(stop: str) -> bool:
@@ -301,14 +341,14 @@ def _wordless(stop: str) -> bool:
 def _field(event: _Event) -> dict[str, Any]:
     if isinstance(event, str):
         return {"delta_text": event}
+    if isinstance(event, chats.ToolCall):
+        return {"tool_call": event}
     return {"departed" if isinstance(event, chats.Departed) else "answered": event}
 
 
-def _restoration(
-    bundle: Bundle, turns: Sequence[chats.DepartedTurn], places: Sequence[Place]
-) -> Restoration:
+def _restoration(bundle: Bundle, texts: Iterable[str], places: Sequence[Place]) -> Restoration:
     """The map back of what leaves now: what does not cannot come back."""
-    leaving = {token.lower() for turn in turns for token in TOKEN.findall(turn.released_text)}
+    leaving = {token.lower() for text in texts for token in TOKEN.findall(text)}
     there = (
         place
         for place in dict.fromkeys(places)

@@ -28,6 +28,11 @@ class CloudWriter:
         """See `Writer.peer`."""
         return self._cloud.address
 
+    @property
+    def calls_functions(self) -> bool:
+        """See `Writer.calls_functions`."""
+        return False
+
     def models(self) -> list[str]:
         """See `Writer.models`: the adapters that were trained to write, newest first."""
         succeeded = agent.CUSTOMIZATION_STATE_SUCCEEDED

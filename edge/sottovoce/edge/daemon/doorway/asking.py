@@ -6,7 +6,7 @@ import json
 import secrets
 import time
 from collections.abc import Generator, Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from sottovoce.core.errors import NotFound
 from sottovoce.core.wire.limits import HIGHEST_TEMPERATURE, MOST_NEW_TOKENS, MOST_STOPS
@@ -53,9 +53,11 @@ FINISHES: Final = {
     generation.FINISH_REASON_STOP: "stop",
     generation.FINISH_REASON_LENGTH: "length",
     generation.FINISH_REASON_CONTENT_FILTER: "content_filter",
+    generation.FINISH_REASON_TOOL_CALLS: "tool_calls",
 }
 
 Event = chats.ChatResponse | chats.CompleteResponse
+_Event = TypeVar("_Event", chats.ChatResponse, chats.CompleteResponse)
 _PREFIX: Final = "x-sottovoce-"
 _SEEDS: Final = 1 << 63
 
@@ -113,14 +115,14 @@ def stops(fields: Fields) -> list[str]:
 
 
 def begun(
-    events: Generator[Any, None, None],
-) -> tuple[chats.Departed, Generator[Event, None, None]]:
+    events: Generator[_Event, None, None],
+) -> tuple[chats.Departed, Generator[_Event, None, None]]:
     """What has left, once something has come back, so that what goes wrong until then has a status
     of its own; and all that comes."""
     first = next(events)
     second = next(events)
 
-    def rest() -> Generator[Event, None, None]:
+    def rest() -> Generator[_Event, None, None]:
         try:
             yield second
             yield from events
@@ -130,15 +132,23 @@ def begun(
     return first.departed, rest()
 
 
-def whole(events: Generator[Event, None, None]) -> tuple[str, chats.Answered]:
+def whole(
+    events: Generator[chats.ChatResponse, None, None]
+    | Generator[chats.CompleteResponse, None, None],
+) -> tuple[str, list[chats.ToolCall], chats.Answered]:
     """All of an answer, and how it ended."""
     text: list[str] = []
+    calls: list[chats.ToolCall] = []
     answered = chats.Answered()
     for each in events:
-        text.append(each.delta_text)
-        if each.WhichOneof("event") == "answered":
-            answered = each.answered
-    return "".join(text), answered
+        match each.WhichOneof("event"):
+            case "delta_text":
+                text.append(each.delta_text)
+            case "tool_call" if isinstance(each, chats.ChatResponse):
+                calls.append(each.tool_call)
+            case "answered":
+                answered = each.answered
+    return "".join(text), calls, answered
 
 
 def counted(fields: Fields) -> bool:

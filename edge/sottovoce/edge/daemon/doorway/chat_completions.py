@@ -7,7 +7,7 @@ from collections.abc import Generator
 from contextlib import closing
 from typing import Any, Final
 
-from sottovoce.edge.daemon.doorway import asking, messages
+from sottovoce.edge.daemon.doorway import asking, messages, tools
 from sottovoce.edge.daemon.doorway.exchange import Call, Reply
 from sottovoce.edge.daemon.doorway.fields import Fields, parsed
 from sottovoce.v1 import edge_chat_pb2 as chats
@@ -40,10 +40,13 @@ def answer(call: Call) -> Reply:
     base = {"id": asking.identity("chatcmpl"), "created": asking.now(), "model": name}
     if stream:
         return Reply(_streamed(base, events, counted=counted), headers)
-    text, answered = asking.whole(events)
+    text, calls, answered = asking.whole(events)
+    message: dict[str, Any] = {"role": "assistant", "content": text or None, "refusal": None}
+    if calls:
+        message["tool_calls"] = [*map(_called, calls)]
     choice = {
         "index": 0,
-        "message": {"role": "assistant", "content": text, "refusal": None},
+        "message": message,
         "logprobs": None,
         "finish_reason": asking.FINISHES[answered.finish_reason],
     }
@@ -61,6 +64,7 @@ def _asked(call: Call, fields: Fields) -> chats.ChatRequest:
         sampling=asking.sampling(fields, most=most),
         stops=asking.stops(fields),
     )
+    tools.add(asked, fields, nested=True)
     fields.kept_here(*asking.KEPT_HERE)
     fields.only("n", 1)
     fields.only("logprobs", False)
@@ -73,8 +77,13 @@ def _asked(call: Call, fields: Fields) -> chats.ChatRequest:
     return asked
 
 
+def _called(call: chats.ToolCall) -> dict[str, Any]:
+    function = {"name": call.name, "arguments": call.arguments}
+    return {"id": call.id, "type": "function", "function": function}
+
+
 def _streamed(
-    base: dict[str, Any], events: Generator[asking.Event, None, None], *, counted: bool
+    base: dict[str, Any], events: Generator[chats.ChatResponse, None, None], *, counted: bool
 ) -> Generator[bytes, None, None]:
     base = base | {"object": "chat.completion.chunk"}
 
@@ -82,11 +91,15 @@ def _streamed(
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
         return asking.event(base | {"choices": [choice]})
 
+    called = 0
     yield chunk({"role": "assistant", "content": ""})
     with closing(events):
         for event in events:
             if event.WhichOneof("event") == "delta_text":
                 yield chunk({"content": event.delta_text})
+            elif event.WhichOneof("event") == "tool_call":
+                yield chunk({"tool_calls": [{"index": called, **_called(event.tool_call)}]})
+                called += 1
             else:
                 yield chunk({}, asking.FINISHES[event.answered.finish_reason])
                 if counted:

@@ -43,7 +43,7 @@ def answer(call: Call) -> Reply:
     base |= {"object": "text_completion"}
     if stream:
         return Reply(_streamed(base, events, counted=counted), headers)
-    text, answered = asking.whole(events)
+    text, _, answered = asking.whole(events)
     choice = _choice(text, asking.FINISHES[answered.finish_reason])
     found = base | {"choices": [choice]} | asking.usage(answered)
     return Reply(json.dumps(found).encode(), [*headers, *asking.restored(answered)])
@@ -64,7 +64,7 @@ def _choice(text: str, finish: str | None = None) -> dict[str, Any]:
 
 
 def _streamed(
-    base: dict[str, Any], events: Generator[asking.Event, None, None], *, counted: bool
+    base: dict[str, Any], events: Generator[chats.CompleteResponse, None, None], *, counted: bool
 ) -> Generator[bytes, None, None]:
     with closing(events):
         for event in events:

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from sottovoce.edge.daemon.doorway import chat_completions, completions, embeddings, models
+from sottovoce.edge.daemon.doorway import (
+    chat_completions,
+    completions,
+    embeddings,
+    models,
+    responses,
+)
 from sottovoce.edge.daemon.doorway.connection import Endpoint
 from sottovoce.edge.daemon.doorway.failures import Failure
 
@@ -14,6 +20,7 @@ _ENDPOINTS: Final[dict[str, tuple[str, Endpoint]]] = {
     "/v1/chat/completions": ("POST", chat_completions.answer),
     "/v1/completions": ("POST", completions.answer),
     "/v1/embeddings": ("POST", embeddings.answer),
+    "/v1/responses": ("POST", responses.answer),
     "/v1/models": ("GET", models.answer),
 }
 

@@ -13,9 +13,10 @@ from sottovoce.edge.daemon.doorway.fields import Fields, refuse
 from sottovoce.v1 import edge_chat_pb2 as chats
 from sottovoce.v1 import generation_pb2 as generation
 
-__all__ = ["MOST_PARTS", "content", "turns"]
+__all__ = ["MOST_CALLS", "MOST_PARTS", "ROLES", "content", "turns"]
 
 MOST_PARTS: Final = 1_024
+MOST_CALLS: Final = 128
 ROLES: Final = {
     "system": generation.ROLE_SYSTEM,
     "developer": generation.ROLE_SYSTEM,
@@ -23,7 +24,7 @@ ROLES: Final = {
     "assistant": generation.ROLE_ASSISTANT,
     "tool": generation.ROLE_TOOL,
 }
-_NULL: Final = ("audio", "function_call", "refusal", "tool_calls")
+_NULL: Final = ("audio", "function_call", "refusal")
 """As clients send back what they were answered, null and all."""
 
 
@@ -41,9 +42,29 @@ def _turn(fields: Fields) -> chats.ChatTurn:
         refuse(fields.where("role"), "is no role", f"use one of {', '.join(ROLES)}")
     fields.kept_here("name")  # of a person, as often as not
     fields.only("annotations", [])
-    turn = chats.ChatTurn(role=ROLES[role], text=content(fields, "content", ("text",)))
+    turn = chats.ChatTurn(
+        role=ROLES[role],
+        text=content(fields, "content", ("text",)),
+        tool_calls=_calls(fields),
+        tool_call_id=fields.text("tool_call_id", ""),
+    )
     fields.end(_NULL)
     return turn
+
+
+def _calls(fields: Fields) -> list[chats.ToolCall]:
+    calls = []
+    for number, each in enumerate(fields.items("tool_calls", MOST_CALLS)):
+        call = Fields(each, f"{fields.where('tool_calls')}[{number}]")
+        function = call.nested("function")
+        if call.text("type", "function") != "function" or function is None:
+            refuse(call.where("type"), "is not supported", "send calls of functions")
+        call.kept_here("index")
+        identity, name = call.text("id"), function.text("name")
+        calls.append(chats.ToolCall(id=identity, name=name, arguments=function.text("arguments")))
+        function.end()
+        call.end()
+    return calls
 
 
 def content(fields: Fields, name: str, kinds: tuple[str, ...]) -> str:

@@ -1,0 +1,96 @@
+"""What a conversation is asked for, and what of that nobody would take.
+
+Why it is here: it is refused before any privacy is spent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+from sottovoce.core.errors import InvalidInput
+from sottovoce.core.wire.limits import LARGEST_PROMPT, LONGEST_STOP, MOST_STOPS, MOST_TURNS
+from sottovoce.edge.tasks.functions import MOST_TOOLS
+from sottovoce.v1 import edge_agent_pb2 as agent
+from sottovoce.v1 import edge_chat_pb2 as chats
+
+__all__ = ["Asked", "asks"]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What both calls ask for; of ``functions`` only those are looked at."""
+
+    turns: Sequence[chats.ChatTurn]
+    model: str
+    privacy: agent.PrivacyOptions
+    conversation: str
+    sampling: chats.Sampling
+    stops: Sequence[str]
+    functions: chats.ChatRequest
+
+    @classmethod
+    def of(
+        cls, request: chats.ChatRequest | chats.CompleteRequest, turns: Sequence[chats.ChatTurn]
+    ) -> Self:
+        """Of a request, not checked."""
+        return cls(
+            turns,
+            request.model,
+            request.privacy,
+            request.conversation,
+            request.sampling,
+            request.stops,
+            request if isinstance(request, chats.ChatRequest) else chats.ChatRequest(),
+        )
+
+    def check(self, *, functions: bool) -> None:
+        """Refuses what cannot be taken.
+
+        Args:
+            functions: whether whoever answers can ask for some to be called.
+
+        Raises:
+            InvalidInput: naming the field.
+        """
+        given = self.functions
+        calls = [call for turn in self.turns for call in turn.tool_calls]
+        texts = [turn.text for turn in self.turns]
+        texts += [call.arguments for call in calls]
+        texts += [part for tool in given.tools for part in (tool.description, tool.parameters)]
+        size = sum(len(text.encode()) for text in texts)
+        demands = (
+            (1 <= len(self.turns) <= MOST_TURNS, "turns", f"1 to {MOST_TURNS} turns"),
+            (size <= LARGEST_PROMPT, "turns", f"at most {LARGEST_PROMPT} bytes of text"),
+            (all(turn.role for turn in self.turns), "role", "the role of every turn"),
+            (len(self.stops) <= MOST_STOPS, "stops", f"at most {MOST_STOPS} of them"),
+            (
+                all(1 <= len(stop.encode()) <= LONGEST_STOP for stop in self.stops),
+                "stops",
+                f"1 to {LONGEST_STOP} bytes each",
+            ),
+            (len(given.tools) <= MOST_TOOLS, "tools", f"at most {MOST_TOOLS} of them"),
+            (
+                functions or not (given.tools or calls),
+                "tools",
+                "none to our cloud, or set chat.upstream to a server whose models call functions",
+            ),
+            (
+                not given.tool or any(tool.name == given.tool for tool in given.tools),
+                "tool",
+                "the name of one of the tools",
+            ),
+        )
+        for holds, subject, wanted in demands:
+            if not holds:
+                raise InvalidInput(
+                    f"the request's {subject} cannot be taken",
+                    fix=f"send {wanted}",
+                    subject=subject,
+                )
+
+
+def asks(turn: chats.ChatTurn) -> bool:
+    """Whether there is something to answer; a function may have had nothing to say."""
+    return bool(turn.text.strip() or turn.tool_call_id)

@@ -1,0 +1,299 @@
+"""Functions that a model may ask to have called: what of their definitions and calls may leave.
+
+Why it is here: they are JSON, and text stands anywhere in it. Its shape stays; each string and
+number is a text of its own, and so are the names of functions and fields, which are released word
+by word and turned back exactly, as somebody's code answers to them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Any, Final, NoReturn
+
+from sottovoce.core.errors import InvalidInput
+from sottovoce.core.privacy.meanings import Place
+from sottovoce.core.privacy.restoration import Restoration
+from sottovoce.v1 import edge_chat_pb2 as chats
+from sottovoce.v1 import generation_pb2 as generation
+
+__all__ = ["MOST_TOOLS", "Functions", "canonical"]
+
+MOST_TOOLS: Final = 128
+_DEEPEST: Final = 64
+_MOST_LEAVES: Final = 8_192
+_LONGEST_NAME: Final = 64
+
+_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_REFERENCE: Final = re.compile(r"#/(\$defs|definitions)/([^/]+)")
+_WORD: Final = re.compile(r"[A-Z]?[^\W\d_A-Z]+|[A-Z]+(?![^\W\d_A-Z])|\d+|[^\W\d_]+")
+"""Words of a name: at signs, digits and the capitals of camelCase one ends."""
+
+# A JSON Schema's words (2020-12). Those that only narrow what a value may be are not sent: they
+# hold numbers and patterns, and whoever gets the arguments checks them anyway.
+_SCHEMAS: Final = frozenset({"items", "additionalProperties", "not"})
+_LISTS: Final = frozenset({"anyOf", "oneOf", "allOf", "prefixItems"})
+_MAPS: Final = frozenset({"properties", "$defs", "definitions"})
+_TEXTS: Final = frozenset({"title", "description"})
+_VALUES: Final = frozenset({"enum", "const", "default", "examples"})
+_FLAGS: Final = frozenset({"nullable", "deprecated", "readOnly", "writeOnly", "uniqueItems"})
+_LEFT_OUT: Final = frozenset(
+    {
+        *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
+        *("minLength", "maxLength", "pattern", "format", "minItems", "maxItems"),
+        *("minContains", "maxContains", "minProperties", "maxProperties"),
+        *("$schema", "$id", "$comment"),
+    }
+)
+_TYPES: Final = ("object", "array", "string", "number", "integer", "boolean", "null")
+
+
+def canonical(arguments: str) -> str:
+    """Arguments by what they say: clients write the same JSON with other white space."""
+    try:
+        return json.dumps(json.loads(arguments), sort_keys=True)
+    except (ValueError, RecursionError):
+        return arguments
+
+
+class Functions:
+    """The functions of one request, on their way out.
+
+    Args:
+        release: of one text, as the conversation releases it.
+    """
+
+    def __init__(self, release: Callable[[str], str]) -> None:
+        self._release = release
+        self._names: dict[str, str] = {}
+        self._taken: dict[str, str] = {}
+        self._values: dict[str, set[str]] = {}
+        self._ids: dict[str, str] = {}
+        self._left = _MOST_LEAVES
+
+    def definition(self, tool: chats.ChatTool) -> generation.ReleasedTool:
+        """A function as it may leave.
+
+        Raises:
+            InvalidInput: its name is none, or its parameters are no schema that is known here.
+        """
+        if not _NAME.fullmatch(tool.name):
+            _refuse("the name of a function", "use letters, digits, _ and -, at most 64")
+        parameters = _loaded(tool.parameters) if tool.parameters else {}
+        if not isinstance(parameters, dict):
+            _refuse("a function's parameters", "send a JSON Schema, an object")
+        return generation.ReleasedTool(
+            released_name=self.name(tool.name),
+            released_description=self._text(tool.description),
+            released_parameters=json.dumps(self._schema(parameters, 0), ensure_ascii=False),
+        )
+
+    def call(self, call: chats.ToolCall) -> generation.ReleasedToolCall:
+        """A call that was made, as it may leave."""
+        try:
+            arguments = json.loads(call.arguments, parse_constant=_no_number)
+        except (ValueError, RecursionError):
+            released = self._text(call.arguments)
+        else:
+            released = json.dumps(self._value(arguments, 0), ensure_ascii=False)
+        return self.known(call, released)
+
+    def known(self, call: chats.ToolCall, arguments: str) -> generation.ReleasedToolCall:
+        """A call whose arguments came through here, and leave as they came."""
+        return generation.ReleasedToolCall(
+            id=self._ids.setdefault(call.id, f"call_{len(self._ids) + 1}"),
+            released_name=self.name(call.name),
+            released_arguments=arguments,
+        )
+
+    def answered(self, identity: str) -> str:
+        """What the call that a turn answers is called where it goes.
+
+        Raises:
+            InvalidInput: no turn before it has that call.
+        """
+        if identity and identity not in self._ids:
+            raise InvalidInput(
+                "a tool answers a call that nobody made",
+                fix="send the turn with the call before it",
+                subject="tool_call_id",
+            )
+        return self._ids.get(identity, "")
+
+    def name(self, name: str) -> str:
+        """A function's or a field's name as it may leave: its words are released, what stands
+        between them stays. No two names become one."""
+        if name not in self._names:
+            words = _WORD.findall(name)
+            released = self._text(" ".join(words)).split(" ") if words else []
+            if len(released) == len(words):
+                given = iter(released)
+                joined = _WORD.sub(lambda _: next(given), name)
+            else:
+                joined = "_".join(released)
+            joined = re.sub(r"[^A-Za-z0-9_-]", "_", joined)[: _LONGEST_NAME - 5] or "_"
+            chosen, number = joined, 1
+            while chosen in self._taken:
+                number += 1
+                chosen = f"{joined}_{number}"
+            self._names[name], self._taken[chosen] = chosen, name
+        return self._names[name]
+
+    def back(self, places: Iterable[Place], restoration: Restoration) -> Returning:
+        """What turns calls back that come in.
+
+        Args:
+            places: of the conversation; a value that is one of its surrogates and nothing else
+                stands for that, whatever its neighbours.
+            restoration: for all other values.
+        """
+        values = {released: {*true} for released, true in self._values.items()}
+        for place in places:
+            values.setdefault(place.released, set()).add(place.true)
+        exact = {released: true.pop() for released, true in values.items() if len(true) == 1}
+        return Returning(dict(self._taken), exact, restoration)
+
+    def _schema(self, found: Any, depth: int) -> Any:
+        if isinstance(found, bool):
+            return found
+        if not isinstance(found, dict) or depth > _DEEPEST:
+            _refuse("a function's parameters", "send a JSON Schema, not too deep")
+        schema: dict[str, Any] = {}
+        for word, value in found.items():
+            if word in _LEFT_OUT:
+                continue
+            schema[word] = self._part(word, value, depth + 1)
+        return schema
+
+    def _part(self, word: str, value: Any, depth: int) -> Any:
+        if word in _SCHEMAS:
+            return self._schema(value, depth)
+        if word in _LISTS and isinstance(value, list):
+            return [self._schema(each, depth) for each in value]
+        if word in _MAPS and isinstance(value, dict):
+            return {self.name(name): self._schema(each, depth) for name, each in value.items()}
+        if word in _TEXTS and isinstance(value, str):
+            return self._text(value)
+        if word in _VALUES:
+            return self._value(value, depth)
+        if word in _FLAGS and isinstance(value, bool):
+            return value
+        if word == "required" and isinstance(value, list) and all(map(_is_text, value)):
+            return [self.name(name) for name in value]
+        if word == "type" and all(
+            each in _TYPES for each in (value if isinstance(value, list) else [value])
+        ):
+            return value
+        if word == "$ref" and _is_text(value) and (place := _REFERENCE.fullmatch(value)):
+            return f"#/{place[1]}/{self.name(place[2])}"
+        raise InvalidInput(
+            "a function's parameters hold what is not supported, or not in this form: "
+            f"{word[:_LONGEST_NAME]}",
+            fix="leave it out",
+            subject="tools",
+        )
+
+    def _value(self, value: Any, depth: int) -> Any:
+        if depth > _DEEPEST:
+            _refuse("a value", "send JSON that is not so deep")
+        if isinstance(value, dict):
+            return {self.name(name): self._value(each, depth + 1) for name, each in value.items()}
+        if isinstance(value, list):
+            return [self._value(each, depth + 1) for each in value]
+        if isinstance(value, str):
+            released = self._text(value)
+            self._values.setdefault(released, set()).add(value)
+            return released
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            written = json.dumps(value)
+            released = self._text(written)
+            self._values.setdefault(released, set()).add(written)
+            return _number(released)
+        return value
+
+    def _text(self, text: str) -> str:
+        self._left -= 1
+        if self._left < 0:
+            _refuse("the functions' definitions and calls", "send fewer or smaller ones")
+        return self._release(text) if text.strip() else text
+
+
+class Returning:
+    """Turns calls back: names exactly, values that are released ones exactly, else as answers are.
+
+    Args:
+        names: true ones by released ones.
+        exact: true values by released ones.
+        restoration: for all other values.
+    """
+
+    def __init__(
+        self, names: dict[str, str], exact: dict[str, str], restoration: Restoration
+    ) -> None:
+        self._names, self._exact, self._restoration = names, exact, restoration
+        self.restored: Counter[tuple[str, str]] = Counter()
+        self.doubtful: Counter[str] = Counter()
+
+    def name(self, came: str) -> str:
+        """A function's or a field's name."""
+        return self._names.get(came, came)
+
+    def arguments(self, came: str) -> str:
+        """The arguments of a call. What is no JSON is turned back as text."""
+        try:
+            return json.dumps(self._value(json.loads(came)), ensure_ascii=False)
+        except (ValueError, RecursionError):
+            return self._text(came)
+
+    def _value(self, value: Any) -> Any:
+        if isinstance(value, dict):
+            return {self.name(name): self._value(each) for name, each in value.items()}
+        if isinstance(value, list):
+            return [*map(self._value, value)]
+        if isinstance(value, str):
+            return self._text(value)
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return _number(self._text(json.dumps(value)))
+        return value
+
+    def _text(self, came: str) -> str:
+        if came in self._exact:
+            true = self._exact[came]
+            if true != came:
+                self.restored[came, true] += 1
+            return true
+        turned = self._restoration.restore(came)
+        self.restored += turned.restored
+        self.doubtful += turned.doubtful
+        return turned.text
+
+
+def _number(text: str) -> int | float | str:
+    """The number that ``text`` is, without zeros before it; itself where it is none."""
+    plain = re.sub(r"(?<![\d.])0+(?=\d)", "", text)
+    try:
+        found = json.loads(plain, parse_constant=_no_number)
+    except ValueError:
+        return text
+    return found if isinstance(found, int | float) and not isinstance(found, bool) else text
+
+
+def _loaded(text: str) -> Any:
+    try:
+        return json.loads(text, parse_constant=_no_number)
+    except (ValueError, RecursionError):
+        _refuse("a function's parameters", "send a JSON Schema")
+
+
+def _no_number(name: str) -> NoReturn:
+    raise ValueError(name)
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _refuse(what: str, fix: str) -> NoReturn:
+    raise InvalidInput(f"{what} cannot be taken", fix=fix, subject="tools")

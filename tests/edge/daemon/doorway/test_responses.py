@@ -1,0 +1,150 @@
+"""OpenAI's newer form: items in and out, events by name, nothing stored."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sottovoce.core.text.tagger import Tagger
+from tests.support.doorway import Door
+from tests.support.doorway_upstream import asked, before_a_server, calling
+from tests.support.upstream_server import Server, echo
+
+PATH = "/v1/responses"
+TEXT = "Anna Marsh saw Mark at Little Rock"
+TOOL = {
+    "type": "function",
+    "name": "find",
+    "parameters": {"type": "object", "properties": {"who": {"type": "string"}}},
+}
+
+
+@pytest.fixture(scope="module")
+def pair(
+    tmp_path_factory: pytest.TempPathFactory, small_bundle_folder: Path, lexicon_tagger: Tagger
+) -> Iterator[tuple[Door, Server]]:
+    folder = tmp_path_factory.mktemp("device")
+    with before_a_server(folder, small_bundle_folder, lexicon_tagger) as found:
+        yield found
+
+
+@pytest.fixture
+def both(pair: tuple[Door, Server]) -> tuple[Door, Server]:
+    door, server = pair
+    server.answer = echo
+    server.asked.clear()
+    return door, server
+
+
+def events(body: bytes) -> list[dict[str, Any]]:
+    found = []
+    for block in body.decode().strip().split("\n\n"):
+        name, data = block.split("\n")
+        event = json.loads(data.removeprefix("data: "))
+        assert name == f"event: {event['type']}"
+        found.append(event)
+    assert [event["sequence_number"] for event in found] == [*range(len(found))]
+    return found
+
+
+def test_a_text_is_answered(both: tuple[Door, Server]) -> None:
+    door, server = both
+    fields = {"instructions": "Anna asks", "max_output_tokens": 9, "store": False}
+    answer = door.ask(PATH, {"input": TEXT, **fields})
+    body = answer.json
+    assert (body["object"], body["status"]) == ("response", "completed")
+    (item,) = body["output"]
+    assert item["content"][0] == {
+        "type": "output_text",
+        "text": TEXT,
+        "annotations": [],
+        "logprobs": [],
+    }
+    assert body["usage"]["total_tokens"] == 11
+    ((_, _, sent),) = server.asked
+    assert [message["role"] for message in sent["messages"]] == ["system", "user"]
+    assert sent["max_tokens"] == 9
+    assert "Anna" not in asked(server)
+    assert answer.headers["x-sottovoce-turns"] == "2"
+
+
+def test_items_are_turns_and_what_was_answered_leaves_as_it_came(
+    both: tuple[Door, Server],
+) -> None:
+    door, server = both
+    first = {"role": "user", "content": [{"type": "input_text", "text": TEXT}]}
+    answer = door.ask(PATH, {"input": [first]}).json
+    again = {"role": "user", "content": "Ask Anna"}
+    second = door.ask(PATH, {"input": [first, *answer["output"], again]})
+    assert second.json["output"][0]["content"][0]["text"] == "Ask Anna"
+    (_, _, one), (_, _, other) = server.asked
+    came = one["messages"][0]["content"]
+    assert [message["content"] for message in other["messages"][:2]] == [came, came]
+
+
+def test_a_stream_tells_all_of_it_in_order(both: tuple[Door, Server]) -> None:
+    door, _ = both
+    found = events(door.ask(PATH, {"input": TEXT, "stream": True}).body)
+    kinds = [event["type"] for event in found]
+    deltas = [event["delta"] for event in found if event["type"] == "response.output_text.delta"]
+    assert "".join(deltas) == TEXT
+    assert kinds[:4] == [
+        "response.created",
+        "response.in_progress",
+        "response.output_item.added",
+        "response.content_part.added",
+    ]
+    assert kinds[-4:] == [
+        "response.output_text.done",
+        "response.content_part.done",
+        "response.output_item.done",
+        "response.completed",
+    ]
+    assert found[-1]["response"]["output"][0]["content"][0]["text"] == TEXT
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_functions_are_items(both: tuple[Door, Server], stream: bool) -> None:
+    door, server = both
+    server.answer = calling(("find", lambda body: {"who": body["messages"][0]["content"]}))
+    given = {"input": "Mark", "tools": [TOOL], "stream": stream}
+    answer = door.ask(PATH, given)
+    body = events(answer.body)[-1]["response"] if stream else answer.json
+    (call,) = body["output"]
+    assert (call["type"], call["name"]) == ("function_call", "find")
+    assert json.loads(call["arguments"]) == {"who": "Mark"}
+    server.answer = echo
+    result = {"type": "function_call_output", "call_id": call["call_id"], "output": "Mark left"}
+    opening = {"role": "user", "content": "Mark"}
+    second = door.ask(PATH, {"input": [opening, call, result], "tools": [TOOL]})
+    assert second.json["output"][0]["content"][0]["text"] == "Mark left"
+    assert "Mark" not in asked(server)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"surprise": 1},
+        {"store": True},
+        {"previous_response_id": "resp_1"},
+        {"reasoning": {"effort": "low"}},
+        {"text": {"format": {"type": "json_object"}}},
+        {"background": True},
+        {"input": []},
+        {"input": 5},
+        {"tools": [{"type": "web_search"}]},
+        {"include": ["x"]},
+    ],
+)
+def test_what_cannot_be_honoured_is_refused_by_name(
+    both: tuple[Door, Server], fields: dict[str, Any]
+) -> None:
+    door, server = both
+    answer = door.ask(PATH, {"input": TEXT} | fields)
+    assert answer.status == 400
+    assert answer.error["param"].startswith(next(iter(fields)))
+    assert server.asked == []

@@ -1,0 +1,160 @@
+"""Functions over HTTP: what is told of them is released, what is called is turned back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sottovoce.core.text.tagger import Tagger
+from tests.support.doorway import Door, opened_doorway
+from tests.support.doorway_upstream import asked, before_a_server, calling
+from tests.support.echo import echoing_cloud
+from tests.support.upstream_server import Server, echo
+
+PATH = "/v1/chat/completions"
+TOOL = {
+    "type": "function",
+    "function": {
+        "name": "find_anna",
+        "description": "Asks Anna about the lake",
+        "strict": True,
+        "parameters": {
+            "type": "object",
+            "properties": {
+                "who": {"type": "string", "enum": ["Anna", "Mark"]},
+                "order": {"type": "integer", "minimum": 68042},
+            },
+            "required": ["who"],
+            "additionalProperties": False,
+        },
+    },
+}
+QUESTION = {"role": "user", "content": "Where is Mark with order 68042?"}
+SECRETS = ("Anna", "anna", "Mark", "68042")
+
+
+@pytest.fixture(scope="module")
+def pair(
+    tmp_path_factory: pytest.TempPathFactory, small_bundle_folder: Path, lexicon_tagger: Tagger
+) -> Iterator[tuple[Door, Server]]:
+    folder = tmp_path_factory.mktemp("device")
+    with before_a_server(folder, small_bundle_folder, lexicon_tagger) as found:
+        yield found
+
+
+@pytest.fixture
+def both(pair: tuple[Door, Server]) -> tuple[Door, Server]:
+    door, server = pair
+    server.answer = echo
+    server.asked.clear()
+    return door, server
+
+
+def last_order(body: dict[str, Any]) -> dict[str, Any]:
+    """Arguments that a faithful model makes of the question: its names and numbers."""
+    words = body["messages"][0]["content"].rstrip("?").split()
+    fields = body["tools"][0]["function"]["parameters"]["properties"]
+    who, order = fields
+    return {who: words[2], order: int(words[5]), "note": f"about {words[2]}"}
+
+
+def test_a_function_is_told_of_called_and_answered(both: tuple[Door, Server]) -> None:
+    door, server = both
+    server.answer = calling(("", last_order), text="I will ask. ")
+    first = door.ask(PATH, {"messages": [QUESTION], "tools": [TOOL], "tool_choice": "required"})
+    assert not [secret for secret in SECRETS if secret in asked(server)]
+    ((_, _, body),) = server.asked
+    assert body["tool_choice"] == "required"
+    told = body["tools"][0]["function"]
+    assert told["parameters"]["additionalProperties"] is False
+    assert len(told["parameters"]["properties"]) == 2
+    (choice,) = first.json["choices"]
+    assert choice["finish_reason"] == "tool_calls"
+    message = choice["message"]
+    assert message["content"] == "I will ask. "
+    (call,) = message["tool_calls"]
+    assert call["function"]["name"] == "find_anna"
+    assert json.loads(call["function"]["arguments"]) == {
+        "who": "Mark",
+        "order": 68042,
+        "note": "about Mark",
+    }
+    assert call["id"].startswith("call_")
+
+    server.answer = echo
+    came = server.asked.pop()
+    answer = {"role": "tool", "tool_call_id": call["id"], "content": "Mark is with Anna"}
+    rewritten = json.loads(json.dumps(message))  # as some clients do, in white space of their own
+    arguments = json.loads(call["function"]["arguments"])
+    rewritten["tool_calls"][0]["function"]["arguments"] = json.dumps(arguments, indent=1)
+    second = door.ask(PATH, {"messages": [QUESTION, rewritten, answer], "tools": [TOOL]})
+    assert second.json["choices"][0]["message"]["content"] == "Mark is with Anna"
+    ((_, _, body),) = server.asked
+    assert not [secret for secret in SECRETS if secret in asked(server)]
+    (sent,) = body["messages"][1]["tool_calls"]
+    assert json.loads(sent["function"]["arguments"]) == last_order(came[2])
+    assert sent["id"] == body["messages"][2]["tool_call_id"] == "call_1"
+    assert body["messages"][2]["role"] == "tool"
+
+
+def test_calls_stream_whole(both: tuple[Door, Server]) -> None:
+    door, server = both
+    server.answer = calling(("", last_order), ("", lambda body: {"who": 5}))
+    answer = door.ask(PATH, {"messages": [QUESTION], "tools": [TOOL], "stream": True})
+    calls = [
+        call
+        for event in answer.events
+        for call in event["choices"][0]["delta"].get("tool_calls", ())
+    ]
+    assert [call["index"] for call in calls] == [0, 1]
+    assert json.loads(calls[0]["function"]["arguments"])["who"] == "Mark"
+    assert answer.events[-1]["choices"][0]["finish_reason"] == "tool_calls"
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"tool_choice": "auto"}, {}),
+        ({"tool_choice": "none"}, {"tool_choice": "none"}),
+        ({"parallel_tool_calls": False}, {"parallel_tool_calls": False}),
+    ],
+)
+def test_what_may_be_called_is_told(
+    both: tuple[Door, Server], fields: dict[str, Any], told: dict[str, Any]
+) -> None:
+    door, server = both
+    door.ask(PATH, {"messages": [QUESTION], "tools": [TOOL], **fields})
+    ((_, _, body),) = server.asked
+    names = ("tool_choice", "parallel_tool_calls")
+    assert {name: body[name] for name in names if name in body} == told
+
+
+def test_the_one_that_must_be_called_has_the_name_it_left_with(both: tuple[Door, Server]) -> None:
+    door, server = both
+    choice = {"type": "function", "function": {"name": "find_anna"}}
+    door.ask(PATH, {"messages": [QUESTION], "tools": [TOOL], "tool_choice": choice})
+    ((_, _, body),) = server.asked
+    name = body["tools"][0]["function"]["name"]
+    assert name != "find_anna"
+    assert body["tool_choice"]["function"]["name"] == name
+    choice["function"] = {"name": "another"}
+    answer = door.ask(PATH, {"messages": [QUESTION], "tools": [TOOL], "tool_choice": choice})
+    assert answer.status == 400
+
+
+def test_our_cloud_is_told_of_none(
+    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
+) -> None:
+    with (
+        echoing_cloud() as cloud,
+        opened_doorway(
+            tmp_path, small_bundle_folder, lexicon_tagger, SOTTO_CLOUD_ADDRESS=cloud.address
+        ) as door,
+    ):
+        answer = door.ask(PATH, {"messages": [QUESTION], "tools": [TOOL]})
+        assert (answer.status, answer.error["param"]) == (400, "tools")
+        assert cloud.asked == []

@@ -8,7 +8,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from sottovoce.cloud import building
-from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.bundle.folder import CARDS, Bundle
 from sottovoce.core.bundle.manifest import sha256
 from sottovoce.core.bundle.signature import Signature
 from sottovoce.core.errors import InvalidInput, NotFound, NotReady
@@ -43,6 +43,20 @@ def test_the_manifest_describes_the_files(small_build: Bundle) -> None:
     assert manifest.words == len(small_build.words) == 1_507
     assert sum(manifest.shares.values()) == pytest.approx(1)
     assert manifest.shares["GRAMMAR"] > 0.2
+
+
+def test_it_brings_the_cards_of_what_it_was_made_from(
+    small_build: Bundle, shipped_models: Path
+) -> None:
+    """Whose texts the models learnt, and the licence, go where the models go."""
+    brought = {
+        path.stem: path.read_text("utf-8") for path in (small_build.folder / CARDS).iterdir()
+    }
+    assert set(brought) >= {"tagger", "names", "frequencies", "facts"}
+    for part, card in brought.items():
+        assert card == (shipped_models / part / "README.md").read_text("utf-8")
+    assert "CC BY-SA 4.0" in brought["tagger"]
+    assert all(f"{CARDS}/{part}.md" in small_build.manifest.files for part in brought)
 
 
 def test_it_brings_what_finds_names(small_build: Bundle, shipped_models: Path) -> None:

@@ -22,6 +22,7 @@ from threadpoolctl import threadpool_limits
 
 from sottovoce.cloud.building import (
     calibration,
+    cards,
     denoisers,
     device_encoder,
     indexes,
@@ -194,6 +195,8 @@ def build(
         named = Backbone(model.name, model.sha256, model.hidden_size)
         tell("denoiser", 0, 1)
         embed = denoisers.add(models / "denoiser", folder, named)
+        shipped = ("frequencies", "facts", *(() if spacy else ("tagger",)), "names")
+        cards.add(models, (*shipped, *(("denoiser",) if embed else ())), folder)
         required = _files(folder)
         if encoder:
             tell("encoder", 0, 1)

@@ -29,10 +29,13 @@ from sottovoce.core.text.readings import READINGS
 if TYPE_CHECKING:
     from sottovoce.core.bundle.tokenizer import Tokenizer
 
-__all__ = ["ENCODER", "Bundle"]
+__all__ = ["CARDS", "ENCODER", "Bundle"]
 
 ENCODER = "encoder"
 """The folder of the optional files, in a bundle."""
+
+CARDS = "cards"
+"""The folder of the models' cards, which name licences and sources; nothing else reads them."""
 
 
 _Stamp = tuple[int, int, int]

@@ -41,6 +41,7 @@ COMMANDS = {
     "rotate-key": "Replace the secret key of the noise.",
     "doctor": "Check this device's setup and say how to mend it.",
     "service": "Have systemd run the agent.",
+    "licences": "Say under which licences program and models are.",
     "completion": "Print the completion script for a shell.",
     "version": "Print the version.",
 }
@@ -88,6 +89,8 @@ ALIASES = {
     "up": "serve",
     "check": "doctor",
     "diagnose": "doctor",
+    "licenses": "licences",
+    "credits": "licences",
     "benchmark": "bench",
 }
 """What else commands are called by who comes from ollama, docker, kubectl, tailscale or llm."""

@@ -40,6 +40,7 @@ COMMANDS = {
     "status": "Show bundle, ledger and customisations.",
     "rotate-key": "Replace the secret key of the noise.",
     "doctor": "Check this device's setup and say how to mend it.",
+    "config": "List, get or set the settings.",
     "service": "Have systemd run the agent.",
     "licences": "Say under which licences program and models are.",
     "completion": "Print the completion script for a shell.",
@@ -101,6 +102,7 @@ HINTS = {
     "restart": "end `sotto serve` and start it again; nothing queued is lost",
     "login": "write the token you were given into a file and set cloud.tenant and "
     "cloud.token_file in the configuration; `sotto doctor` checks them",
+    "set": "`sotto config set NAME VALUE` changes a setting",
     "auth": "set cloud.tenant and cloud.token_file, then run `sotto doctor`",
     "keys": "`sotto rotate-key` replaces the key of the noise; cloud.token_file names your token",
     "push": "nothing is pushed by hand: `sotto customize NAME --input FILE` privatises and sends",

@@ -1,0 +1,93 @@
+"""`sotto config`: one setting changed, the rest of the file as its owner wrote it."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sottovoce.core.errors import ConfigError
+from sottovoce.edge.cli.config import changed
+
+from .conftest import Device
+
+FILE = """\
+# mine
+[privacy]
+level = "light"  # for now
+# policy = "names"
+
+[cloud]
+address = "a.example.org"
+"""
+
+
+@pytest.fixture
+def device(new_device: Callable[..., Device]) -> Device:
+    return new_device()
+
+
+def _file(device: Device) -> Path:
+    return device.folder / "home/.config/sottovoce/agent.toml"
+
+
+def test_a_setting_is_written_read_and_listed(device: Device) -> None:
+    assert device.sotto("config", "get", "privacy.level").stdout == "balanced\n"
+    device.sotto("config", "set", "privacy.level", "attack:0.3")
+    assert device.sotto("config", "get", "privacy.level").stdout == "attack:0.3\n"
+    device.sotto("config", "set", "privacy.ledger_limit", "500")
+    device.sotto("config", "set", "cloud.ca_file", '/a "b"/ca.pem')
+    (told,) = device.json("config", "list")
+    assert told["file"] == str(_file(device))
+    assert told["settings"]["privacy.ledger_limit"] == 500.0
+    assert told["settings"]["cloud.ca_file"] == '/a "b"/ca.pem'
+    assert _file(device).stat().st_mode & 0o077 == 0
+    assert 'privacy.level = "attack:0.3"' in device.sotto("config", "list").stdout
+
+
+def test_what_would_not_load_is_not_written(device: Device) -> None:
+    _file(device).parent.mkdir(parents=True)
+    _file(device).write_text(FILE)
+    for name, value, said in (
+        ("privacy.levle", "light", "did you mean 'privacy.level'"),
+        ("privcy.level", "light", "did you mean 'privacy.level'"),
+        ("privacy.policy", "none", "privacy.policy"),
+        ("privacy.ledger_limit", "-1", "out of range"),
+        ("privacy.ledger_limit", "much", "cannot be written"),
+        ("privacy.ledger_limit", "1\n[chat]", "change it by hand"),
+    ):
+        told = device.sotto("config", "set", name, value, code=78).stderr
+        assert said in told
+        assert "agent.toml." not in told  # what was written aside is nobody's
+    assert _file(device).read_text() == FILE
+    assert list(_file(device).parent.iterdir()) == [_file(device)]
+    assert "did you mean" in device.sotto("config", "get", "privacy.levle", code=78).stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("privacy.level", '"strong"'),
+        ("privacy.policy", '"all"'),
+        ("cloud.tenant", '"ann"'),
+        ("chat.keep_days", "7"),
+    ],
+)
+def test_the_rest_of_the_file_stays(name: str, value: str) -> None:
+    after = changed(FILE, name, value)
+    section, key = name.split(".")
+    wanted = tomllib.loads(FILE)
+    wanted.setdefault(section, {})[key] = tomllib.loads(f"v = {value}")["v"]
+    assert tomllib.loads(after) == wanted
+    assert after.startswith("# mine\n[privacy]\n")
+    assert '# policy = "names"' in after
+    assert changed(after, name, value) == after
+    assert tomllib.loads(changed("", name, value)) == {section: {key: wanted[section][key]}}
+
+
+def test_what_is_written_in_another_way_is_left_to_its_owner() -> None:
+    for text in ('privacy = { level = "light" }\n', 'privacy.level = "light"\n'):
+        with pytest.raises(ConfigError):
+            changed(text, "privacy.level", '"strong"')

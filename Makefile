@@ -12,7 +12,7 @@ JOBS ?= 2
 PYTEST_FLAGS := -n $(JOBS) --dist loadfile
 
 .DEFAULT_GOAL := help
-.PHONY: help install bundle demo test check-arm64 lint bench campaign mutants report protos clean
+.PHONY: help install bundle demo test test-deps check-arm64 lint bench campaign mutants report protos clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -21,7 +21,7 @@ install: .venv/.done  ## Make .venv with everything: edge, cloud, tools
 
 .venv/.done: $(INPUTS)
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install -c constraints.txt -r requirements-dev.txt -e protos -e 'edge[spacy,graph]' -e cloud
+	$(BIN)/pip install -c constraints.txt -r requirements-dev.txt -e protos -e 'edge[spacy,graph]' -e 'cloud[scale]'
 	@touch $@
 
 # The device's environment, as a Pi has it: no torch, no transformers.
@@ -42,6 +42,13 @@ demo: install  ## Watch a device daemon learn a task through a cloud, privately
 test: install .venv-edge/.done lint bundle  ## Lint, then every test; the edge's without torch
 	OMP_NUM_THREADS=1 $(EDGE_BIN)/pytest $(PYTEST_FLAGS) tests/core tests/edge tests/protos
 	OMP_NUM_THREADS=1 $(BIN)/pytest $(PYTEST_FLAGS) tests/architecture tests/mutation tests/protos tests/cloud tests/bench tests/e2e tests/campaign
+
+# Tests on PostgreSQL start a server of their own; without it they are skipped and say so.
+AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
+test-deps:  ## Install what tests need that pip cannot: PostgreSQL (Debian's; asks for root)
+	@ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || { \
+	  $(AS_ROOT) apt-get update -q && \
+	  $(AS_ROOT) env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends postgresql; }
 
 # A Raspberry Pi 4's processor, emulated: the edge gives there what it gives here, within tolerances.
 check-arm64: $(BUNDLE) .venv-edge/.done  ## Run the edge on an emulated ARM device and compare

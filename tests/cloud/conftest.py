@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from bench.live import postgres_server
+from bench.live.postgres_server import PostgresServer
 from sottovoce.cloud import building
 from sottovoce.cloud.corpus import frequencies
 from sottovoce.cloud.corpus.frequencies import FrequencyTable
@@ -18,6 +20,7 @@ from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.text.tagger import OnnxTagger
 from tests.support import backbones
 from tests.support.paths import MODELS
+from tests.support.stores import FileStore, ServerStore, Store
 
 
 @pytest.fixture(scope="session")
@@ -80,6 +83,24 @@ def families(
 def bert(families: dict[str, Path]) -> str:
     """The encoder among them."""
     return str(families["bert"])
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """A server of our own."""
+    programs = postgres_server.found()
+    if programs is None:
+        pytest.skip(postgres_server.HINT)
+    with postgres_server.running(programs) as server:
+        yield server
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def store(request: pytest.FixtureRequest) -> Store:
+    """Each kind of database in turn."""
+    if request.param == "sqlite":
+        return FileStore()
+    return ServerStore(request.getfixturevalue("postgres"))
 
 
 @pytest.fixture

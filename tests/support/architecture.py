@@ -57,7 +57,7 @@ PLAN: Plan = {
         ["console"],
         ["attacks", "leaks"],
         ["generation", "utility"],
-        ["private_prompts", "report", "speed"],
+        ["private_prompts", "report", "scale", "speed"],
     ],
 }
 

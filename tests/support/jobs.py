@@ -12,9 +12,9 @@ from sottovoce.cloud.job import Example, Job, State, TrainingOptions
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.queue import Lease, Queue
 from sottovoce.cloud.jobs.uploads import Upload, append
-from sottovoce.cloud.state.sqlite import SqliteDatabase
 from sottovoce.cloud.state.tenants import Tenants
 from tests.support.examples import RELEASE, WORDS, examples
+from tests.support.stores import Store
 
 TENANTS = ("acme", "other")
 OWNER = "the only worker"
@@ -32,9 +32,9 @@ class Clock:
 
 
 @contextmanager
-def opened(state: Path, clock: Clock | None = None) -> Iterator[Jobs]:
+def opened(state: Path, store: Store, clock: Clock | None = None) -> Iterator[Jobs]:
     """The jobs of both tenants, of whom each may have three unfinished."""
-    database = SqliteDatabase(state, clock=clock or time.time)
+    database = store.open(state, clock)
     for name in TENANTS:
         Tenants(database).enroll(name)
     yield Jobs(database, Limits(unfinished_jobs=3))

@@ -1,7 +1,7 @@
 """Limits and settings of the server, in one place and immutable.
 
-Values arrive from the command line; there is no configuration file on the
-cloud's side, because a service manager's unit is one already.
+Values arrive from the command line, the environment or a file; see
+`sottovoce.cloud.cli.configuration`.
 """
 
 from __future__ import annotations
@@ -14,9 +14,17 @@ from urllib.parse import urlsplit
 from sottovoce.core.errors import ConfigError, InvalidInput
 from sottovoce.core.wire import limits
 
-__all__ = ["DEFAULT_LISTEN", "Limits", "Settings", "UpstreamSettings", "check_name"]
+__all__ = [
+    "DEFAULT_LISTEN",
+    "STORE_VARIABLE",
+    "Limits",
+    "Settings",
+    "UpstreamSettings",
+    "check_name",
+]
 
 DEFAULT_LISTEN = "127.0.0.1:8471"
+STORE_VARIABLE = "SOTTO_CLOUD_STORE"
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
@@ -141,7 +149,8 @@ class Settings:
     ``adapter_memory`` is bytes for adapters, ``precision`` of predictions "auto",
     "float32" or "bfloat16", ``metrics`` HOST:PORT for Prometheus ("" for none).
     ``generation_memory`` is bytes for what texts that are being written remember;
-    ``upstream`` writes in the decoder's place.
+    ``upstream`` writes in the decoder's place. ``store`` is the URL of a database; it may hold a
+    password. ``trainer`` is False where others train.
     """
 
     state: Path
@@ -161,6 +170,8 @@ class Settings:
     upstream: UpstreamSettings | None = None
     grace_seconds: float = 10.0
     limits: Limits = field(default_factory=Limits)
+    store: str = ""
+    trainer: bool = True
 
     def __post_init__(self) -> None:
         """Refuses what would be unsafe.

@@ -13,6 +13,7 @@ from sottovoce.cloud.jobs.jobs import ABANDONED_SECONDS, Jobs
 from sottovoce.cloud.jobs.queue import Queue
 from sottovoce.cloud.state.adapters import AdapterFiles, locate
 from tests.support.jobs import Clock, claim, create, fill, opened, queued
+from tests.support.stores import Store
 
 DAY = 24 * 3600.0
 
@@ -24,9 +25,9 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def jobs(tmp_path: Path, clock: Clock) -> Iterator[Jobs]:
+def jobs(tmp_path: Path, store: Store, clock: Clock) -> Iterator[Jobs]:
     """The jobs of two tenants."""
-    with opened(tmp_path, clock) as jobs:
+    with opened(tmp_path, store, clock) as jobs:
         yield jobs
 
 

@@ -17,6 +17,7 @@ from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.core.errors import NotFound, Unavailable
 from tests.support.examples import examples
 from tests.support.jobs import claim, create, fill, opened, rows_held
+from tests.support.stores import FileStore
 
 RESERVE_BYTES = 4 << 20
 DISK_BYTES = 7 * RESERVE_BYTES
@@ -41,7 +42,7 @@ def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 @pytest.fixture
 def jobs(disk: Path) -> Iterator[Jobs]:
     """The jobs of two tenants, on the small disk."""
-    with opened(disk / "state") as jobs:
+    with opened(disk / "state", FileStore()) as jobs:
         keep_room(jobs.database.state)
         yield jobs
 

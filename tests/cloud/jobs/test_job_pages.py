@@ -12,12 +12,13 @@ from sottovoce.cloud.config import Limits
 from sottovoce.cloud.jobs.jobs import PAGE_BYTES, Jobs
 from sottovoce.core.errors import InvalidInput
 from tests.support.jobs import create, opened
+from tests.support.stores import Store
 
 
 @pytest.fixture
-def jobs(tmp_path: Path) -> Iterator[Jobs]:
+def jobs(tmp_path: Path, store: Store) -> Iterator[Jobs]:
     """The jobs of two tenants."""
-    with opened(tmp_path) as jobs:
+    with opened(tmp_path, store) as jobs:
         yield jobs
 
 

@@ -28,6 +28,7 @@ from tests.support.jobs import (
     queued,
     rows_held,
 )
+from tests.support.stores import Store
 
 
 @pytest.fixture
@@ -37,9 +38,9 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def jobs(tmp_path: Path, clock: Clock) -> Iterator[Jobs]:
+def jobs(tmp_path: Path, store: Store, clock: Clock) -> Iterator[Jobs]:
     """The jobs of two tenants."""
-    with opened(tmp_path, clock) as jobs:
+    with opened(tmp_path, store, clock) as jobs:
         yield jobs
 
 

@@ -14,6 +14,7 @@ from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.queue import Queue
 from sottovoce.cloud.state.adapters import AdapterFiles, locate
 from tests.support.jobs import claim, create, fill, opened
+from tests.support.stores import FileStore
 
 GROWING = ("jobs", "examples", "usage", "adapters", "limits")
 """Tables that a tenant's use makes longer."""
@@ -24,7 +25,7 @@ PARTIAL = "USING INDEX jobs_unpurged"
 @pytest.fixture
 def jobs(tmp_path: Path) -> Iterator[Jobs]:
     """The jobs of two tenants."""
-    with opened(tmp_path) as jobs:
+    with opened(tmp_path, FileStore()) as jobs:
         yield jobs
 
 

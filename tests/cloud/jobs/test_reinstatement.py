@@ -15,6 +15,7 @@ from sottovoce.cloud.jobs.reinstatement import reinstate
 from sottovoce.cloud.state.adapters import AdapterFiles, locate
 from sottovoce.core.errors import NotFound, NotReady
 from tests.support.jobs import claim, finish, opened, queued
+from tests.support.stores import Store
 
 
 def _trained(jobs: Jobs, request_id: str) -> str:
@@ -35,8 +36,8 @@ def _named(jobs: Jobs) -> str:
     return (files.folder / "adapter.json").read_text()
 
 
-def test_the_name_goes_to_and_fro(tmp_path: Path) -> None:
-    with opened(tmp_path) as jobs:
+def test_the_name_goes_to_and_fro(tmp_path: Path, store: Store) -> None:
+    with opened(tmp_path, store) as jobs:
         first, second = _trained(jobs, "first"), _trained(jobs, "second")
         assert _named(jobs) == "second"
         assert reinstate(jobs, first, "acme").id == first
@@ -45,8 +46,10 @@ def test_the_name_goes_to_and_fro(tmp_path: Path) -> None:
         assert _named(jobs) == "second"
 
 
-def test_only_what_a_tenant_trained_and_is_there_gets_the_name(tmp_path: Path) -> None:
-    with opened(tmp_path) as jobs:
+def test_only_what_a_tenant_trained_and_is_there_gets_the_name(
+    tmp_path: Path, store: Store
+) -> None:
+    with opened(tmp_path, store) as jobs:
         first, second = _trained(jobs, "first"), _trained(jobs, "second")
         with pytest.raises(NotFound, match="no such job"):
             reinstate(jobs, first, "other")

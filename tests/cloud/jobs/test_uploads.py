@@ -17,18 +17,18 @@ from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.queue import Queue
 from sottovoce.cloud.jobs.uploads import Upload, append
 from sottovoce.cloud.state import quotas
-from sottovoce.cloud.state.sqlite import SqliteDatabase
 from sottovoce.cloud.state.tenants import Tenants
 from sottovoce.core.errors import InvalidInput, NotReady, OutOfRange, QuotaExceeded
 from tests.support.examples import RELEASE, WORDS, examples
+from tests.support.stores import Store
 
 ROWS = [Upload(f"e{i}", row) for i, row in enumerate(examples(12, plain=2))]
 
 
 @pytest.fixture
-def jobs(tmp_path: Path) -> Iterator[Jobs]:
+def jobs(tmp_path: Path, store: Store) -> Iterator[Jobs]:
     """Jobs of at most 40 examples."""
-    database = SqliteDatabase(tmp_path)
+    database = store.open(tmp_path)
     Tenants(database).enroll("acme")
     yield Jobs(database, Limits(examples=40, unfinished_jobs=10_000))
     database.close()

@@ -1,4 +1,4 @@
-"""An idle worker hears of every commit, whoever makes it, and of nothing else."""
+"""An idle worker hears of every job that is queued, whoever does it."""
 
 from __future__ import annotations
 
@@ -11,15 +11,18 @@ import pytest
 
 from sottovoce.cloud.jobs import wakeup as wakeup_module
 from sottovoce.cloud.jobs.wakeup import Wakeup
-from sottovoce.cloud.state.sqlite import SqliteDatabase
-from sottovoce.cloud.state.tenants import Tenants
+from sottovoce.cloud.state.opening import open_database
+from tests.support.stores import Store
+from tests.support.waiting import until
 
 LONG = 3600.0
 
 
-def enroll(state: Path, name: str) -> None:
-    database = SqliteDatabase(state)
-    Tenants(database).enroll(name)
+def announce(state: Path, url: str) -> None:
+    database = open_database(state, url)
+    with database.write() as transaction:
+        transaction.change("UPDATE clock SET awake = awake + 1")
+        transaction.announce()
     database.close()
 
 
@@ -36,13 +39,13 @@ def after(looks: list[float], count: int) -> Callable[[], bool]:
     return lambda: len(looks) >= count
 
 
-def test_a_commit_of_another_process_ends_the_wait(tmp_path: Path) -> None:
-    database = SqliteDatabase(tmp_path)
+def test_a_commit_of_another_process_ends_the_wait(tmp_path: Path, store: Store) -> None:
+    database = store.open(tmp_path)
     wakeup = Wakeup(database)
     waiting = threading.Thread(target=wakeup.wait, args=(LONG, lambda: False), daemon=True)
     waiting.start()
     other = multiprocessing.get_context("forkserver").Process(
-        target=enroll, args=(tmp_path, "acme")
+        target=announce, args=(tmp_path, store.url(tmp_path))
     )
     other.start()
     waiting.join(60)
@@ -52,12 +55,15 @@ def test_a_commit_of_another_process_ends_the_wait(tmp_path: Path) -> None:
 
 
 def test_a_commit_before_the_wait_is_not_lost_and_counts_once(
-    tmp_path: Path, looks: list[float]
+    tmp_path: Path, store: Store, looks: list[float]
 ) -> None:
-    database = SqliteDatabase(tmp_path)
-    wakeup = Wakeup(database)
-    Tenants(database).enroll("acme")  # through this very object
-    enroll(tmp_path, "other")
+    database = store.open(tmp_path)
+    wakeup, before = Wakeup(database), database.news()
+    with database.write() as transaction:  # through this very object
+        transaction.change("UPDATE clock SET awake = awake + 1")
+        transaction.announce()
+    until(lambda: database.news() != before)  # a server sends it on its own time
+    looks.clear()
     wakeup.wait(LONG, lambda: False)
     assert looks == []
     wakeup.wait(LONG, after(looks, 7))
@@ -66,9 +72,9 @@ def test_a_commit_before_the_wait_is_not_lost_and_counts_once(
 
 
 def test_a_wait_ends_with_its_time_or_when_it_need_not_go_on(
-    tmp_path: Path, looks: list[float]
+    tmp_path: Path, store: Store, looks: list[float]
 ) -> None:
-    database = SqliteDatabase(tmp_path)
+    database = store.open(tmp_path)
     wakeup = Wakeup(database)
     wakeup.wait(0.0, lambda: False)
     wakeup.wait(LONG, lambda: True)

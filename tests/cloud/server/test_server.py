@@ -20,7 +20,7 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
-from sottovoce.cloud.config import Settings
+from sottovoce.cloud.config import STORE_VARIABLE, Settings
 from sottovoce.cloud.server import server as server_module
 from sottovoce.cloud.server.server import Server
 from sottovoce.cloud.state.sqlite import SqliteDatabase
@@ -154,14 +154,14 @@ def test_health_and_reflection_answer_without_a_tenant(
 def test_a_worker_that_dies_at_once_is_started_ever_less_often(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    starts: list[object] = []
+    starts: list[tuple[object, str]] = []
     waits: list[float] = []
 
     class Dead:
         pid = 0
 
-        def __init__(self, command: object) -> None:
-            starts.append(command)
+        def __init__(self, command: object, env: dict[str, str]) -> None:
+            starts.append((command, env[STORE_VARIABLE]))
 
         def poll(self) -> int:
             return 1
@@ -182,9 +182,13 @@ def test_a_worker_that_dies_at_once_is_started_ever_less_often(
 
     monkeypatch.setattr(server_module.subprocess, "Popen", Dead)
     monkeypatch.setattr(server_module.threading, "Event", Short)
-    process = server_module.WorkerProcess(Settings(tmp_path, (tmp_path,)), 0)
+    settings = Settings(tmp_path, (tmp_path,), store="postgresql://u:secret@h/d")
+    process = server_module.WorkerProcess(settings, 0)
     until(lambda: len(starts) > 12)
     process.stop()
+    for command, store in starts:
+        assert store == settings.store
+        assert "secret" not in str(command), "all users of a machine can read it"
     look, longest = server_module.RESTART_SECONDS, server_module.LONGEST_PAUSE
     pauses = [min(look * 2**times, longest) for times in range(1, 12)]
     assert waits[:22] == [wait for pause in pauses for wait in (look, pause)]
@@ -210,6 +214,29 @@ def test_what_starting_made_is_not_looked_through_for_garbage(
     finally:
         gc.unfreeze()
     assert found[0] > 100_000
+
+
+def test_a_server_may_leave_training_to_others(
+    folders: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[object] = []
+
+    class Nothing:
+        def __init__(self, *given: object) -> None:
+            started.extend(given)
+
+        def wait(self) -> None: ...
+
+    monkeypatch.setattr(server_module, "WorkerProcess", Nothing)
+    monkeypatch.setattr(server_module, "Ending", Nothing)
+    settings = Settings(
+        tmp_path, (folders[1],), "127.0.0.1:0", str(folders[0]), threads=1, trainer=False
+    )
+    try:
+        server_module.serve(settings, lambda running: started.append(running.address), 0)
+    finally:
+        gc.unfreeze()
+    assert len(started) == 1, "and no worker"
 
 
 def test_a_stopping_server_finishes_what_it_has_begun(

@@ -8,27 +8,29 @@ from pathlib import Path
 import pytest
 
 from sottovoce.cloud.state.adapters import digest, install, locate, uninstall
-from sottovoce.cloud.state.sqlite import SqliteDatabase
+from sottovoce.cloud.state.database import Database
+from sottovoce.cloud.state.opening import open_database
 from sottovoce.cloud.state.tenants import Tenants
 from sottovoce.core.errors import NotFound
+from tests.support.stores import Store
 
 
 @pytest.fixture
-def database(tmp_path: Path) -> Iterator[SqliteDatabase]:
+def database(tmp_path: Path, store: Store) -> Iterator[Database]:
     """Two tenants."""
-    database = SqliteDatabase(tmp_path / "state")
+    database = store.open(tmp_path / "state")
     for name in ("acme", "other"):
         Tenants(database).enroll(name)
     yield database
     database.close()
 
 
-def put(database: SqliteDatabase, job: str, sha256: str = "ab", name: str = "topics") -> None:
+def put(database: Database, job: str, sha256: str = "ab", name: str = "topics") -> None:
     with database.write() as transaction:
         install(transaction, "acme", name, job=job, folder=f"jobs/{job}/adapter", sha256=sha256)
 
 
-def test_a_name_is_swapped_and_taken_away_only_from_its_own_job(database: SqliteDatabase) -> None:
+def test_a_name_is_swapped_and_taken_away_only_from_its_own_job(database: Database) -> None:
     with pytest.raises(NotFound, match="no such adapter"):
         locate(database, "acme", "topics")
     put(database, "j1")
@@ -50,7 +52,7 @@ def test_a_name_is_swapped_and_taken_away_only_from_its_own_job(database: Sqlite
         locate(database, "acme", "topics")
 
 
-def test_a_swap_that_is_cut_short_leaves_the_old_one(database: SqliteDatabase) -> None:
+def test_a_swap_that_is_cut_short_leaves_the_old_one(database: Database) -> None:
     put(database, "j1")
     before = locate(database, "acme", "topics")
 
@@ -65,11 +67,11 @@ def test_a_swap_that_is_cut_short_leaves_the_old_one(database: SqliteDatabase) -
     assert locate(database, "acme", "topics") == before
 
 
-def test_the_state_folder_may_be_moved(database: SqliteDatabase, tmp_path: Path) -> None:
+def test_the_state_folder_may_be_moved(database: Database, store: Store, tmp_path: Path) -> None:
     put(database, "j1")
     database.close()
     (tmp_path / "state").rename(tmp_path / "moved")
-    moved = SqliteDatabase(tmp_path / "moved")
+    moved = open_database(tmp_path / "moved", store.url(tmp_path / "state"))
     assert locate(moved, "acme", "topics").folder == tmp_path / "moved" / "jobs" / "j1" / "adapter"
     moved.close()
 

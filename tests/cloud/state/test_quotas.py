@@ -9,24 +9,25 @@ import pytest
 
 from sottovoce.cloud.config import Limits
 from sottovoce.cloud.state import quotas
-from sottovoce.cloud.state.sqlite import SqliteDatabase
+from sottovoce.cloud.state.database import Database
 from sottovoce.cloud.state.tenants import Tenants
 from sottovoce.core.errors import InvalidInput
+from tests.support.stores import Store
 
 COMMON = Limits(examples=100, unfinished_jobs=7)
 
 
 @pytest.fixture
-def database(tmp_path: Path) -> Iterator[SqliteDatabase]:
+def database(tmp_path: Path, store: Store) -> Iterator[Database]:
     """Two tenants."""
-    database = SqliteDatabase(tmp_path)
+    database = store.open(tmp_path)
     for name in ("acme", "other"):
         Tenants(database).enroll(name)
     yield database
     database.close()
 
 
-def test_what_was_changed_differs_and_nothing_else(database: SqliteDatabase) -> None:
+def test_what_was_changed_differs_and_nothing_else(database: Database) -> None:
     quotas.change(database, "acme", "examples", 5)
     quotas.change(database, "acme", "examples", 9)
     assert quotas.of(database, "acme", COMMON) == Limits(examples=9, unfinished_jobs=7)
@@ -37,7 +38,7 @@ def test_what_was_changed_differs_and_nothing_else(database: SqliteDatabase) -> 
 
 
 @pytest.mark.parametrize("name", quotas.CHANGEABLE)
-def test_every_changeable_limit_is_a_limit(database: SqliteDatabase, name: str) -> None:
+def test_every_changeable_limit_is_a_limit(database: Database, name: str) -> None:
     quotas.change(database, "acme", name, 3)
     assert getattr(quotas.of(database, "acme", COMMON), name) == 3
 
@@ -47,7 +48,7 @@ def test_every_changeable_limit_is_a_limit(database: SqliteDatabase, name: str) 
     [("nobody", "examples", 1), ("acme", "message", 1), ("acme", "examples", 0)],
 )
 def test_what_cannot_be_changed_is_said(
-    database: SqliteDatabase, tenant: str, name: str, value: int
+    database: Database, tenant: str, name: str, value: int
 ) -> None:
     with pytest.raises(InvalidInput) as caught:
         quotas.change(database, tenant, name, value)

@@ -25,31 +25,6 @@ def tenants(database: SqliteDatabase) -> int:
     return int(row["n"])
 
 
-def test_a_failed_transaction_leaves_nothing(tmp_path: Path) -> None:
-    database = SqliteDatabase(tmp_path)
-
-    def fail() -> None:
-        with database.write() as transaction:
-            transaction.change("INSERT INTO tenants VALUES ('a', x'00', 0)")
-            raise KeyError
-
-    with pytest.raises(KeyError):
-        fail()
-    assert tenants(database) == 0
-    enroll(database, "b")  # the connection is fit for use afterwards
-    assert tenants(database) == 1
-    database.close()
-
-
-def test_two_connections_and_many_threads_lose_no_write(tmp_path: Path) -> None:
-    databases = [SqliteDatabase(tmp_path), SqliteDatabase(tmp_path)]
-    with ThreadPoolExecutor(8) as threads:
-        list(threads.map(lambda i: enroll(databases[i % 2], f"t{i}"), range(60)))
-    assert [tenants(database) for database in databases] == [60, 60]
-    for database in databases:
-        database.close()
-
-
 def test_rows_cannot_outlive_what_they_belong_to(tmp_path: Path) -> None:
     database = SqliteDatabase(tmp_path)
     with pytest.raises(sqlite3.IntegrityError), database.write() as transaction:
@@ -94,20 +69,6 @@ def test_what_writes_waits_for_the_disk_and_overwrites_what_it_deletes(
             (row,) = transaction.rows("PRAGMA query_only")
         assert list(row.values()) == [1], "and the other connection does not write"
         database.close()
-
-
-def test_commits_are_told_from_their_absence(tmp_path: Path) -> None:
-    database, other = SqliteDatabase(tmp_path), SqliteDatabase(tmp_path)
-    before = database.commits()
-    assert tenants(other) == 0
-    assert database.commits() == before
-    enroll(other, "a")
-    after = database.commits()
-    assert after != before
-    enroll(database, "b")
-    assert database.commits() != after
-    for each in (database, other):
-        each.close()
 
 
 def test_the_clock_is_the_databases(tmp_path: Path) -> None:

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from sottovoce.cloud.state.sqlite import SqliteDatabase
 from sottovoce.cloud.state.tenants import Tenants
 from sottovoce.core.errors import InvalidInput, Unauthenticated
 from tests.support.caller import credentials
+from tests.support.stores import Store
 
 
 @pytest.fixture
-def tenants(tmp_path: Path) -> Iterator[Tenants]:
+def tenants(tmp_path: Path, store: Store) -> Iterator[Tenants]:
     """The tenants of an empty database."""
-    database = SqliteDatabase(tmp_path)
+    database = store.open(tmp_path)
     yield Tenants(database)
     database.close()
 
@@ -56,10 +56,12 @@ def test_calls_without_both_entries_are_told_what_to_send(
         tenants.authenticate(metadata)
 
 
-def test_the_token_itself_is_nowhere_on_disk(tenants: Tenants, tmp_path: Path) -> None:
+def test_the_token_itself_is_nowhere_on_disk(
+    tenants: Tenants, store: Store, tmp_path: Path
+) -> None:
     token = tenants.enroll("acme")
     assert len(token) >= 43  # 32 bytes
-    held = b"".join(f.read_bytes() for f in tmp_path.iterdir())
+    held = store.on_disk(tmp_path)
     assert b"acme" in held
     assert token.encode() not in held
 

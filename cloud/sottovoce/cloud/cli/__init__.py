@@ -5,14 +5,20 @@ because ``sotto-cloud --help`` should not wait for torch.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
+from sottovoce.cloud.cli.configuration import defaults, read
+from sottovoce.core.errors import SottovoceError
+from sottovoce.core.system.console import tell
 from sottovoce.core.system.lazy_group import LazyGroup
 
 __all__ = ["COMMANDS", "main"]
 
 COMMANDS = {
     "serve": "Serve bundles, training and predictions.",
+    "trainer": "Train queued jobs, beside others or alone on a machine.",
     "enroll": "Add a tenant and print its token.",
     "limit": "Show or change the limits of one tenant.",
     "jobs": "List, show, cancel or delete customisation jobs.",
@@ -35,5 +41,22 @@ COMMANDS = {
 @click.version_option(
     package_name="sottovoce-cloud", prog_name="sotto-cloud", message="%(prog)s %(version)s"
 )
-def main() -> None:
+@click.option(
+    "--config",
+    type=click.Path(dir_okay=False, path_type=Path),
+    envvar="SOTTO_CLOUD_CONFIG",
+    show_envvar=True,
+    help="TOML file of options: a table a command.",
+)
+@click.pass_context
+def main(ctx: click.Context, config: Path | None) -> None:
     """Train and serve adapters on text that was privatised on its owner's device."""
+    called = ctx.invoked_subcommand
+    command = main.get_command(ctx, called) if called and config else None
+    if called is None or config is None or command is None:
+        return
+    try:
+        ctx.default_map = {called: defaults(command, called, read(config, COMMANDS))}
+    except SottovoceError as error:
+        tell(error)
+        ctx.exit(error.exit_code)

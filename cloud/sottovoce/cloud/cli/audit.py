@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sottovoce.cloud.cli.options import state_option, watch_stages
+from sottovoce.cloud.cli.options import state_option, store_option, watch_stages
 from sottovoce.core.errors import InvalidInput, NotFound
 from sottovoce.core.system.console import Command, json_option, print_json
 
@@ -28,6 +28,7 @@ _METHODS = ("head", "lora", "prompt", "prefix")
     "tab-separated.",
 )
 @state_option
+@store_option
 @click.option("--tenant", help="Whose ADAPTER, where several tenants have one of that name.")
 @click.option(
     "--method",
@@ -52,6 +53,7 @@ def command(
     adapter: str | None,
     source: Path,
     state: Path,
+    store: str,
     tenant: str | None,
     method: str,
     dp_epsilon: float,
@@ -75,7 +77,7 @@ def command(
 
     options = TrainingOptions(method=method, dp_epsilon=dp_epsilon)
     if adapter is not None:
-        options = _settings(state, adapter, tenant)
+        options = _settings(state, store, adapter, tenant)
     examples = _examples(source)
     with watch_stages(enabled=not as_json) as show:
 
@@ -117,13 +119,13 @@ def command(
         raise click.exceptions.Exit(1)
 
 
-def _settings(state: Path, name: str, tenant: str | None) -> TrainingOptions:
+def _settings(state: Path, store: str, name: str, tenant: str | None) -> TrainingOptions:
     """Those of the newest job that made adapter ``name``, or of the job with that id."""
     from sottovoce.cloud.job import State
     from sottovoce.cloud.jobs.jobs import Jobs
-    from sottovoce.cloud.state.sqlite import SqliteDatabase
+    from sottovoce.cloud.state.opening import open_database
 
-    database = SqliteDatabase(state, create=False)
+    database = open_database(state, store, create=False)
     try:
         jobs, token = Jobs(database), ""
         found: dict[str, Job] = {}

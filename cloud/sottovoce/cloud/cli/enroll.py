@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from sottovoce.cloud.cli.options import state_option
-from sottovoce.cloud.state.sqlite import SqliteDatabase
+from sottovoce.cloud.cli.options import state_option, store_option
+from sottovoce.cloud.state.opening import open_database
 from sottovoce.cloud.state.tenants import Tenants
 from sottovoce.core.errors import InvalidInput
 from sottovoce.core.system.console import Command, json_option, print_json
@@ -17,6 +17,7 @@ from sottovoce.core.system.files import in_place_of
 @click.command("enroll", cls=Command)
 @click.argument("tenant")
 @state_option
+@store_option
 @click.option(
     "--token-file",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -24,13 +25,15 @@ from sottovoce.core.system.files import in_place_of
 )
 @click.option("--renew", is_flag=True, help="Give an enrolled tenant a new token.")
 @json_option
-def command(tenant: str, state: Path, token_file: Path | None, renew: bool, as_json: bool) -> None:
+def command(
+    tenant: str, state: Path, store: str, token_file: Path | None, renew: bool, as_json: bool
+) -> None:
     """Add TENANT and print its token, which cannot be shown again.
 
     On the device, set cloud.tenant to TENANT and cloud.token_file to a file that
     holds the token. A running server knows the tenant at once.
     """
-    database = SqliteDatabase(state, create=not renew)
+    database = open_database(state, store, create=not renew)
     try:
         tenants = Tenants(database)
         token = tenants.renew(tenant) if renew else tenants.enroll(tenant)

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
-from sottovoce.cloud.cli.options import state_option
+from sottovoce.cloud.cli.options import state_option, store_option
 from sottovoce.cloud.state import quotas
-from sottovoce.cloud.state.sqlite import SqliteDatabase
+from sottovoce.cloud.state.opening import open_database
 from sottovoce.core.errors import InvalidInput
 from sottovoce.core.system.console import Command, json_option, print_json
 
@@ -17,8 +17,9 @@ from sottovoce.core.system.console import Command, json_option, print_json
 @click.argument("tenant")
 @click.argument("changes", metavar="[NAME=VALUE]...", nargs=-1)
 @state_option
+@store_option
 @json_option
-def command(tenant: str, changes: tuple[str, ...], state: Path, as_json: bool) -> None:
+def command(tenant: str, changes: tuple[str, ...], state: Path, store: str, as_json: bool) -> None:
     """Show or change the limits of TENANT.
 
     NAME is one of examples, upload_bytes, training_seconds, unfinished_jobs,
@@ -27,7 +28,7 @@ def command(tenant: str, changes: tuple[str, ...], state: Path, as_json: bool) -
     it was given.
     """
     wanted = [_parsed(change) for change in changes]
-    database = SqliteDatabase(state, create=False)
+    database = open_database(state, store, create=False)
     try:
         for name, value in wanted:
             quotas.change(database, tenant, name, value)

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import click
 
+from sottovoce.cloud.config import STORE_VARIABLE, Limits
 from sottovoce.core.system.console import progress_bar
 
-__all__ = ["folder", "state_option", "watch_stages"]
+__all__ = ["backbone_option", "decoder_option", "folder", "limit_option", "state_option"]
+__all__ += ["store_option", "watch_stages"]
 
 folder = click.Path(file_okay=False, path_type=Path)
 
@@ -23,6 +26,40 @@ state_option = click.option(
     show_envvar=True,
     help="Folder of the server's state.",
 )
+
+store_option = click.option(
+    "--store",
+    default="",
+    envvar=STORE_VARIABLE,
+    show_envvar=True,
+    help="postgresql://... for jobs and tenants, shared by many; a file in --state by default.",
+)
+
+backbone_option = click.option(
+    "--backbone",
+    default="default",
+    show_default=True,
+    help="Model to train and predict with: a folder or a Hugging Face name.",
+)
+
+decoder_option = click.option(
+    "--decoder",
+    default="",
+    metavar="MODEL",
+    help="Model that writes, to serve and to train for generation: a folder or a Hugging Face name "
+    "of a causal language model.  [default: none]",
+)
+
+
+def limit_option(name: str, text: str) -> Callable[[Any], Any]:
+    """An option for one of the limits that hold for every tenant."""
+    return click.option(
+        f"--limit-{name.replace('_', '-')}",
+        type=click.IntRange(min=1),
+        default=getattr(Limits(), name),
+        show_default=True,
+        help=text,
+    )
 
 
 @contextmanager

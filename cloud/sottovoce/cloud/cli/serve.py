@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from sottovoce.cloud.cli.options import folder, state_option
+from sottovoce.cloud.cli.options import (
+    backbone_option,
+    decoder_option,
+    folder,
+    limit_option,
+    state_option,
+    store_option,
+)
 from sottovoce.cloud.config import DEFAULT_LISTEN, Limits, Settings, UpstreamSettings
 from sottovoce.core.bundle.signature import show_key
 from sottovoce.core.system.console import Command, json_option, print_json
@@ -20,18 +26,6 @@ if TYPE_CHECKING:
 
 _file = click.Path(dir_okay=False, exists=True, path_type=Path)
 _threads = click.IntRange(min=1)
-_DEFAULTS = Limits()
-
-
-def _limit(name: str, text: str) -> Callable[[Any], Any]:
-    """An option for one of the limits that hold for every tenant."""
-    return click.option(
-        f"--limit-{name.replace('_', '-')}",
-        type=click.IntRange(min=1),
-        default=getattr(_DEFAULTS, name),
-        show_default=True,
-        help=text,
-    )
 
 
 @click.command("serve", cls=Command)
@@ -42,6 +36,7 @@ def _limit(name: str, text: str) -> Callable[[Any], Any]:
     help="HOST:PORT, or unix:PATH; port 0 takes a free one.",
 )
 @state_option
+@store_option
 @click.option(
     "--bundle",
     "bundles",
@@ -51,18 +46,12 @@ def _limit(name: str, text: str) -> Callable[[Any], Any]:
     help="Bundle folder to serve; may be given again. The first is the default.",
 )
 @click.option(
-    "--backbone",
-    default="default",
-    show_default=True,
-    help="Model to train and predict with: a folder or a Hugging Face name.",
+    "--no-trainer",
+    is_flag=True,
+    help="Start no worker; `sotto-cloud trainer` trains, on the same --state and --store.",
 )
-@click.option(
-    "--decoder",
-    default="",
-    metavar="MODEL",
-    help="Model that writes, to serve and to train for generation: a folder or a Hugging Face name "
-    "of a causal language model.  [default: none]",
-)
+@backbone_option
+@decoder_option
 @click.option(
     "--generation-memory",
     type=click.IntRange(min=1),
@@ -135,17 +124,19 @@ def _limit(name: str, text: str) -> Callable[[Any], Any]:
     metavar="HOST:PORT",
     help="Serve Prometheus metrics there, in plaintext; off by default.",
 )
-@_limit("examples", "Examples a job may hold.")
-@_limit("upload_bytes", "Bytes of examples a job may hold.")
-@_limit("training_seconds", "Seconds a job may train; it fails after that.")
-@_limit("unfinished_jobs", "Jobs of a tenant that may wait or run at once.")
-@_limit("held_bytes", "Bytes of examples that those jobs may hold together.")
-@_limit("past_jobs", "Jobs of a tenant that are remembered after they ended.")
+@limit_option("examples", "Examples a job may hold.")
+@limit_option("upload_bytes", "Bytes of examples a job may hold.")
+@limit_option("training_seconds", "Seconds a job may train; it fails after that.")
+@limit_option("unfinished_jobs", "Jobs of a tenant that may wait or run at once.")
+@limit_option("held_bytes", "Bytes of examples that those jobs may hold together.")
+@limit_option("past_jobs", "Jobs of a tenant that are remembered after they ended.")
 @json_option
 def command(
     listen: str,
     state: Path,
+    store: str,
     bundles: tuple[Path, ...],
+    no_trainer: bool,
     backbone: str,
     decoder: str,
     generation_memory: int,
@@ -182,6 +173,8 @@ def command(
     """
     settings = Settings(
         state=state,
+        store=store,
+        trainer=not no_trainer,
         bundles=bundles,
         listen=listen,
         backbone=backbone,

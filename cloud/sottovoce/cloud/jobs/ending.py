@@ -77,7 +77,7 @@ def _drop_examples(jobs: Jobs, job_id: str, tenant: str | None) -> None:
     """Of a job that waits, piece by piece. It is marked as one to be cancelled first: if this
     process ends in between, nobody trains on what is left."""
     with jobs.database.write() as transaction:
-        row = find(transaction, job_id, tenant)
+        row = find(transaction, job_id, tenant, lock=True)
         if row["state"] not in (State.UPLOADING, State.QUEUED):
             return
         transaction.change("UPDATE jobs SET cancel_requested = 1 WHERE id = :job", job=job_id)

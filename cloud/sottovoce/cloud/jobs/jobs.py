@@ -1,7 +1,7 @@
 """The jobs as tenants and the provider see them: who may change them, and how.
 
-A job moves only along ``TRANSITIONS``, inside one transaction that checks the
-state it comes from, so server and workers cannot disagree about a job.
+A job moves only along ``TRANSITIONS``, inside one transaction that locks it and
+checks the state it comes from, so servers and workers cannot disagree about a job.
 """
 
 from __future__ import annotations
@@ -37,6 +37,10 @@ _FORGOTTEN_AT_ONCE = 1000
 LONGEST_NAME = 128
 PAGE_BYTES = 1 << 20
 """Of labels, after which a page ends: a job may have a thousand, and a message holds 4 MiB."""
+_ABANDONED = (
+    "SELECT * FROM jobs WHERE state = 'UPLOADING' AND deleted = 0 AND "
+    "touched < (SELECT awake FROM clock) - :month"
+)
 _TOKEN = re.compile(r"[0-9]{1,18}")  # what a database's integers hold
 
 
@@ -48,8 +52,9 @@ def _check(release: Release) -> None:
     elif not release.mechanism:
         wrong, fix = "release.mechanism", "name the mechanism; there is none for clear text"
     for name in ("level", "policy"):
-        if len(getattr(release, name)) > LONGEST_NAME:
-            wrong, fix = f"release.{name}", f"at most {LONGEST_NAME} characters"
+        given = getattr(release, name)
+        if len(given) > LONGEST_NAME or "\0" in given:
+            wrong, fix = f"release.{name}", f"at most {LONGEST_NAME} characters, none of them NUL"
     if wrong:
         raise InvalidInput(f"{wrong} is out of range", fix=f"give {fix}", subject=wrong)
 
@@ -76,15 +81,16 @@ class Jobs:
             QuotaExceeded: too many unfinished jobs.
         """
         check_name(adapter, "adapter")
-        if not 1 <= len(request_id) <= 128:
+        if not 1 <= len(request_id) <= 128 or "\0" in request_id:
             raise InvalidInput(
-                "the request id is missing or too long",
+                "the request id is missing, too long, or has a NUL in it",
                 fix="send 1 to 128 characters, the same on every retry",
                 subject="request_id",
             )
         limits = quotas.of(self.database, tenant, self.limits)
         _check(release)
         with self.database.write() as transaction:
+            quotas.lock(transaction, tenant)
             row = transaction.row(
                 "SELECT * FROM jobs WHERE tenant = :tenant AND request_id = :request_id",
                 tenant=tenant,
@@ -172,7 +178,7 @@ class Jobs:
         """
         limits = quotas.of(self.database, tenant, self.limits)
         with self.database.write() as transaction:
-            job = job_of(find(transaction, job_id, tenant))
+            job = job_of(find(transaction, job_id, tenant, lock=True))
             if job.state == State.CANCELLED:
                 raise NotReady("the job was cancelled", fix="create a new job", subject="state")
             if job.state != State.UPLOADING:
@@ -185,7 +191,7 @@ class Jobs:
                 )
             if job.training.writes:
                 check_number(total)
-                return move(transaction, job, State.QUEUED)
+                return _queue(transaction, job)
             counts = transaction.rows(
                 "SELECT label, count(*) AS n FROM examples WHERE job = :job GROUP BY label",
                 job=job_id,
@@ -199,7 +205,7 @@ class Jobs:
                     fix="add examples without a label and customise again",
                     subject="examples",
                 )
-            return move(transaction, job, State.QUEUED)
+            return _queue(transaction, job)
 
     def cancel(self, job_id: str, tenant: str | None = None) -> Job:
         """Cancels; a running job is only asked to, and ends within a step.
@@ -207,7 +213,7 @@ class Jobs:
         Idempotent; a job that has ended stays as it is.
         """
         with self.database.write() as transaction:
-            job = job_of(find(transaction, job_id, tenant))
+            job = job_of(find(transaction, job_id, tenant, lock=True))
             if job.state in FINAL:
                 return job
             if job.state == State.RUNNING:
@@ -223,7 +229,7 @@ class Jobs:
         """Hides the job and its adapter at once; True if its traces may be purged right away,
         False if it is running and the worker will do so when it has stopped."""
         with self.database.write() as transaction:
-            job = job_of(find(transaction, job_id, tenant))
+            job = job_of(find(transaction, job_id, tenant, lock=True))
             transaction.change(
                 "UPDATE jobs SET deleted = 1, cancel_requested = 1 WHERE id = :job", job=job.id
             )
@@ -255,23 +261,24 @@ class Jobs:
         """Cancels jobs nothing was uploaded to in a month of the cloud's running: what they hold is
         no longer needed. A clock that is set forward, or a cloud that was off, counts for none."""
         with self.database.read() as transaction:
-            due = _an_hour_has_passed(transaction)
+            (clock,) = transaction.rows("SELECT seen FROM clock")
+            due = abs(transaction.now() - clock["seen"]) >= _HOUR
         if due:
             with self.database.write() as transaction:
-                if _an_hour_has_passed(transaction):  # no other worker has counted it
-                    transaction.change(
-                        "UPDATE clock SET awake = awake + :hour, seen = :now",
-                        hour=_HOUR,
-                        now=transaction.now(),
-                    )
+                transaction.change(  # by one worker: for those that come later it is not an hour
+                    "UPDATE clock SET awake = awake + :hour, seen = :now "
+                    "WHERE abs(:now - seen) >= :hour",
+                    hour=_HOUR,
+                    now=transaction.now(),
+                )
         with self.database.read() as transaction:
-            if not _abandoned(transaction):
+            if not transaction.rows(_ABANDONED, month=ABANDONED_SECONDS):
                 return
         with self.database.write() as transaction:
-            # Those started or deleted since then stay as they are.
-            for job in _abandoned(transaction):
+            # Those started or deleted since then, or in someone's hands now, stay as they are.
+            for row in transaction.lock_free(_ABANDONED, month=ABANDONED_SECONDS):
                 message = "nothing was uploaded for 30 days; customise again"
-                move(transaction, job, State.CANCELLED, message)
+                move(transaction, job_of(row), State.CANCELLED, message)
         self.database.scrub()
 
     def overview(self) -> tuple[Counter[State], float]:
@@ -311,18 +318,9 @@ def _fitting(sizes: list[Row]) -> list[int]:
     return numbers
 
 
-def _abandoned(transaction: Transaction) -> list[Job]:
-    rows = transaction.rows(
-        "SELECT * FROM jobs WHERE state = 'UPLOADING' AND deleted = 0 AND "
-        "touched < (SELECT awake FROM clock) - :month",
-        month=ABANDONED_SECONDS,
-    )
-    return [job_of(row) for row in rows]
-
-
-def _an_hour_has_passed(transaction: Transaction) -> bool:
-    (clock,) = transaction.rows("SELECT seen FROM clock")
-    return bool(abs(transaction.now() - clock["seen"]) >= _HOUR)
+def _queue(transaction: Transaction, job: Job) -> Job:
+    transaction.announce()
+    return move(transaction, job, State.QUEUED)
 
 
 def _forget(transaction: Transaction, tenant: str, most: int) -> None:

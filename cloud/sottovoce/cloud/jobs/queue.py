@@ -24,6 +24,8 @@ __all__ = ["LEASE_SECONDS", "Lease", "LeaseLost", "Queue"]
 LEASE_SECONDS: Final = 10.0
 RECENT_HOURS: Final = 24
 _HOUR: Final = 3600.0
+_CLAIMS_AT_ONCE: Final = 128
+"""Tenants whose turn it may be: there are more than workers that claim at the same moment."""
 
 
 class LeaseLost(NotReady):
@@ -60,7 +62,7 @@ class Queue:
                 are given to the second at once.
         """
         with self.database.read() as transaction:
-            if _next(transaction, owner) is None:
+            if not _is_anything(transaction, owner):
                 return None  # without a writer's lock: this is asked for as long as nothing comes
         with self.database.write() as transaction:
             row = _next(transaction, owner)
@@ -90,10 +92,11 @@ class Queue:
     def release(self, lease: Lease) -> None:
         """Puts the job down in order, for whoever comes next."""
         with self.database.write() as transaction:
-            _held(transaction, lease)
+            _held(transaction, lease, lock=True)
             transaction.change(
                 "UPDATE jobs SET attempts = 0, lease_ends = 0 WHERE id = :job", job=lease.job
             )
+            transaction.announce()
 
     def begin(self, lease: Lease, labels: tuple[str, ...]) -> None:
         """Records the labels in the order of the outputs."""
@@ -129,7 +132,7 @@ class Queue:
             NotReady: ``state`` ends no job.
         """
         with self.database.write() as transaction:
-            row = _held(transaction, lease)
+            row = _held(transaction, lease, lock=True)
             job = move(transaction, job_of(row), state, message)
             if adapter is not None and not row["deleted"]:
                 install(
@@ -166,7 +169,7 @@ class Queue:
 
     def _set(self, transaction: Transaction, lease: Lease, **values: object) -> Row:
         """Who writes is alive: it renews the lease too. Gives the row as it was."""
-        row, now = _held(transaction, lease), transaction.now()
+        row, now = _held(transaction, lease, lock=True), transaction.now()
         if values:
             values["updated"] = now
         values["lease_ends"] = now + self.seconds
@@ -175,8 +178,9 @@ class Queue:
         return row
 
 
-def _held(transaction: Transaction, lease: Lease) -> Row:
-    row = transaction.row(
+def _held(transaction: Transaction, lease: Lease, *, lock: bool = False) -> Row:
+    asked = transaction.lock if lock else transaction.row
+    row = asked(
         "SELECT * FROM jobs WHERE id = :job AND fence = :token AND state = 'RUNNING'",
         job=lease.job,
         token=lease.token,
@@ -186,23 +190,43 @@ def _held(transaction: Transaction, lease: Lease) -> Row:
     return row
 
 
+def _is_anything(transaction: Transaction, owner: str) -> bool:
+    found = transaction.row(
+        "SELECT 1 FROM jobs WHERE state IN ('QUEUED', 'RUNNING') AND "
+        "(state = 'QUEUED' OR lease_ends <= :now OR lease_owner = :owner) LIMIT 1",
+        now=transaction.now(),
+        owner=owner,
+    )
+    return found is not None
+
+
 def _next(transaction: Transaction, owner: str) -> Row | None:
-    left = transaction.row(
+    """The job to be claimed, locked: those that others claim at this moment are passed over."""
+    left = transaction.lock_free(
         "SELECT * FROM jobs WHERE state = 'RUNNING' AND "
         "(lease_ends <= :now OR lease_owner = :owner) ORDER BY number LIMIT 1",
         now=transaction.now(),
         owner=owner,
     )
-    if left is not None:
-        return left
-    # First one job of each tenant who waits: what has ended is neither counted nor looked at.
-    return transaction.row(
-        "SELECT * FROM jobs WHERE number = ("
-        "SELECT min(number) FROM jobs AS waiting WHERE state = 'QUEUED' GROUP BY tenant ORDER BY "
+    if left:
+        return left[0]
+    # Only what waits is looked at: what has ended is neither counted nor met.
+    turns = transaction.rows(
+        "SELECT tenant FROM jobs AS waiting WHERE state = 'QUEUED' GROUP BY tenant ORDER BY "
         "(SELECT coalesce(sum(seconds), 0) FROM usage "
-        "WHERE usage.tenant = waiting.tenant AND hour >= :hour), min(number) LIMIT 1)",
+        "WHERE usage.tenant = waiting.tenant AND hour >= :hour), min(number) LIMIT :most",
         hour=int(transaction.now() // _HOUR) - RECENT_HOURS,
+        most=_CLAIMS_AT_ONCE,
     )
+    for turn in turns:
+        oldest = transaction.lock_free(
+            "SELECT * FROM jobs WHERE state = 'QUEUED' AND tenant = :tenant "
+            "ORDER BY number LIMIT 1",
+            tenant=turn["tenant"],
+        )
+        if oldest:
+            return oldest[0]
+    return None
 
 
 def _charge(transaction: Transaction, tenant: str, seconds: float) -> None:

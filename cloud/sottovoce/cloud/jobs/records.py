@@ -41,13 +41,19 @@ def job_of(row: Row) -> Job:
     )
 
 
-def find(transaction: Transaction, job_id: str, tenant: str | None = None) -> Row:
+def find(
+    transaction: Transaction, job_id: str, tenant: str | None = None, *, lock: bool = False
+) -> Row:
     """The row of a job that was not deleted; of anybody's where ``tenant`` is None.
+
+    Args:
+        lock: the row, for what is decided by it.
 
     Raises:
         NotFound: there is none; nor is there, for a tenant, one that is another's.
     """
-    row = transaction.row("SELECT * FROM jobs WHERE id = :job AND deleted = 0", job=job_id)
+    asked = transaction.lock if lock else transaction.row
+    row = asked("SELECT * FROM jobs WHERE id = :job AND deleted = 0", job=job_id)
     if row is not None and tenant in (None, row["tenant"]):
         return row
     if tenant is None:
@@ -58,7 +64,7 @@ def find(transaction: Transaction, job_id: str, tenant: str | None = None) -> Ro
 
 
 def move(transaction: Transaction, job: Job, state: State, message: str = "") -> Job:
-    """The job in its new state.
+    """The job, whose row is locked, in its new state.
 
     Raises:
         NotReady: `TRANSITIONS` has no such arrow.

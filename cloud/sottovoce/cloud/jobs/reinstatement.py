@@ -9,6 +9,7 @@ from sottovoce.cloud.job import Job, State
 from sottovoce.cloud.jobs.disposal import job_folder
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.records import find, job_of
+from sottovoce.cloud.state import quotas
 from sottovoce.cloud.state.adapters import AdapterFiles, install
 from sottovoce.core.errors import NotFound, NotReady
 
@@ -36,7 +37,8 @@ def reinstate(jobs: Jobs, job_id: str, tenant: str | None = None) -> Job:
             "what the job trained is no longer kept", fix="train it again", subject=job_id
         ) from error
     with jobs.database.write() as transaction:
-        find(transaction, job_id, tenant)  # not deleted meanwhile
+        quotas.lock(transaction, job.tenant)  # nor are its past jobs forgotten now
+        find(transaction, job_id, tenant, lock=True)  # not deleted meanwhile
         install(
             transaction,
             job.tenant,

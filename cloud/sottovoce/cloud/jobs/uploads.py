@@ -50,7 +50,8 @@ def append(
     """
     limits = quotas.of(jobs.database, tenant, jobs.limits)
     with jobs.database.write() as transaction:
-        job = job_of(find(transaction, job_id, tenant))
+        quotas.lock(transaction, tenant)
+        job = job_of(find(transaction, job_id, tenant, lock=True))
         held = job.next_sequence
         fresh = uploads[max(0, held - first) :]
         if job.state != State.UPLOADING and (fresh or job.state == State.CANCELLED):
@@ -106,8 +107,8 @@ def _too_large(most: str, limit: str) -> QuotaExceeded:
 
 def _check_held(transaction: Transaction, job: Job, size: int, limits: Limits) -> None:
     (others,) = transaction.rows(
-        "SELECT coalesce(sum(bytes), 0) AS bytes FROM jobs WHERE tenant = :tenant AND id <> :job "
-        "AND state IN ('UPLOADING', 'QUEUED', 'RUNNING')",
+        "SELECT CAST(coalesce(sum(bytes), 0) AS BIGINT) AS bytes FROM jobs "
+        "WHERE tenant = :tenant AND id <> :job AND state IN ('UPLOADING', 'QUEUED', 'RUNNING')",
         tenant=job.tenant,
         job=job.id,
     )
@@ -165,6 +166,8 @@ def _check(
     wrong = ""
     if not 1 <= len(upload.example_id) <= 64:
         wrong, fix = "example_id", "give 1 to 64 characters"
+    elif "\0" in "".join((upload.example_id, example.text, example.label, example.output)):
+        wrong, fix = "example", "leave NUL characters out; not every database keeps them"
     elif not example.text.strip():
         wrong, fix = "released_text", "leave empty texts out"
     elif len(example.text.encode()) > limits.text:

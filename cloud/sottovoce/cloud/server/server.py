@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import os
 import secrets
 import subprocess
 import sys
@@ -16,7 +17,7 @@ import grpc
 import torch
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
-from sottovoce.cloud.config import Settings
+from sottovoce.cloud.config import STORE_VARIABLE, Settings
 from sottovoce.cloud.jobs.ending import keep_room
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.metrics import Metrics
@@ -37,8 +38,8 @@ from sottovoce.cloud.serving.generator import Generator
 from sottovoce.cloud.serving.model_thread import ModelThread, numbers
 from sottovoce.cloud.serving.predictor import Predictor
 from sottovoce.cloud.serving.upstream import Upstream
+from sottovoce.cloud.state.opening import open_database
 from sottovoce.cloud.state.signing import SIGNING_KEY, signature_of
-from sottovoce.cloud.state.sqlite import SqliteDatabase
 from sottovoce.cloud.state.tenants import Tenants
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import BundleMismatch, ConfigError
@@ -111,6 +112,8 @@ class WorkerProcess:
             "--owner", secrets.token_hex(8),
             *(part for folder in settings.bundles for part in ("--bundle", str(folder))),
         ]  # fmt: skip
+        # Not on the command line, which all users of the machine can read.
+        self._environment = {**os.environ, STORE_VARIABLE: settings.store}
         self._grace = settings.grace_seconds
         self._ending = threading.Event()
         self._process = self._start()
@@ -118,7 +121,7 @@ class WorkerProcess:
         self._thread.start()
 
     def _start(self) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(self._command)
+        return subprocess.Popen(self._command, env=self._environment)
 
     @property
     def pid(self) -> int:
@@ -166,7 +169,7 @@ class Server:
         self.decoder = decoder.load(settings.decoder, dtype=dtype) if settings.decoder else None
         upstream = _upstream(settings)
         self.bundles = _open_bundles(settings, loaded.sha256)
-        self.database = SqliteDatabase(settings.state)
+        self.database = open_database(settings.state, settings.store)
         self.signatures = {
             identity: signature_of(bundle, settings.state / SIGNING_KEY)
             for identity, bundle in self.bundles.items()
@@ -328,7 +331,7 @@ def _open_bundles(settings: Settings, sha256: str) -> dict[str, Bundle]:
 
 
 def serve(settings: Settings, on_ready: Callable[[Server], None], parent: int) -> None:
-    """Runs server and worker until SIGTERM or SIGINT.
+    """Runs server and worker, if it is to have one, until SIGTERM or SIGINT.
 
     Args:
         on_ready: called once calls are answered.
@@ -336,7 +339,7 @@ def serve(settings: Settings, on_ready: Callable[[Server], None], parent: int) -
     """
     ending = Ending()
     server = Server(settings)
-    worker = WorkerProcess(settings, parent)
+    worker = WorkerProcess(settings, parent) if settings.trainer else None
     # What starting made, a million objects, stays: to look through it for garbage would hold up
     # every call for a third of a second, again and again.
     gc.freeze()
@@ -346,5 +349,6 @@ def serve(settings: Settings, on_ready: Callable[[Server], None], parent: int) -
         ending.wait()
         _log.info("stopping")
     finally:
-        worker.stop()
+        if worker is not None:
+            worker.stop()
         server.stop()

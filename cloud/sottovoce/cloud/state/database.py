@@ -2,7 +2,10 @@
 
 Why it is here: one machine keeps its state in a file, many share a server. Jobs, tenants and
 quotas speak to both through these few calls, in SQL that both understand; what is peculiar to one
-of them (its pragmas, its locks, its schema) stays in the module that drives it.
+of them (its pragmas, its locks, its types) stays in the module that drives it.
+
+A file has one writer at a time, a server has many. So whoever decides by what is in a row locks
+that row first, and whoever counts a tenant's rows locks the tenant; a tenant before its jobs.
 """
 
 from __future__ import annotations
@@ -18,7 +21,10 @@ Row = Mapping[str, Any]
 
 
 class Transaction(Protocol):
-    """Statements that are one. Values go by name, ``WHERE id = :id``, never into the text."""
+    """Statements that are one. Values go by name, ``WHERE id = :id``, never into the text.
+
+    A statement sees what others have committed until then, and what was changed before it here.
+    """
 
     def rows(self, statement: str, **values: object) -> list[Row]:
         """All rows that a query gives, or a change that is ``RETURNING`` some."""
@@ -28,6 +34,16 @@ class Transaction(Protocol):
         """The first of them, or None."""
         ...
 
+    def lock(self, statement: str, **values: object) -> Row | None:
+        """The first row of a query of one table, which nobody else then changes or locks until the
+        transaction ends. Waits for whoever has it, and gives the row as they left it."""
+        ...
+
+    def lock_free(self, statement: str, **values: object) -> list[Row]:
+        """The same for all rows of the query, but for those that someone else has locked: they are
+        passed over, and the next ones within its LIMIT given in their place."""
+        ...
+
     def change(self, statement: str, **values: object) -> int:
         """How many rows the statement changed."""
         ...
@@ -35,6 +51,10 @@ class Transaction(Protocol):
     def now(self) -> float:
         """Seconds since 1970 by the database's clock: the one clock that decides between processes,
         which may run on machines whose own clocks differ."""
+        ...
+
+    def announce(self) -> None:
+        """Has `Database.news` tell everybody of the change, once it is committed."""
         ...
 
 
@@ -53,20 +73,22 @@ class Database(Protocol):
         ...
 
     def write(self) -> AbstractContextManager[Transaction]:
-        """A transaction: all of the block or nothing, as if nobody else wrote meanwhile.
+        """A transaction: all of the block or nothing.
 
         Raises:
-            Unavailable: it cannot be written now; a full disk, or another writer that takes long.
+            Unavailable: it cannot be written now (a full disk, another writer that takes long), or
+                nobody knows whether it was, as the line broke in the middle of the commit.
         """
         ...
 
-    def commits(self) -> int:
-        """A number that is another one when anybody has committed since it was last asked for;
-        costs next to nothing, and may differ without reason."""
+    def news(self) -> int:
+        """A number that is another one when anybody has committed what was announced since it was
+        last asked for; costs next to nothing, and may differ without reason."""
         ...
 
     def scrub(self) -> None:
-        """Sees to it that what was deleted is nowhere in the database's files either."""
+        """Sees to it that what was deleted is nowhere in the database's files either, as far as
+        that is in its user's power."""
         ...
 
     def close(self) -> None:

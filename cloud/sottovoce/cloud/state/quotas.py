@@ -13,7 +13,7 @@ from sottovoce.cloud.config import Limits
 from sottovoce.cloud.state.database import Database, Transaction
 from sottovoce.core.errors import InvalidInput
 
-__all__ = ["CHANGEABLE", "change", "of", "own"]
+__all__ = ["CHANGEABLE", "change", "lock", "of", "own"]
 
 CHANGEABLE: Final = (
     "examples",
@@ -63,16 +63,26 @@ def change(database: Database, tenant: str, name: str, value: int | None) -> Non
         raise InvalidInput(f"{name} is out of range", fix="give at least 1", subject="limit")
     with database.write() as transaction:
         _check_tenant(transaction, tenant)
-        transaction.change(
-            "DELETE FROM limits WHERE tenant = :tenant AND name = :name", tenant=tenant, name=name
-        )
-        if value is not None:
+        if value is None:
             transaction.change(
-                "INSERT INTO limits (tenant, name, value) VALUES (:tenant, :name, :value)",
+                "DELETE FROM limits WHERE tenant = :tenant AND name = :name",
+                tenant=tenant,
+                name=name,
+            )
+        else:
+            transaction.change(
+                "INSERT INTO limits (tenant, name, value) VALUES (:tenant, :name, :value) "
+                "ON CONFLICT (tenant, name) DO UPDATE SET value = excluded.value",
                 tenant=tenant,
                 name=name,
                 value=value,
             )
+
+
+def lock(transaction: Transaction, tenant: str) -> None:
+    """Has the rest of the transaction to itself what counts against the tenant's limits: of two
+    that both see room for one more, the second would be one too many."""
+    transaction.lock("SELECT name FROM tenants WHERE name = :tenant", tenant=tenant)
 
 
 def _check_tenant(transaction: Transaction, tenant: str) -> None:

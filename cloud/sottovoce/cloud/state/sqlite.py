@@ -136,8 +136,8 @@ class SqliteDatabase:
                     "the cloud cannot write its state", fix="send the same message again later"
                 ) from error
 
-    def commits(self) -> int:
-        """See `Database.commits`. The reading connection itself commits nothing."""
+    def news(self) -> int:
+        """See `Database.news`. Every commit is: the reading connection itself makes none."""
         with self._reading:
             (version,) = self._reader.execute("PRAGMA data_version").fetchone()
         return int(version)
@@ -187,8 +187,15 @@ class _Transaction:
         rows = self.rows(statement, **values)
         return rows[0] if rows else None
 
+    # Who writes has locked the whole file.
+    lock = row
+    lock_free = rows
+
     def change(self, statement: str, **values: object) -> int:
         return self._connection.execute(statement, values).rowcount
+
+    def announce(self) -> None:
+        """Any commit is news."""
 
 
 def _connected(file: Path) -> sqlite3.Connection:

@@ -29,7 +29,7 @@ from pathlib import Path
 
 import torch
 
-from sottovoce.cloud.config import Limits
+from sottovoce.cloud.config import STORE_VARIABLE, Limits
 from sottovoce.cloud.disk import full_disk_is_unavailable
 from sottovoce.cloud.job import Example, Job, Progress, State
 from sottovoce.cloud.jobs.disposal import discard, job_folder
@@ -42,7 +42,7 @@ from sottovoce.cloud.models.decoder import Decoder, no_decoder
 from sottovoce.cloud.models.noise_aware import NoiseTable, WordPlaces
 from sottovoce.cloud.state import quotas
 from sottovoce.cloud.state.adapters import AdapterFiles
-from sottovoce.cloud.state.sqlite import SqliteDatabase
+from sottovoce.cloud.state.opening import open_database
 from sottovoce.cloud.training.generation_trainer import train_generation
 from sottovoce.cloud.training.pate_trainer import train_pate
 from sottovoce.cloud.training.private_trainer import train_private
@@ -52,7 +52,7 @@ from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import BundleMismatch, QuotaExceeded, SottovoceError, Unavailable
 from sottovoce.core.wire.status import kind_and_place
 
-__all__ = ["Worker", "main"]
+__all__ = ["Worker", "main", "work"]
 
 ATTEMPTS = 3
 POLL_SECONDS = 0.2
@@ -77,6 +77,7 @@ class Worker:
         decoder: what jobs of generation are trained on; "" for none.
         owner: goes on at once with the jobs of an earlier worker of that name, which must be dead;
             by default a name of its own.
+        store: URL of the database; "" for a file in the folder.
         lease_seconds: after which others take the job of a worker that died or stands still.
     """
 
@@ -90,10 +91,11 @@ class Worker:
         owner: str = "",
         lease_seconds: float = LEASE_SECONDS,
         decoder: str = "",
+        store: str = "",
     ) -> None:
         self.state = state
         self._bundles = bundles
-        self.database = SqliteDatabase(state)
+        self.database = open_database(state, store)
         self.jobs = Jobs(self.database, limits)
         self.queue = Queue(self.database, lease_seconds)
         self._owner = owner or secrets.token_hex(8)
@@ -332,8 +334,19 @@ def _kept_alive(queue: Queue, lease: Lease) -> Iterator[None]:
         thread.join()
 
 
+def work(worker: Worker, threads: int) -> None:
+    """Has this process be the worker, with so many threads, until SIGTERM or SIGINT."""
+    torch.set_num_threads(threads)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: worker.stop())
+    try:
+        worker.run()
+    finally:
+        worker.database.close()
+
+
 def main() -> None:
-    """Entry point of the worker process."""
+    """Entry point of the worker process beside a server."""
     parser = argparse.ArgumentParser(prog="python -m sottovoce.cloud.training.worker")
     parser.add_argument("--state", type=Path, required=True)
     parser.add_argument("--backbone", default="default")
@@ -345,7 +358,6 @@ def main() -> None:
     parser.add_argument("--bundle", type=Path, action="append", default=[])
     options = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="worker: %(message)s")
-    torch.set_num_threads(options.threads)
     limits = Limits(training_seconds=options.training_seconds)
     worker = Worker(
         options.state,
@@ -355,10 +367,9 @@ def main() -> None:
         options.bundle,
         options.owner,
         decoder=options.decoder,
+        store=os.environ.get(STORE_VARIABLE, ""),
     )
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: worker.stop())
-    worker.run()
+    work(worker, options.threads)
 
 
 if __name__ == "__main__":

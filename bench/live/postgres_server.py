@@ -1,0 +1,126 @@
+"""A PostgreSQL server that is thrown away: its files in a temporary folder, reached by a socket."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psycopg
+
+__all__ = ["HINT", "PostgresServer", "found", "running"]
+
+HINT = "no PostgreSQL server is installed: run `make test-deps`"
+_USER = "postgres"
+_STARTING = 120.0
+"""Seconds a start may take."""
+_CLUSTER = ("-U", _USER, "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
+_SETTINGS = {
+    "listen_addresses": "",
+    "max_connections": "200",
+    # Nothing of it is to outlive it.
+    "fsync": "off",
+    "synchronous_commit": "off",
+    "full_page_writes": "off",
+    "shared_buffers": "32MB",
+    "autovacuum": "off",
+}
+
+
+class PostgresServer:
+    """A server that runs in ``folder``."""
+
+    def __init__(self, programs: Path, folder: Path) -> None:
+        self._programs, self._folder = programs, folder
+        self._places = ("-D", folder / "data", "-k", folder)
+        self._schemas = 0
+        self._as_user = ["setpriv", "--pdeathsig", "QUIT"]
+        if os.getuid() == 0:  # which PostgreSQL does not run as
+            shutil.chown(folder, _USER, _USER)
+            self._as_user += [f"--reuid={_USER}", f"--regid={_USER}", "--clear-groups"]
+        subprocess.run(
+            [*self._as_user, programs / "initdb", "-D", folder / "data", *_CLUSTER],
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
+        self.start()
+
+    def start(self) -> None:
+        """Starts it, at first or again; it takes connections afterwards."""
+        settings = [part for name, value in _SETTINGS.items() for part in ("-c", f"{name}={value}")]
+        with (self._folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [*self._as_user, self._programs / "postgres", *self._places, *settings],
+                stdout=log,
+                stderr=log,
+            )
+        end = time.monotonic() + _STARTING
+        while not self._answers():
+            if self._process.poll() is not None or time.monotonic() > end:
+                raise RuntimeError((self._folder / "log").read_text())
+            time.sleep(0.05)
+
+    def _answers(self) -> bool:
+        try:
+            psycopg.connect(self.url()).close()
+        except psycopg.OperationalError:
+            return False
+        return True
+
+    def stop(self) -> None:
+        """Ends it in order, without waiting for those who are connected."""
+        self._process.send_signal(signal.SIGINT)
+        self._process.wait()
+
+    def throw_away(self) -> None:
+        """Ends it without keeping anything."""
+        self._process.send_signal(signal.SIGQUIT)
+        self._process.wait()
+
+    def url(self, schema: str = "public") -> str:
+        """Of a schema."""
+        search = f"options=-csearch_path%3D{schema}"
+        return f"postgresql://{_USER}@/postgres?host={self._folder}&{search}"
+
+    def on_disk(self) -> bytes:
+        """All that lies in its files, its log included."""
+        with psycopg.connect(self.url(), autocommit=True) as connection:
+            connection.execute("CHECKPOINT")
+        files = [f for f in (self._folder / "data").rglob("*") if f.is_file()]
+        return b"".join(f.read_bytes() for f in files)
+
+    def new(self) -> str:
+        """The URL of an empty schema of its own."""
+        self._schemas += 1
+        name = f"s{self._schemas}"
+        with psycopg.connect(self.url()) as connection:
+            connection.execute(f"CREATE SCHEMA {name}".encode())
+        return self.url(name)
+
+
+def found() -> Path | None:
+    """The folder of the newest server's programs, as Debian lays them out, or of those in PATH."""
+    versions = Path("/usr/lib/postgresql").glob("*/bin/postgres")
+    newest = max(versions, key=lambda file: int(file.parts[-3]), default=None)
+    on_path = shutil.which("postgres")
+    if newest is None and on_path is None:
+        return None
+    return (newest or Path(str(on_path)).resolve()).parent
+
+
+@contextmanager
+def running(programs: Path) -> Iterator[PostgresServer]:
+    """A server for as long as the block."""
+    # Not below pytest's folder, which other users cannot enter; and a socket's path is short.
+    with tempfile.TemporaryDirectory(prefix="sotto-pg-") as folder:
+        server = PostgresServer(programs, Path(folder))
+        try:
+            yield server
+        finally:
+            server.throw_away()

@@ -1,0 +1,1 @@
+"""What many machines on one state bear."""

@@ -1,0 +1,61 @@
+"""Is each job's effect there once, with many trainers of whom some die or sleep?
+
+The workers are the real ones, in processes of their own, but for the training itself, which writes
+a small file; the database is a PostgreSQL server made for the purpose, or any that ``--store``
+names. See docs/scaling.md.
+
+    python -m bench.scale --jobs 2000 --trainers 8 --kills 100
+"""
+
+from __future__ import annotations
+
+import tempfile
+from argparse import Namespace
+from contextlib import ExitStack
+from pathlib import Path
+
+from bench import console
+from bench.console import Figures
+from bench.live import postgres_server
+from bench.scale.kills import Load, run
+from bench.scale.trainers import Place
+
+__all__ = ["main"]
+
+
+def main() -> None:
+    """Entry point."""
+    parser = console.parser("scale", __doc__)
+    parser.add_argument("--jobs", type=int, default=2000)
+    parser.add_argument("--trainers", type=int, default=8)
+    parser.add_argument("--kills", type=int, default=100)
+    parser.add_argument("--sleeps", type=int, default=10, help="trainers that sleep too long")
+    parser.add_argument("--lease-seconds", type=float, default=2.0)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--store", help='a database\'s URL; "" for SQLite')
+    arguments = parser.parse_args()
+    found = _measured(arguments)
+    rows = [(name.replace("_", " "), value) for name, value in found.items()]
+    console.publish(arguments, found, console.table("jobs and kills", ["what"], ["count"], rows))
+
+
+def _measured(arguments: Namespace) -> Figures:
+    load = Load(
+        arguments.jobs, arguments.trainers, arguments.kills, arguments.sleeps, arguments.seed
+    )
+    with ExitStack() as stack:
+        store = arguments.store
+        if store is None:
+            programs = postgres_server.found()
+            if programs is None:
+                raise SystemExit(postgres_server.HINT)
+            store = stack.enter_context(postgres_server.running(programs)).url()
+        state = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        bar = stack.enter_context(console.progress())
+        task = bar.add_task("jobs", total=load.jobs)
+        place = Place(state, store, arguments.lease_seconds)
+        return run(place, load, lambda done: bar.update(task, completed=done))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,135 @@
+"""Trainers that are workers in all but the training: that is over in a moment.
+
+What is asked here is whether each job has its effect once, whoever dies when. So claims, leases,
+folders, progress and ends are the real worker's; only the adapter is a small file at once. A fork
+server imports the worker once, and each trainer is a process that can be killed or put to sleep.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import multiprocessing
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sottovoce.cloud.job import Job, Progress, State
+from sottovoce.cloud.jobs.queue import Lease, LeaseLost
+from sottovoce.cloud.training import worker
+from sottovoce.cloud.training.worker import Worker
+from sottovoce.core.errors import Unavailable
+
+__all__ = ["STEPS", "Place", "Trainers", "lines"]
+
+STEPS = 4
+"""Times that a job's progress is reported; each counts as a second of training."""
+_STEP_SECONDS = 0.02
+"""That it takes: most of a trainer's time goes by without a transaction."""
+
+_processes = multiprocessing.get_context("forkserver")
+_processes.set_forkserver_preload(["sottovoce.cloud.training.worker"])
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where trainers find their jobs, and how long their leases last."""
+
+    state: Path
+    store: str
+    lease_seconds: float
+
+
+def lines(place: Place, what: str) -> list[str]:
+    """What trainers noted of ``what``: "ended", "refused" or "cut off", a job a line."""
+    file = place.state / what
+    return file.read_text().splitlines() if file.exists() else []
+
+
+class _Trainer(Worker):
+    """A worker that trains nothing, and notes how its jobs ended for it."""
+
+    def _fit(self, job: Job, lease: Lease, folder: Path) -> None:
+        self.queue.begin(lease, ("a", "b"))
+        for step in range(1, STEPS + 1):
+            self.queue.report(lease, Progress(step=step, steps=STEPS), float(step))
+            time.sleep(_STEP_SECONDS)
+        aside = folder / ".adapter"
+        aside.mkdir()
+        (aside / "weights").write_text(job.id)
+        aside.rename(folder / "adapter")
+
+    def _bring_to_an_end(self, job: Job, lease: Lease) -> None:
+        try:
+            super()._bring_to_an_end(job, lease)
+        except LeaseLost:
+            self._note("refused", job)
+            raise
+        except Unavailable:
+            self._note("cut off", job)
+            raise
+        if self.jobs.get(job.id).state == State.SUCCEEDED:
+            self._note("ended", job)
+
+    def _note(self, what: str, job: Job) -> None:
+        descriptor = os.open(self.state / what, os.O_APPEND | os.O_CREAT | os.O_WRONLY, 0o600)
+        os.write(descriptor, f"{job.id}\n".encode())
+        os.close(descriptor)
+
+
+def _train(place: Place, owner: str) -> None:
+    # The kills are not the jobs' doing: none is given up for them.
+    worker.ATTEMPTS = sys.maxsize
+    _Trainer(
+        place.state, "none", owner=owner, lease_seconds=place.lease_seconds, store=place.store
+    ).run()
+
+
+class Trainers:
+    """So many processes that claim jobs; who is killed is replaced by one of another name."""
+
+    def __init__(self, place: Place, number: int) -> None:
+        self._place = place
+        self._names = map("trainer-{}".format, itertools.count())
+        self._running: dict[str, Any] = {}
+        for _ in range(number):
+            self._start()
+
+    def _start(self) -> None:
+        name = next(self._names)
+        process = _processes.Process(target=_train, args=(self._place, name))
+        process.start()
+        self._running[name] = process
+
+    @property
+    def names(self) -> list[str]:
+        """Of those that run, the oldest first."""
+        return [*self._running]
+
+    def kill(self, name: str) -> None:
+        """Ends one as a power cut would, and starts another."""
+        process = self._running.pop(name)
+        process.kill()
+        process.join()
+        self._start()
+
+    @contextlib.contextmanager
+    def asleep(self, name: str) -> Iterator[None]:
+        """One that stands still for as long as the block."""
+        pid = self._running[name].pid
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(pid, signal.SIGCONT)
+
+    def close(self) -> None:
+        """Ends all."""
+        for process in self._running.values():
+            process.kill()
+            process.join()

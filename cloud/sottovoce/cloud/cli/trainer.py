@@ -1,0 +1,70 @@
+"""``sotto-cloud trainer``."""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+
+import click
+
+from sottovoce.cloud.cli.options import (
+    backbone_option,
+    decoder_option,
+    folder,
+    limit_option,
+    state_option,
+    store_option,
+)
+from sottovoce.cloud.config import Limits
+from sottovoce.core.system.console import Command, json_option, print_json
+
+
+@click.command("trainer", cls=Command)
+@state_option
+@store_option
+@click.option(
+    "--bundle",
+    "bundles",
+    type=folder,
+    multiple=True,
+    help="Bundle folder that is served, for the noise-aware input; may be given again.",
+)
+@backbone_option
+@decoder_option
+@click.option(
+    "--threads",
+    type=click.IntRange(min=1),
+    default=os.cpu_count() or 1,
+    show_default="all",
+    help="CPU threads.",
+)
+@limit_option("training_seconds", "Seconds a job may train; it fails after that.")
+@json_option
+def command(
+    state: Path,
+    store: str,
+    bundles: tuple[Path, ...],
+    backbone: str,
+    decoder: str,
+    threads: int,
+    limit_training_seconds: int,
+    as_json: bool,
+) -> None:
+    """Train queued jobs until SIGTERM or Ctrl-C, one at a time; one process for each GPU.
+
+    It shares --state, or --store and --state, with servers and with other trainers, which may
+    come and go: a job whose trainer has died is given to another after ten seconds. Give it the
+    --backbone, --decoder and --bundle of the servers.
+    """
+    # Imported late: no option's mistake should wait for torch.
+    from sottovoce.cloud.training.worker import Worker, work
+
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    limits = Limits(training_seconds=limit_training_seconds)
+    worker = Worker(state, backbone, limits=limits, bundles=bundles, decoder=decoder, store=store)
+    if as_json:
+        print_json({"ready": True, "pid": os.getpid()})
+    else:
+        click.echo(f"training the jobs of {state}", err=True)
+    work(worker, threads)

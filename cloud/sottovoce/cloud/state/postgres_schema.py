@@ -1,0 +1,80 @@
+"""The schema on a PostgreSQL server: the same versions, in its words.
+
+SQLite's declarations are translated, so that a table is described once. The number of the version
+lies in a table of its own; whoever comes first brings the schema up, and the others wait.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+import psycopg
+
+from sottovoce.cloud.state.migrations import VERSIONS
+from sottovoce.core.errors import DataLoss, NotFound
+
+__all__ = ["in_postgres", "upgrade"]
+
+_UPGRADING: Final = 0x736F74746F  # the advisory lock's number, of no meaning
+_WORDS: Final = (
+    (r"\bINTEGER PRIMARY KEY AUTOINCREMENT\b", "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY"),
+    (r"\bINTEGER\b", "BIGINT"),
+    (r"\bREAL\b", "DOUBLE PRECISION"),
+    (r"\bBLOB\b", "BYTEA"),
+    (r"\) STRICT(, WITHOUT ROWID)?", ")"),
+    (r"\bWHERE deleted AND NOT purged\b", "WHERE deleted = 1 AND purged = 0"),
+    (r"\bmax\(trained, 1\.0\)", "greatest(trained, 1.0)"),
+    (r"\bstrftime\('%s', 'now'\)", "extract(epoch FROM now())"),
+)
+
+
+def in_postgres(declaration: str) -> str:
+    """A statement of `VERSIONS` as PostgreSQL understands it: integers of 64 bits and floats of
+    double precision, which SQLite's always are."""
+    for theirs, ours in _WORDS:
+        declaration = re.sub(theirs, ours, declaration)
+    return declaration
+
+
+def upgrade(connection: psycopg.Connection[Any], *, create: bool) -> None:
+    """Brings the schema to today's version, all of it or nothing.
+
+    Args:
+        create: make it if it is not there.
+
+    Raises:
+        NotFound: it is not there, and ``create`` is False.
+        DataLoss: it is of a newer version.
+    """
+    with connection.transaction():
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", [_UPGRADING])
+        version = _version(connection)
+        if version is None:
+            if not create:
+                raise NotFound(
+                    "the database holds no state of a cloud",
+                    fix="give the --store that `sotto-cloud serve` has",
+                    subject="store",
+                )
+            connection.execute("CREATE TABLE schema_version (version BIGINT NOT NULL)")
+            connection.execute("INSERT INTO schema_version VALUES (0)")
+            version = 0
+        if version > len(VERSIONS):
+            raise DataLoss(
+                f"the database's schema is of version {version}, this program knows "
+                f"{len(VERSIONS)}",
+                fix="run the newer program that has upgraded it",
+                subject="store",
+            )
+        for following in VERSIONS[version:]:
+            # What a version reads from files is older than any state on a server.
+            connection.execute(in_postgres(following.statements).encode())
+        connection.execute("UPDATE schema_version SET version = %s", [len(VERSIONS)])
+
+
+def _version(connection: psycopg.Connection[Any]) -> int | None:
+    there = connection.execute("SELECT to_regclass('schema_version') IS NOT NULL AS there")
+    if not next(iter(there))["there"]:
+        return None
+    return int(next(iter(connection.execute("SELECT version FROM schema_version")))["version"])

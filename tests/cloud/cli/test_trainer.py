@@ -1,0 +1,47 @@
+"""A trainer of its own does the jobs of a state, and ends in order."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from sottovoce.cloud.config import STORE_VARIABLE
+from sottovoce.cloud.job import State
+from sottovoce.cloud.state.adapters import digest, locate
+from tests.support.jobs import opened, queued
+from tests.support.processes import environment
+from tests.support.stores import Store
+from tests.support.waiting import until
+
+COMMAND = [sys.executable, "-c", "from sottovoce.cloud.cli import main; main()", "trainer"]
+COMMAND += ["--threads", "1", "--json"]
+
+
+def test_a_trainer_does_the_jobs_of_a_store_and_ends_when_told(
+    tmp_path: Path, bert: str, store: Store
+) -> None:
+    with opened(tmp_path, store) as jobs:
+        first = queued(jobs)
+        trainer = subprocess.Popen(
+            [*COMMAND, "--state", tmp_path, "--backbone", bert],
+            env={**environment(), STORE_VARIABLE: store.url(tmp_path)},
+            stdout=subprocess.PIPE,
+        )
+        try:
+            assert trainer.stdout is not None
+            assert json.loads(trainer.stdout.readline()) == {"ready": True, "pid": trainer.pid}
+            until(lambda: jobs.get(first.id).state == State.SUCCEEDED)
+            second = queued(jobs, "another", "other")  # one that comes while it is idle
+            until(lambda: jobs.get(second.id).state == State.SUCCEEDED)
+            trainer.send_signal(signal.SIGTERM)
+            assert trainer.wait(60) == 0
+        finally:
+            trainer.kill()
+            trainer.wait()
+            if trainer.stdout is not None:
+                trainer.stdout.close()
+        located = locate(jobs.database, "acme", "topics")
+        assert located.sha256 == digest(located.folder)

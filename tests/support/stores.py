@@ -1,0 +1,70 @@
+"""Databases of either kind, for tests that hold for both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+from bench.live.postgres_server import PostgresServer
+from sottovoce.cloud.state.database import Database
+from sottovoce.cloud.state.postgres import PostgresDatabase
+from sottovoce.cloud.state.sqlite import SqliteDatabase
+
+__all__ = ["FileStore", "ServerStore", "Store"]
+
+Clock = Callable[[], float]
+
+
+class Store(Protocol):
+    """Opens databases: the same folder is the same state, whoever opens it."""
+
+    def url(self, state: Path) -> str:
+        """What `--store` is for it."""
+        ...
+
+    def open(self, state: Path, clock: Clock | None = None) -> Database:
+        """A database object of its own, with the server's clock or another."""
+        ...
+
+    def on_disk(self, state: Path) -> bytes:
+        """All that lies in its files."""
+        ...
+
+
+class FileStore:
+    """SQLite."""
+
+    def url(self, state: Path) -> str:
+        """Nothing: it is in the folder."""
+        return ""
+
+    def open(self, state: Path, clock: Clock | None = None) -> Database:
+        """See `Store`."""
+        return SqliteDatabase(state, clock=clock) if clock else SqliteDatabase(state)
+
+    def on_disk(self, state: Path) -> bytes:
+        """See `Store`."""
+        return b"".join(f.read_bytes() for f in state.iterdir())
+
+
+class ServerStore:
+    """PostgreSQL, a schema for each folder."""
+
+    def __init__(self, server: PostgresServer) -> None:
+        self._server = server
+        self._urls: dict[Path, str] = {}
+
+    def url(self, state: Path) -> str:
+        """Of its schema."""
+        if state not in self._urls:
+            self._urls[state] = self._server.new()
+        return self._urls[state]
+
+    def open(self, state: Path, clock: Clock | None = None) -> Database:
+        """See `Store`."""
+        return PostgresDatabase(self.url(state), state, clock=clock)
+
+    def on_disk(self, state: Path) -> bytes:
+        """See `Store`."""
+        return self._server.on_disk()

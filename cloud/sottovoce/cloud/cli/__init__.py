@@ -14,7 +14,7 @@ from sottovoce.core.errors import SottovoceError
 from sottovoce.core.system.console import tell
 from sottovoce.core.system.lazy_group import LazyGroup
 
-__all__ = ["COMMANDS", "main"]
+__all__ = ["ALIASES", "COMMANDS", "HINTS", "main"]
 
 COMMANDS = {
     "serve": "Serve bundles, training and predictions.",
@@ -29,13 +29,43 @@ COMMANDS = {
     "train-denoiser": "Train the denoiser that devices run on noisy answers.",
     "count-words": "Count word frequencies in public text.",
     "device-counts": "Cut them down to the table that ships with the device.",
+    "completion": "Print the completion script for a shell.",
+    "version": "Print the version.",
 }
+
+ALIASES = {
+    "start": "serve",
+    "up": "serve",
+    "tenant": "enroll",
+    "enrol": "enroll",
+    "token": "enroll",
+    "limits": "limit",
+    "quota": "limit",
+    "ps": "jobs",
+    "build": "build-bundle",
+}
+"""What else commands are called by who comes from another tool."""
+
+HINTS = {
+    "list": "`sotto-cloud jobs list` lists jobs",
+    "ls": "`sotto-cloud jobs list` lists jobs",
+    "show": "`sotto-cloud jobs show ID` shows a job",
+    "logs": "`sotto-cloud jobs show ID` shows a job; the server logs to standard error",
+    "cancel": "`sotto-cloud jobs cancel ID` cancels a job",
+    "rm": "`sotto-cloud jobs delete ID` deletes a job and its adapter",
+    "stop": "Ctrl-C or SIGTERM ends `sotto-cloud serve`",
+    "train": "devices start trainings, by `sotto customize`; `sotto-cloud jobs list` shows them",
+    "pull": "`sotto pull` is for devices; here, `sotto-cloud build-bundle` makes what they pull",
+}
+"""What is no command here, and what to type."""
 
 
 @click.group(
     cls=LazyGroup,
     package=__name__,
     summaries=COMMANDS,
+    aliases=ALIASES,
+    hints=HINTS,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.version_option(

@@ -1,0 +1,9 @@
+"""``sotto-cloud completion``."""
+
+from __future__ import annotations
+
+from sottovoce.core.system.common_commands import completion_command
+
+__all__ = ["command"]
+
+command = completion_command("sotto-cloud")

@@ -1,0 +1,9 @@
+"""``sotto-cloud version``."""
+
+from __future__ import annotations
+
+from sottovoce.core.system.common_commands import version_command
+
+__all__ = ["command"]
+
+command = version_command("sotto-cloud", "sottovoce-cloud")

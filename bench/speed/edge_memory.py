@@ -34,13 +34,14 @@ SIZES: Final = (10, 100, 1_000, 10_000, 50_000)
 _MAPPING: Final = re.compile(r"[0-9a-f]+-[0-9a-f]+ \S{4} \S+ \S+ \d+\s*(.*)")
 
 
-def started(folder: Path, bundle: Path) -> tuple[Agent, float]:
-    """A running daemon over ``bundle``, and the seconds from its start to SERVING."""
+def started(folder: Path, bundle: Path, **settings: str) -> tuple[Agent, float]:
+    """A running daemon over ``bundle``, and the seconds from its start to SERVING; ``settings`` are
+    variables of its environment."""
     bundles = folder / "bundles"
     bundles.mkdir(parents=True)
     (bundles / "current").symlink_to(bundle.resolve())
     daemon = Agent.at(folder)
-    daemon.env["SOTTO_BUNDLE_PATH"] = str(bundles)
+    daemon.env |= {"SOTTO_BUNDLE_PATH": str(bundles), **settings}
     begin = time.perf_counter()
     daemon.start()
     return daemon, time.perf_counter() - begin

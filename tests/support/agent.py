@@ -46,9 +46,9 @@ def engine(config: Config, tagger: Tagger) -> Engine:
 
 
 @contextmanager
-def opened(config: Config, tagger: Tagger) -> Iterator[Agent]:
-    """All parts of an agent, closed at the end."""
-    device = Agent(config, engine(config, tagger))
+def opened(config: Config, tagger: Tagger | None) -> Iterator[Agent]:
+    """All parts of an agent, closed at the end; the bundle's own tagger where none is given."""
+    device = Agent(config, engine(config, tagger) if tagger is not None else None)
     try:
         yield device
     finally:

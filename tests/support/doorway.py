@@ -82,8 +82,11 @@ class Door:
 
 
 @contextmanager
-def opened_doorway(folder: Path, bundle: Path, tagger: Tagger, **environ: str) -> Iterator[Door]:
-    """A doorway in this process, without the rest of a daemon."""
+def opened_doorway(
+    folder: Path, bundle: Path, tagger: Tagger | None, **environ: str
+) -> Iterator[Door]:
+    """A doorway in this process, without the rest of a daemon; the bundle's own tagger unless
+    another is given."""
     config = configured(folder, bundle=bundle, **environ)
     with opened(config, tagger) as device, Doorway(device, "127.0.0.1:0") as doorway:
         yield Door(doorway.address, read_key(config.agent.state))

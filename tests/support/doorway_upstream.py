@@ -16,7 +16,9 @@ __all__ = ["asked", "before_a_server", "calling"]
 
 
 @contextmanager
-def before_a_server(folder: Path, bundle: Path, tagger: Tagger) -> Iterator[tuple[Door, Server]]:
+def before_a_server(
+    folder: Path, bundle: Path, tagger: Tagger | None = None
+) -> Iterator[tuple[Door, Server]]:
     """A doorway and the server that answers behind it, by default with an echo."""
     with (
         openai_server() as server,

@@ -112,3 +112,15 @@ def test_the_finder_sees_a_window_and_as_far_as_it_looks(
     monkeypatch.setattr(decisions, "WINDOW", 7)
     Privatizer(small_bundle, finder).release("lake " * 50, STRONG)
     assert max(finder.seen) == 7 + 2 * reach
+
+
+@pytest.mark.parametrize("text", ["```", "~~~", "`", "===", "=>", "+=", "<=", "||", "|"])
+def test_signs_of_form_pass_and_other_symbols_do_not(
+    small_privatizer: Privatizer, text: str
+) -> None:
+    names = Setting("strong", policy="names")
+    (word,) = small_privatizer.release(text, names).words
+    assert (word.tag, word.treatment) == ("PUNCTUATION", Treatment.PASS)
+    for other in (f"{text}€", "`^~", "\u2603"):
+        *_, word = small_privatizer.release(other, names).words
+        assert word.treatment is Treatment.DRAW, other

@@ -9,6 +9,7 @@ reads context gives that up, see `sottovoce.core.privacy.contextual`.)
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -51,6 +52,8 @@ Stage = Callable[[str], AbstractContextManager[object]]
 _WORD: Final = 255
 _IDENTIFIER: Final = KINDS.index(IDENTIFIER)
 _PUNCTUATION: Final = KINDS.index(PUNCTUATION)
+_MARK: Final = re.compile(r"([$+<=>^`|~])\1*|[<=>|~^+]=|=[>~]|<>|<=>|<<=|>>=|<\||\|>")
+"""Signs that give a text its form: Markdown's fences and tables, operators of programs."""
 _KIND_WORD, _KIND_IDENTIFIER = Kind.WORD, Kind.IDENTIFIER  # read four times faster than of an enum
 _CONNECTING: Final = frozenset({"and", "at", "for", "in", "of", "on", "the", "to"})
 """Words that stand in names, and are none in small letters."""
@@ -187,6 +190,9 @@ class Decider:
         same = [a == b or a.lower() == b for a, b in zip(forms, lower, strict=True)]
         small = [text == form in _CONNECTING for form, text in zip(forms, texts, strict=True)]
         kinds = look_up(self._readings, ids)[which]
+        # One that is listed is a word among its like, and moves as they do.
+        marks = np.array([_MARK.fullmatch(text) is not None for text in texts])[which]
+        shapes = np.where(marks & (ids[which] < 0), np.uint8(_PUNCTUATION), shapes)
         return _LookedUp(
             forms=[forms[place] for place in which],
             ids=ids[which],

@@ -25,6 +25,7 @@ COMMANDS = {
     "try": "Show a text under every level and policy; sends and charges nothing.",
     "predict": "Have an adapter classify texts, privatised first.",
     "chat": "Talk with a model in the cloud; names are turned back here.",
+    "run": "Run a program as an OpenAI client of the agent.",
     "generate": "Have an adapter write on from texts, privatised first.",
     "embed": "Turn texts into sentence embeddings, with noise on what leaves.",
     "customize": "Train an adapter on labelled texts, privatised first.",

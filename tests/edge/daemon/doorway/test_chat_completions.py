@@ -12,8 +12,8 @@ from sottovoce.core.text.tagger import Tagger
 from tests.support.doorway import Door, opened_doorway
 from tests.support.echo import EchoingCloud, echoing_cloud
 
-TEXT = "Anna Marsh saw Mark at Little Rock, order AX-68042; Anna's five lamps leak."
-SECRETS = ("Anna", "Marsh", "Mark", "Rock", "68042")
+TEXT = "Zelphira Quarnivel saw Jorvane at Little Rock, order AX-68042; Zelphira's five lamps leak."
+SECRETS = ("Zelphira", "Quarnivel", "Jorvane", "68042")
 PATH = "/v1/chat/completions"
 
 
@@ -58,7 +58,7 @@ def test_what_leaves_holds_no_secret_and_what_comes_is_turned_back(
 
 def test_headers_say_what_was_released_and_hold_no_text(both: tuple[Door, EchoingCloud]) -> None:
     door, _ = both
-    answer = door.chat("Anna saw Mark, who has a cough")
+    answer = door.chat("Zelphira saw Jorvane, who has a cough")
     told = {
         name.removeprefix("x-sottovoce-"): value
         for name, value in answer.headers.items()
@@ -75,7 +75,7 @@ def test_headers_say_what_was_released_and_hold_no_text(both: tuple[Door, Echoin
         "turns-charged": "1",
         "doubtful": "0",
     }
-    again = door.chat("Anna saw Mark, who has a cough").headers
+    again = door.chat("Zelphira saw Jorvane, who has a cough").headers
     assert (again["x-sottovoce-charged"], again["x-sottovoce-turns-charged"]) == ("0", "0")
 
 
@@ -97,7 +97,7 @@ def test_a_stream_is_the_same_in_pieces(both: tuple[Door, EchoingCloud]) -> None
 
 def test_every_role_is_a_turn_and_parts_are_one_text(both: tuple[Door, EchoingCloud]) -> None:
     door, cloud = both
-    parts = [{"type": "text", "text": "Anna"}, {"type": "text", "text": "the river"}]
+    parts = [{"type": "text", "text": "Zelphira"}, {"type": "text", "text": "the river"}]
     messages: list[dict[str, Any]] = [
         {"role": "developer", "content": "the lake"},
         {"role": "system", "content": parts, "name": "Zyxglorp"},
@@ -109,7 +109,7 @@ def test_every_role_is_a_turn_and_parts_are_one_text(both: tuple[Door, EchoingCl
     assert roles == [1, 1, 3, 2]
     assert sent(cloud)[0] == "the lake"
     first, second = sent(cloud)[1].split("\n")
-    assert first != "Anna"
+    assert first != "Zelphira"
     assert second == "the river"
     assert b"Zyxglorp" not in cloud.asked[-1].SerializeToString()
 
@@ -118,16 +118,16 @@ def test_history_that_is_sent_again_leaves_as_it_left_and_costs_nothing(
     both: tuple[Door, EchoingCloud],
 ) -> None:
     door, cloud = both
-    opening = {"role": "user", "content": f"{TEXT} Mark has a cough."}
+    opening = {"role": "user", "content": f"{TEXT} Jorvane has a cough."}
     first = door.ask(PATH, {"messages": [opening]})
     before = sent(cloud)
     message = first.json["choices"][0]["message"]
-    history = [opening, message, {"role": "user", "content": "Ask Anna again"}]
+    history = [opening, message, {"role": "user", "content": "Ask Zelphira again"}]
     second = door.ask(PATH, {"messages": history})
     assert sent(cloud)[:2] == [before[0], before[0]]  # the echo, as the cloud wrote it
     assert float(first.headers["x-sottovoce-charged"]) > 0
     assert second.headers["x-sottovoce-charged"] == "0"
-    assert second.json["choices"][0]["message"]["content"] == "Ask Anna again"
+    assert second.json["choices"][0]["message"]["content"] == "Ask Zelphira again"
 
 
 @pytest.mark.parametrize(
@@ -145,8 +145,8 @@ def test_history_that_is_sent_again_leaves_as_it_left_and_costs_nothing(
         ({"stop": ["x"] * 17}, "stop"),
         ({"stop": {"a": 1}}, "stop"),
         ({"messages": []}, "messages"),
-        ({"messages": "Anna"}, "messages"),
-        ({"messages": ["Anna"]}, "messages[0]"),
+        ({"messages": "Zelphira"}, "messages"),
+        ({"messages": ["Zelphira"]}, "messages[0]"),
         ({"messages": [{"role": "king", "content": "x"}]}, "messages[0].role"),
         ({"messages": [{"role": "user", "content": "x", "mood": "y"}]}, "messages[0].mood"),
         (
@@ -202,7 +202,7 @@ def test_without_a_cloud_it_says_so_before_anything_is_charged(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:
     with opened_doorway(tmp_path, small_bundle_folder, lexicon_tagger) as door:
-        answer = door.chat("Anna saw Mark", stream=True)
+        answer = door.chat("Zelphira saw Jorvane", stream=True)
         assert answer.status == 409
         assert answer.error["code"] == "not_ready"
         gone = door.ask("/v1/models").json

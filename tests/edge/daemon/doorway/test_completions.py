@@ -14,7 +14,7 @@ from sottovoce.core.text.tagger import Tagger
 from tests.support.doorway import Door, opened_doorway
 from tests.support.echo import EchoingCloud, echoing_cloud
 
-TEXT = "Anna Marsh saw Mark at Little Rock"
+TEXT = "Zelphira Quarnivel saw Jorvane at Little Rock"
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +40,7 @@ def test_a_text_is_continued(both: tuple[Door, EchoingCloud], prompt: Any) -> No
     assert (choice["text"], choice["finish_reason"]) == (TEXT, "stop")
     assert answer.json["object"] == "text_completion"
     asked = cloud.asked[-1]
-    assert "Anna" not in asked.released_text
+    assert "Zelphira" not in asked.released_text
     assert [*asked.released_stops] == ["\n"]
     assert answer.headers["x-sottovoce-policy"] == "names"
 
@@ -99,7 +99,7 @@ def test_embeddings_of_the_device_alone_are_the_same_in_both_encodings(
     tmp_path: Path, bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:
     with opened_doorway(tmp_path, bundle_folder, lexicon_tagger) as door:
-        asked = {"model": "local", "input": ["Anna at the lake", "a lamp"]}
+        asked = {"model": "local", "input": ["Zelphira at the lake", "a lamp"]}
         numbers = door.ask("/v1/embeddings", asked).json
         packed = door.ask("/v1/embeddings", asked | {"encoding_format": "base64"}).json
     assert [each["index"] for each in numbers["data"]] == [0, 1]

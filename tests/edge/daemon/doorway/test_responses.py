@@ -15,7 +15,7 @@ from tests.support.doorway_upstream import asked, before_a_server, calling
 from tests.support.upstream_server import Server, echo
 
 PATH = "/v1/responses"
-TEXT = "Anna Marsh saw Mark at Little Rock"
+TEXT = "Zelphira Quarnivel saw Jorvane at Little Rock"
 TOOL = {
     "type": "function",
     "name": "find",
@@ -53,7 +53,7 @@ def events(body: bytes) -> list[dict[str, Any]]:
 
 def test_a_text_is_answered(both: tuple[Door, Server]) -> None:
     door, server = both
-    fields = {"instructions": "Anna asks", "max_output_tokens": 9, "store": False}
+    fields = {"instructions": "Zelphira asks", "max_output_tokens": 9, "store": False}
     answer = door.ask(PATH, {"input": TEXT, **fields})
     body = answer.json
     assert (body["object"], body["status"]) == ("response", "completed")
@@ -68,7 +68,7 @@ def test_a_text_is_answered(both: tuple[Door, Server]) -> None:
     ((_, _, sent),) = server.asked
     assert [message["role"] for message in sent["messages"]] == ["system", "user"]
     assert sent["max_tokens"] == 9
-    assert "Anna" not in asked(server)
+    assert "Zelphira" not in asked(server)
     assert answer.headers["x-sottovoce-turns"] == "2"
 
 
@@ -78,9 +78,9 @@ def test_items_are_turns_and_what_was_answered_leaves_as_it_came(
     door, server = both
     first = {"role": "user", "content": [{"type": "input_text", "text": TEXT}]}
     answer = door.ask(PATH, {"input": [first]}).json
-    again = {"role": "user", "content": "Ask Anna"}
+    again = {"role": "user", "content": "Ask Zelphira"}
     second = door.ask(PATH, {"input": [first, *answer["output"], again]})
-    assert second.json["output"][0]["content"][0]["text"] == "Ask Anna"
+    assert second.json["output"][0]["content"][0]["text"] == "Ask Zelphira"
     (_, _, one), (_, _, other) = server.asked
     came = one["messages"][0]["content"]
     assert [message["content"] for message in other["messages"][:2]] == [came, came]
@@ -111,18 +111,18 @@ def test_a_stream_tells_all_of_it_in_order(both: tuple[Door, Server]) -> None:
 def test_functions_are_items(both: tuple[Door, Server], stream: bool) -> None:
     door, server = both
     server.answer = calling(("find", lambda body: {"who": body["messages"][0]["content"]}))
-    given = {"input": "Mark", "tools": [TOOL], "stream": stream}
+    given = {"input": "Jorvane", "tools": [TOOL], "stream": stream}
     answer = door.ask(PATH, given)
     body = events(answer.body)[-1]["response"] if stream else answer.json
     (call,) = body["output"]
     assert (call["type"], call["name"]) == ("function_call", "find")
-    assert json.loads(call["arguments"]) == {"who": "Mark"}
+    assert json.loads(call["arguments"]) == {"who": "Jorvane"}
     server.answer = echo
-    result = {"type": "function_call_output", "call_id": call["call_id"], "output": "Mark left"}
-    opening = {"role": "user", "content": "Mark"}
+    result = {"type": "function_call_output", "call_id": call["call_id"], "output": "Jorvane left"}
+    opening = {"role": "user", "content": "Jorvane"}
     second = door.ask(PATH, {"input": [opening, call, result], "tools": [TOOL]})
-    assert second.json["output"][0]["content"][0]["text"] == "Mark left"
-    assert "Mark" not in asked(server)
+    assert second.json["output"][0]["content"][0]["text"] == "Jorvane left"
+    assert "Jorvane" not in asked(server)
 
 
 @pytest.mark.parametrize(

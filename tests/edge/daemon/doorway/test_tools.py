@@ -19,13 +19,13 @@ PATH = "/v1/chat/completions"
 TOOL = {
     "type": "function",
     "function": {
-        "name": "find_anna",
-        "description": "Asks Anna about the lake",
+        "name": "find_zelphira",
+        "description": "Asks Zelphira about the lake",
         "strict": True,
         "parameters": {
             "type": "object",
             "properties": {
-                "who": {"type": "string", "enum": ["Anna", "Mark"]},
+                "who": {"type": "string", "enum": ["Zelphira", "Jorvane"]},
                 "order": {"type": "integer", "minimum": 68042},
             },
             "required": ["who"],
@@ -33,8 +33,8 @@ TOOL = {
         },
     },
 }
-QUESTION = {"role": "user", "content": "Where is Mark with order 68042?"}
-SECRETS = ("Anna", "anna", "Mark", "68042")
+QUESTION = {"role": "user", "content": "Where is Jorvane with order 68042?"}
+SECRETS = ("Zelphira", "zelphira", "Jorvane", "68042")
 
 
 @pytest.fixture(scope="module")
@@ -77,22 +77,22 @@ def test_a_function_is_told_of_called_and_answered(both: tuple[Door, Server]) ->
     message = choice["message"]
     assert message["content"] == "I will ask. "
     (call,) = message["tool_calls"]
-    assert call["function"]["name"] == "find_anna"
+    assert call["function"]["name"] == "find_zelphira"
     assert json.loads(call["function"]["arguments"]) == {
-        "who": "Mark",
+        "who": "Jorvane",
         "order": 68042,
-        "note": "about Mark",
+        "note": "about Jorvane",
     }
     assert call["id"].startswith("call_")
 
     server.answer = echo
     came = server.asked.pop()
-    answer = {"role": "tool", "tool_call_id": call["id"], "content": "Mark is with Anna"}
+    answer = {"role": "tool", "tool_call_id": call["id"], "content": "Jorvane is with Zelphira"}
     rewritten = json.loads(json.dumps(message))  # as some clients do, in white space of their own
     arguments = json.loads(call["function"]["arguments"])
     rewritten["tool_calls"][0]["function"]["arguments"] = json.dumps(arguments, indent=1)
     second = door.ask(PATH, {"messages": [QUESTION, rewritten, answer], "tools": [TOOL]})
-    assert second.json["choices"][0]["message"]["content"] == "Mark is with Anna"
+    assert second.json["choices"][0]["message"]["content"] == "Jorvane is with Zelphira"
     ((_, _, body),) = server.asked
     assert not [secret for secret in SECRETS if secret in asked(server)]
     (sent,) = body["messages"][1]["tool_calls"]
@@ -111,7 +111,7 @@ def test_calls_stream_whole(both: tuple[Door, Server]) -> None:
         for call in event["choices"][0]["delta"].get("tool_calls", ())
     ]
     assert [call["index"] for call in calls] == [0, 1]
-    assert json.loads(calls[0]["function"]["arguments"])["who"] == "Mark"
+    assert json.loads(calls[0]["function"]["arguments"])["who"] == "Jorvane"
     assert answer.events[-1]["choices"][0]["finish_reason"] == "tool_calls"
 
 
@@ -135,11 +135,11 @@ def test_what_may_be_called_is_told(
 
 def test_the_one_that_must_be_called_has_the_name_it_left_with(both: tuple[Door, Server]) -> None:
     door, server = both
-    choice = {"type": "function", "function": {"name": "find_anna"}}
+    choice = {"type": "function", "function": {"name": "find_zelphira"}}
     door.ask(PATH, {"messages": [QUESTION], "tools": [TOOL], "tool_choice": choice})
     ((_, _, body),) = server.asked
     name = body["tools"][0]["function"]["name"]
-    assert name != "find_anna"
+    assert name != "find_zelphira"
     assert body["tool_choice"]["function"]["name"] == name
     choice["function"] = {"name": "another"}
     answer = door.ask(PATH, {"messages": [QUESTION], "tools": [TOOL], "tool_choice": choice})

@@ -92,16 +92,18 @@ def _streamed(
         return asking.event(base | {"choices": [choice]})
 
     called = 0
-    yield chunk({"role": "assistant", "content": ""})
     with closing(events):
+        opening = chunk({"role": "assistant", "content": ""})
         for event in events:
             if event.WhichOneof("event") == "delta_text":
-                yield chunk({"content": event.delta_text})
+                yield opening + chunk({"content": event.delta_text})
             elif event.WhichOneof("event") == "tool_call":
-                yield chunk({"tool_calls": [{"index": called, **_called(event.tool_call)}]})
+                call = {"index": called, **_called(event.tool_call)}
+                yield opening + chunk({"tool_calls": [call]})
                 called += 1
             else:
-                yield chunk({}, asking.FINISHES[event.answered.finish_reason])
+                yield opening + chunk({}, asking.FINISHES[event.answered.finish_reason])
                 if counted:
                     yield asking.event(base | {"choices": []} | asking.usage(event.answered))
+            opening = b""
     yield b"data: [DONE]\n\n"

@@ -190,15 +190,16 @@ class Connection:
                 exchange.wait(self._whole(200, reply.headers, reply.body))
                 return
             with closing(reply.body) as events:
-                exchange.wait(self._send(_response(200, EVENTS, reply.headers)))
+                head = [_response(200, EVENTS, reply.headers)]
                 try:
                     for event in events:
-                        exchange.wait(self._send(h11.Data(data=event)))
+                        exchange.wait(self._send(*head, h11.Data(data=event)))
+                        head = []
                 except Gone:
                     raise
                 except Exception as error:
                     told = b"data: " + failure(error).payload + b"\n\n"
-                    exchange.wait(self._send(h11.Data(data=told)))
+                    exchange.wait(self._send(*head, h11.Data(data=told)))
                 exchange.wait(self._send(h11.EndOfMessage()))
 
     async def _refuse(self, refused: Failure, *, close: bool = True) -> None:
@@ -214,12 +215,11 @@ class Connection:
 
     async def _whole(self, status: int, headers: Headers, body: bytes) -> None:
         length = ("Content-Length", str(len(body)))
-        await self._send(_response(status, JSON, [*headers, length]))
-        await self._send(h11.Data(data=body))
-        await self._send(h11.EndOfMessage())
+        response = _response(status, JSON, [*headers, length])
+        await self._send(response, h11.Data(data=body), h11.EndOfMessage())
 
-    async def _send(self, event: h11.Event) -> None:
-        self._writer.write(self._http.send(event) or b"")
+    async def _send(self, *events: h11.Event) -> None:
+        self._writer.write(b"".join(self._http.send(event) or b"" for event in events))
         async with asyncio.timeout(Limits.taking):
             await self._writer.drain()
 

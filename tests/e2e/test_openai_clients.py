@@ -1,0 +1,231 @@
+"""Other people's clients, as they are, against the doorway and a server behind it."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import openai
+import pytest
+
+from tests.support.doorway import Door
+from tests.support.doorway_upstream import asked, before_a_server, calling
+from tests.support.upstream_server import Server, drip, echo, event
+
+TEXT = "Zelphira Quarnivel saw Jorvane at Little Rock, order AX-68042"
+SECRETS = ("Zelphira", "Quarnivel", "Jorvane", "68042")
+TOOL: Any = {
+    "type": "function",
+    "function": {
+        "name": "find",
+        "parameters": {"type": "object", "properties": {"who": {"type": "string"}}},
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def pair(
+    tmp_path_factory: pytest.TempPathFactory, bundle_folder: Path
+) -> Iterator[tuple[Door, Server]]:
+    folder = tmp_path_factory.mktemp("device")
+    with before_a_server(folder, bundle_folder) as found:
+        yield found
+
+
+@pytest.fixture
+def both(pair: tuple[Door, Server]) -> Iterator[tuple[Door, Server]]:
+    door, server = pair
+    server.answer = echo
+    server.gone.clear()
+    server.asked.clear()
+    yield door, server
+    assert not [secret for secret in SECRETS if secret in asked(server)]
+
+
+@pytest.fixture
+def client(both: tuple[Door, Server]) -> Iterator[openai.OpenAI]:
+    door, _ = both
+    with openai.OpenAI(base_url=f"http://{door.address}/v1", api_key=door.key) as found:
+        yield found
+
+
+def user(text: str) -> Any:
+    return {"role": "user", "content": text}
+
+
+def test_a_chat_whole_and_in_pieces(client: openai.OpenAI) -> None:
+    whole = client.chat.completions.create(model="default", messages=[user(TEXT)], temperature=0)
+    assert whole.choices[0].message.content == TEXT
+    assert whole.usage is not None
+    assert whole.usage.total_tokens == 11
+    raw = client.chat.completions.with_raw_response.create(model="a-model", messages=[user(TEXT)])
+    assert raw.headers["x-sottovoce-policy"] == "names"
+    stream = client.chat.completions.create(model="default", messages=[user(TEXT)], stream=True)
+    pieces = [each.choices[0].delta.content or "" for each in stream]
+    assert "".join(pieces) == TEXT
+    assert len(pieces) > 3
+
+
+def test_an_asynchronous_chat(both: tuple[Door, Server]) -> None:
+    door, _ = both
+
+    async def chat() -> list[str]:
+        url = f"http://{door.address}/v1"
+        async with openai.AsyncOpenAI(base_url=url, api_key=door.key) as client:
+
+            async def one(number: int) -> str:
+                stream = await client.chat.completions.create(
+                    model="default", messages=[user(f"{TEXT}, {number}")], stream=True
+                )
+                return "".join([each.choices[0].delta.content or "" async for each in stream])
+
+            return await asyncio.gather(*map(one, range(1_000, 1_004)))
+
+    assert asyncio.run(chat()) == [f"{TEXT}, {number}" for number in range(1_000, 1_004)]
+
+
+def test_a_function_is_called_and_answered(
+    both: tuple[Door, Server], client: openai.OpenAI
+) -> None:
+    _, server = both
+    server.answer = calling(("find", lambda body: {"who": body["messages"][0]["content"]}))
+    messages = [user("Jorvane Quarnivel")]
+    first = client.chat.completions.create(model="default", messages=messages, tools=[TOOL])
+    message = first.choices[0].message
+    assert message.tool_calls is not None
+    (call,) = message.tool_calls
+    assert call.type == "function"
+    assert json.loads(call.function.arguments) == {"who": "Jorvane Quarnivel"}
+    server.answer = echo
+    result: Any = {"role": "tool", "tool_call_id": call.id, "content": "Jorvane is at the lake"}
+    second = client.chat.completions.create(
+        model="default", messages=[*messages, message, result], tools=[TOOL]
+    )
+    assert second.choices[0].message.content == "Jorvane is at the lake"
+
+
+def test_responses_whole_and_in_pieces(client: openai.OpenAI) -> None:
+    whole = client.responses.create(model="default", input=TEXT, instructions="Be Zelphira.")
+    assert whole.output_text == TEXT
+    with client.responses.stream(model="default", input=TEXT) as stream:
+        pieces = [each.delta for each in stream if each.type == "response.output_text.delta"]
+        assert stream.get_final_response().output_text == TEXT
+    assert "".join(pieces) == TEXT
+
+
+def test_completions_embeddings_and_models(client: openai.OpenAI) -> None:
+    assert client.completions.create(model="default", prompt=TEXT).choices[0].text == TEXT
+    found = client.embeddings.create(model="local", input=["Zelphira", "the lake"])
+    assert [abs(np.linalg.norm(each.embedding) - 1) < 1e-5 for each in found.data] == [True, True]
+    assert [model.id for model in client.models.list()] == ["default", "local", "a-model"]
+
+
+def test_errors_are_those_the_client_knows(
+    both: tuple[Door, Server], client: openai.OpenAI
+) -> None:
+    _, server = both
+    patient = client.with_options(max_retries=0)
+    with pytest.raises(openai.BadRequestError, match="seeds"):
+        patient.chat.completions.create(
+            model="default", messages=[user("x")], extra_body={"seeds": 5}
+        )
+    with pytest.raises(openai.NotFoundError):
+        patient.chat.completions.create(model="gpt", messages=[user("x")])
+    with pytest.raises(openai.AuthenticationError):
+        client.with_options(api_key="sk-no").models.list()
+    server.status = 500
+    try:
+        with pytest.raises(openai.InternalServerError) as caught:
+            patient.chat.completions.create(model="default", messages=[user(TEXT)])
+    finally:
+        server.status = 200
+    assert caught.value.status_code == 503
+    server.answer = lambda body: [event("so far "), b"data: {}x\n\n"]
+    with pytest.raises(openai.APIError):
+        [*patient.chat.completions.create(model="default", messages=[user("x")], stream=True)]
+
+
+def test_a_stream_that_is_closed_ends_the_work(
+    both: tuple[Door, Server], client: openai.OpenAI
+) -> None:
+    _, server = both
+    server.answer = drip(event("so on and "))
+    stream = client.chat.completions.create(model="default", messages=[user("x")], stream=True)
+    assert next(iter(stream)).choices
+    stream.close()
+    assert server.gone.wait(60)
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")
+def test_curl(both: tuple[Door, Server], tmp_path: Path) -> None:
+    door, _ = both
+    key = tmp_path / "headers"
+    key.write_text(f"Authorization: Bearer {door.key}\nContent-Type: application/json\n")
+    body = json.dumps({"messages": [user(TEXT)], "stream": True})
+    url = f"http://{door.address}/v1/chat/completions"
+    done = subprocess.run(
+        ["curl", "-sSN", "--noproxy", "*", "-H", f"@{key}", "-d", "@-", url],
+        input=body,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    events = [each.removeprefix("data: ") for each in done.stdout.split("\n\n") if each]
+    assert events.pop() == "[DONE]"
+    deltas = [json.loads(each)["choices"][0]["delta"].get("content", "") for each in events]
+    assert "".join(deltas) == TEXT
+
+
+LITELLM = """
+import litellm, sys
+address, key, text = sys.argv[1:]
+asked = {
+    "model": "openai/default",
+    "messages": [{"role": "user", "content": text}],
+    "api_base": f"http://{address}/v1",
+    "api_key": key,
+}
+assert litellm.completion(**asked).choices[0].message.content == text
+stream = litellm.completion(**asked, stream=True)
+assert "".join(each.choices[0].delta.content or "" for each in stream) == text
+"""
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("litellm") is None,
+    reason="pip install litellm, elsewhere: it is heavy",
+)
+def test_litellm(both: tuple[Door, Server]) -> None:
+    door, _ = both
+    # A process of its own: its threads outlive every call.
+    subprocess.run(
+        [sys.executable, "-c", LITELLM, door.address, door.key, TEXT],
+        env={**os.environ, "LITELLM_LOCAL_MODEL_COST_MAP": "True"},
+        check=True,
+        timeout=300,
+    )
+
+
+def test_langchain(both: tuple[Door, Server]) -> None:
+    langchain = pytest.importorskip(
+        "langchain_openai", reason="pip install langchain-openai, elsewhere: it is heavy"
+    )
+    door, server = both
+    model = langchain.ChatOpenAI(
+        model="default", base_url=f"http://{door.address}/v1", api_key=door.key, temperature=0
+    )
+    assert model.invoke(TEXT).content == TEXT
+    assert "".join(piece.content for piece in model.stream(TEXT)) == TEXT
+    server.answer = calling(("find", lambda body: {"who": body["messages"][0]["content"]}))
+    (call,) = model.bind_tools([TOOL]).invoke("Jorvane Quarnivel").tool_calls
+    assert (call["name"], call["args"]) == ("find", {"who": "Jorvane Quarnivel"})

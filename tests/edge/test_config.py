@@ -120,7 +120,7 @@ def _keys() -> set[str]:
     config = load(environ={"HOME": "/h"})
     return {
         f"{section}.{key}"
-        for section in ("agent", "bundle", "privacy", "cloud", "chat", "tagger")
+        for section in ("agent", "bundle", "privacy", "cloud", "chat", "predict", "tagger")
         for key in getattr(config, section).__slots__
     }
 

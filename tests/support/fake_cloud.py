@@ -9,6 +9,7 @@ holds both to the same claims.
 from __future__ import annotations
 
 import functools
+import hashlib
 import math
 import secrets
 import threading
@@ -47,6 +48,7 @@ from sottovoce.v1 import training_pb2 as training
 from sottovoce.v1 import training_pb2_grpc as training_grpc
 from tests.support.agent import TOKEN
 from tests.support.fake_jobs import FakeJob, FakeJobs, check_name
+from tests.support.plain_encoder import counted
 
 _parsed = functools.lru_cache(Manifest.from_json)
 
@@ -168,11 +170,7 @@ class FakeCloud(
             )
         for start in range(request.offset, len(data), CHUNK):
             chunk = data[start : start + CHUNK]
-            if self.bytes_left is not None:
-                self.bytes_left -= len(chunk)
-                if self.bytes_left < 0:
-                    self.bytes_left = None
-                    raise Unavailable("the connection is lost")
+            self._cut(len(chunk))
             self.fetched[request.path] += len(chunk)
             yield bundles.FetchFileResponse(chunk=chunk)
 
@@ -235,6 +233,29 @@ class FakeCloud(
         found, token = self._jobs.page(tenant, request.page_size, request.page_token)
         return training.ListJobsResponse(jobs=[job.shown() for job in found], next_page_token=token)
 
+    def GetAdapter(self, request, context):  # noqa: N802
+        tenant = self._tenant(context)
+        check_name(request.adapter, "adapter")
+        self._refuse("GetAdapter")
+        job = self.adapters.get((tenant, request.adapter))
+        if job is None:
+            raise NotFound("no such adapter for this tenant", fix="train one", subject="adapter")
+        served = self._served()
+        pairs = [(example.released_text, example.label) for example in job.examples]
+        data = counted(pairs, served[1].backbone.sha256 if served else "0" * 64).to_bytes()
+        digest = hashlib.sha256(data).hexdigest()
+        start = request.offset if request.sha256 == digest else 0
+        if start > len(data):
+            raise OutOfRange("past the end", fix="start at 0", subject="offset")
+        yield training.GetAdapterResponse(file=training.AdapterFile(sha256=digest, bytes=len(data)))
+        if self.altered == "adapter":
+            data = bytes(b ^ 1 for b in data)
+        for place in range(start, len(data), CHUNK):
+            chunk = data[place : place + CHUNK]
+            self._cut(len(chunk))
+            self.fetched["adapter"] += len(chunk)
+            yield training.GetAdapterResponse(chunk=chunk)
+
     def DeleteJob(self, request, context):  # noqa: N802
         self._jobs.delete(self._tenant(context), request.job_id)
         return training.DeleteJobResponse()
@@ -280,6 +301,14 @@ class FakeCloud(
         if not name or self.tenants.get(name) != bearer.removeprefix("Bearer "):
             raise Unauthenticated("unknown tenant or wrong token", fix="enrol again")
         return name
+
+    def _cut(self, size: int) -> None:
+        """Breaks the connection once, where `bytes_left` says so."""
+        if self.bytes_left is not None:
+            self.bytes_left -= size
+            if self.bytes_left < 0:
+                self.bytes_left = None
+                raise Unavailable("the connection is lost")
 
     def _refuse(self, call: str) -> None:
         if call in self.refuses:

@@ -78,6 +78,7 @@ def _real(folder: Path) -> Iterator[Peer]:
         f"unix:{folder}/s.sock",
         str(bert),
         str(decoders.save(folder / "decoder")),
+        hand_out_adapters=("ALL",),
     )
     with cloud(settings) as running:
         yield Peer(

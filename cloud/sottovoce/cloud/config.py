@@ -16,6 +16,7 @@ from sottovoce.core.wire import limits
 
 __all__ = [
     "DEFAULT_LISTEN",
+    "EVERY_TENANT",
     "STORE_VARIABLE",
     "Limits",
     "Settings",
@@ -25,6 +26,8 @@ __all__ = [
 
 DEFAULT_LISTEN = "127.0.0.1:8471"
 STORE_VARIABLE = "SOTTO_CLOUD_STORE"
+EVERY_TENANT = "ALL"
+"""In the place of a tenant's name, which has small letters."""
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
@@ -150,7 +153,8 @@ class Settings:
     "float32" or "bfloat16", ``metrics`` HOST:PORT for Prometheus ("" for none).
     ``generation_memory`` is bytes for what texts that are being written remember;
     ``upstream`` writes in the decoder's place. ``store`` is the URL of a database; it may hold a
-    password. ``trainer`` is False where others train.
+    password. ``trainer`` is False where others train. ``hand_out_adapters``
+    names the tenants whose devices may fetch their adapters, or `EVERY_TENANT`.
     """
 
     state: Path
@@ -168,6 +172,7 @@ class Settings:
     metrics: str = ""
     generation_memory: int = 2048 << 20
     upstream: UpstreamSettings | None = None
+    hand_out_adapters: tuple[str, ...] = ()
     grace_seconds: float = 10.0
     limits: Limits = field(default_factory=Limits)
     store: str = ""
@@ -177,8 +182,15 @@ class Settings:
         """Refuses what would be unsafe.
 
         Raises:
-            ConfigError: half a TLS pair, plaintext on a public address, or two that write.
+            ConfigError: half a TLS pair, plaintext on a public address, two that write, or no
+                tenant's name.
         """
+        for name in self.hand_out_adapters:
+            if name != EVERY_TENANT and not limits.NAME.fullmatch(name):
+                raise ConfigError(
+                    f"--hand-out-adapters {name} names no tenant",
+                    fix=f"give a tenant's name, or {EVERY_TENANT}",
+                )
         if self.decoder and self.upstream is not None:
             raise ConfigError(
                 "both --decoder and --upstream would write", fix="give one of the two"

@@ -33,6 +33,7 @@ __all__ = [
     "CloudConfig",
     "Config",
     "DoorwayConfig",
+    "PredictConfig",
     "PrivacyConfig",
     "TaggerConfig",
     "load",
@@ -146,6 +147,14 @@ class DoorwayConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class PredictConfig:
+    """Where texts are classified: "device", "cloud", or "auto", which is the device for adapters
+    that it holds."""
+
+    where: str = "auto"
+
+
+@dataclass(frozen=True, slots=True)
 class TaggerConfig:
     """``backend`` is "onnx" (the bundle's own tagger) or "spacy" (then name a ``pipeline``)."""
 
@@ -163,6 +172,7 @@ class Config:
     cloud: CloudConfig
     chat: ChatConfig
     doorway: DoorwayConfig
+    predict: PredictConfig
     tagger: TaggerConfig
     source: Path | None = None
 
@@ -174,6 +184,7 @@ _SECTIONS: dict[str, Any] = {
     "cloud": CloudConfig,
     "chat": ChatConfig,
     "doorway": DoorwayConfig,
+    "predict": PredictConfig,
     "tagger": TaggerConfig,
 }
 
@@ -338,6 +349,11 @@ def _check(config: Config) -> None:
             bool(agent.tls_cert) == bool(agent.tls_key),
             "agent.tls_key",
             "tls_cert and tls_key together, or neither",
+        ),
+        (
+            config.predict.where in ("device", "cloud", "auto"),
+            "predict.where",
+            '"device", "cloud" or "auto"',
         ),
         (0 <= config.chat.keep_days <= 3650, "chat.keep_days", "a number from 0 to 3650"),
         (agent.listen, "agent.listen", '"unix:PATH" or "HOST:PORT"'),

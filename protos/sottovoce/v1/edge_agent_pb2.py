@@ -26,7 +26,7 @@ from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__
 from sottovoce.v1 import training_pb2 as sottovoce_dot_v1_dot_training__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dsottovoce/v1/edge_agent.proto\x12\x0csottovoce.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1bsottovoce/v1/training.proto\"B\n\x0ePrivacyOptions\x12\r\n\x05level\x18\x01 \x01(\t\x12\x11\n\tmechanism\x18\x02 \x01(\t\x12\x0e\n\x06policy\x18\x03 \x01(\t\"\xb6\x01\n\x0cReleasedWord\x12\r\n\x05start\x18\x01 \x01(\r\x12\x0b\n\x03\x65nd\x18\x02 \x01(\r\x12\x16\n\x0ereleased_start\x18\x03 \x01(\r\x12\x14\n\x0creleased_end\x18\x04 \x01(\r\x12\x0b\n\x03tag\x18\x05 \x01(\t\x12\x11\n\tprotected\x18\x06 \x01(\x08\x12\x10\n\x08replaced\x18\x07 \x01(\x08\x12*\n\ttreatment\x18\x08 \x01(\x0e\x32\x17.sottovoce.v1.Treatment\"o\n\x10PrivatizeRequest\x12\x0c\n\x04text\x18\x01 \x01(\t\x12-\n\x07privacy\x18\x02 \x01(\x0b\x32\x1c.sottovoce.v1.PrivacyOptions\x12\r\n\x05words\x18\x03 \x01(\x08\x12\x0f\n\x07session\x18\x04 \x01(\t\"\x8e\x01\n\x11PrivatizeResponse\x12\x0c\n\x04text\x18\x01 \x01(\t\x12)\n\x05words\x18\x02 \x03(\x0b\x32\x1a.sottovoce.v1.ReleasedWord\x12\r\n\x05level\x18\x03 \x01(\t\x12\x11\n\tmechanism\x18\x04 \x01(\t\x12\x0b\n\x03\x65ta\x18\x05 \x01(\x01\x12\x11\n\tbundle_id\x18\x06 \x01(\t\"]\n\x16PrivatizeStreamRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12/\n\x07request\x18\x02 \x01(\x0b\x32\x1e.sottovoce.v1.PrivatizeRequest\"`\n\x17PrivatizeStreamResponse\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x31\n\x08response\x18\x02 \x01(\x0b\x32\x1f.sottovoce.v1.PrivatizeResponse\"o\n\x0ePredictRequest\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x61pter\x18\x02 \x01(\t\x12-\n\x07privacy\x18\x03 \x01(\x0b\x32\x1c.sottovoce.v1.PrivacyOptions\x12\x0f\n\x07session\x18\x04 \x01(\t\"*\n\nLabelScore\x12\r\n\x05label\x18\x01 \x01(\t\x12\r\n\x05score\x18\x02 \x01(\x02\"a\n\x0fPredictResponse\x12\r\n\x05label\x18\x01 \x01(\t\x12(\n\x06scores\x18\x02 \x03(\x0b\x32\x18.sottovoce.v1.LabelScore\x12\x15\n\rreleased_text\x18\x03 \x01(\t\"Y\n\x14PredictStreamRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12-\n\x07request\x18\x02 \x01(\x0b\x32\x1c.sottovoce.v1.PredictRequest\"\\\n\x15PredictStreamResponse\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12/\n\x08response\x18\x02 \x01(\x0b\x32\x1d.sottovoce.v1.PredictResponse\":\n\x0c\x45mbedRequest\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\r\n\x05level\x18\x02 \x01(\t\x12\r\n\x05local\x18\x03 \x01(\x08\"t\n\rEmbedResponse\x12\x11\n\tembedding\x18\x01 \x03(\x02\x12\r\n\x05level\x18\x02 \x01(\t\x12\x0b\n\x03\x65ta\x18\x03 \x01(\x01\x12\x0e\n\x06tokens\x18\x04 \x01(\r\x12\x11\n\ttruncated\x18\x05 \x01(\x08\x12\x11\n\tbundle_id\x18\x06 \x01(\t\"U\n\x12\x45mbedStreamRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12+\n\x07request\x18\x02 \x01(\x0b\x32\x1a.sottovoce.v1.EmbedRequest\"X\n\x13\x45mbedStreamResponse\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12-\n\x08response\x18\x02 \x01(\x0b\x32\x1b.sottovoce.v1.EmbedResponse\"\x84\x01\n\x10\x43ustomizeRequest\x12\x37\n\x08settings\x18\x01 \x01(\x0b\x32#.sottovoce.v1.CustomizationSettingsH\x00\x12/\n\x08\x65xamples\x18\x02 \x01(\x0b\x32\x1b.sottovoce.v1.LabelledTextsH\x00\x42\x06\n\x04part\"\x94\x05\n\x15\x43ustomizationSettings\x12\x0f\n\x07\x61\x64\x61pter\x18\x01 \x01(\t\x12-\n\x07privacy\x18\x02 \x01(\x0b\x32\x1c.sottovoce.v1.PrivacyOptions\x12\x16\n\x0ereconstruction\x18\x03 \x01(\x08\x12\x14\n\x0cplain_tokens\x18\x04 \x01(\r\x12\x15\n\rlabel_epsilon\x18\x05 \x01(\x01\x12\x0e\n\x06\x65pochs\x18\x06 \x01(\r\x12\x0c\n\x04seed\x18\x07 \x01(\x04\x12\x12\n\nrequest_id\x18\x08 \x01(\t\x12$\n\x06method\x18\t \x01(\x0e\x32\x14.sottovoce.v1.Method\x12\x16\n\x0evirtual_tokens\x18\n \x01(\r\x12\x0c\n\x04rank\x18\x0b \x01(\r\x12\x13\n\x0blabel_words\x18\x0c \x01(\x08\x12\x13\n\x0bnoise_aware\x18\r \x01(\x08\x12\x1c\n\x14reconstruction_width\x18\x0e \x01(\r\x12\x1d\n\x15reconstruction_weight\x18\x0f \x01(\x01\x12\x12\n\nbatch_size\x18\x10 \x01(\r\x12\x15\n\rlearning_rate\x18\x11 \x01(\x01\x12\x17\n\x0fplain_sequences\x18\x12 \x01(\r\x12\x18\n\x10plain_vocabulary\x18\x13 \x01(\r\x12\x33\n\x0eplain_sampling\x18\x14 \x01(\x0e\x32\x1b.sottovoce.v1.PlainSampling\x12\x12\n\ndp_epsilon\x18\x15 \x01(\x01\x12\x10\n\x08\x64p_delta\x18\x16 \x01(\x01\x12\x17\n\x0f\x64p_few_examples\x18\x17 \x01(\x08\x12 \n\x04task\x18\x18 \x01(\x0e\x32\x12.sottovoce.v1.Task\x12\x0c\n\x04pate\x18\x19 \x01(\x08\x12\x0f\n\x07replace\x18\x1a \x01(\x08\"K\n\x0cLabelledText\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\r\n\x05label\x18\x02 \x01(\t\x12\x0e\n\x06output\x18\x03 \x01(\t\x12\x0e\n\x06public\x18\x04 \x01(\x08\"=\n\rLabelledTexts\x12,\n\x08\x65xamples\x18\x01 \x03(\x0b\x32\x1a.sottovoce.v1.LabelledText\"\x9d\x04\n\rCustomization\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x61pter\x18\x02 \x01(\t\x12/\n\x05state\x18\x03 \x01(\x0e\x32 .sottovoce.v1.CustomizationState\x12\x10\n\x08\x65xamples\x18\x04 \x01(\x04\x12\x10\n\x08uploaded\x18\x05 \x01(\x04\x12\x0e\n\x06job_id\x18\x06 \x01(\t\x12\r\n\x05\x65poch\x18\x07 \x01(\r\x12\x0e\n\x06\x65pochs\x18\x08 \x01(\r\x12\x0c\n\x04loss\x18\t \x01(\x01\x12\x1b\n\x13reconstruction_loss\x18\n \x01(\x01\x12\x19\n\x11held_out_accuracy\x18\x0b \x01(\x01\x12\x1b\n\x13\x65xamples_per_second\x18\x0c \x01(\x01\x12\x14\n\x0cseconds_left\x18\r \x01(\x01\x12\x0f\n\x07message\x18\x0e \x01(\t\x12/\n\x0b\x63reate_time\x18\x0f \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x12\n\nbytes_sent\x18\x10 \x01(\x04\x12\x12\n\nadapter_id\x18\x11 \x01(\t\x12\x11\n\tset_aside\x18\x12 \x01(\x08\x12-\n\x07privacy\x18\x13 \x01(\x0b\x32\x1c.sottovoce.v1.PrivacyOptions\x12$\n\x06method\x18\x14 \x01(\x0e\x32\x14.sottovoce.v1.Method\x12 \n\x04task\x18\x15 \x01(\x0e\x32\x12.sottovoce.v1.Task\"G\n\x11\x43ustomizeResponse\x12\x32\n\rcustomization\x18\x01 \x01(\x0b\x32\x1b.sottovoce.v1.Customization\"8\n\x19WatchCustomizationRequest\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x61pter\x18\x02 \x01(\t\"P\n\x1aWatchCustomizationResponse\x12\x32\n\rcustomization\x18\x01 \x01(\x0b\x32\x1b.sottovoce.v1.Customization\"\x12\n\x10GetStatusRequest\"N\n\x0bLevelStatus\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0b\n\x03\x65ta\x18\x02 \x01(\x01\x12\x10\n\x08replaced\x18\x03 \x01(\x01\x12\x12\n\nmap_attack\x18\x04 \x01(\x01\"A\n\x10\x45mbedLevelStatus\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0b\n\x03\x65ta\x18\x02 \x01(\x01\x12\x12\n\nmap_attack\x18\x03 \x01(\x01\"\xd6\x01\n\x0cLedgerStatus\x12\r\n\x05spent\x18\x01 \x01(\x01\x12\r\n\x05limit\x18\x02 \x01(\x01\x12\x10\n\x08releases\x18\x03 \x01(\x04\x12\x15\n\rlabel_epsilon\x18\x04 \x01(\x01\x12\x19\n\x11labels_randomized\x18\x05 \x01(\x04\x12\x1a\n\x12labels_as_they_are\x18\x06 \x01(\x04\x12\x18\n\x10\x61\x64\x61pters_private\x18\x07 \x01(\x04\x12\x17\n\x0f\x61\x64\x61pter_epsilon\x18\x08 \x01(\x01\x12\x15\n\radapter_delta\x18\t \x01(\x01\"\xe5\x02\n\x11GetStatusResponse\x12\x0f\n\x07version\x18\x01 \x01(\t\x12\x11\n\tbundle_id\x18\x02 \x01(\t\x12\x10\n\x08\x62\x61\x63kbone\x18\x03 \x01(\t\x12)\n\x06levels\x18\x04 \x03(\x0b\x32\x19.sottovoce.v1.LevelStatus\x12\x15\n\rdefault_level\x18\x05 \x01(\t\x12\x19\n\x11\x64\x65\x66\x61ult_mechanism\x18\x06 \x01(\t\x12\x15\n\rcloud_address\x18\x07 \x01(\t\x12*\n\x06ledger\x18\x08 \x01(\x0b\x32\x1a.sottovoce.v1.LedgerStatus\x12\x33\n\x0e\x63ustomizations\x18\t \x03(\x0b\x32\x1b.sottovoce.v1.Customization\x12\x34\n\x0c\x65mbed_levels\x18\n \x03(\x0b\x32\x1e.sottovoce.v1.EmbedLevelStatus\x12\x0f\n\x07\x64oorway\x18\x0b \x01(\t*c\n\tTreatment\x12\x19\n\x15TREATMENT_UNSPECIFIED\x10\x00\x12\x12\n\x0eTREATMENT_PASS\x10\x01\x12\x13\n\x0fTREATMENT_NOISE\x10\x02\x12\x12\n\x0eTREATMENT_DRAW\x10\x03*i\n\rPlainSampling\x12\x1e\n\x1aPLAIN_SAMPLING_UNSPECIFIED\x10\x00\x12\x1a\n\x16PLAIN_SAMPLING_UNIFORM\x10\x01\x12\x1c\n\x18PLAIN_SAMPLING_FREQUENCY\x10\x02*\xe4\x01\n\x12\x43ustomizationState\x12#\n\x1f\x43USTOMIZATION_STATE_UNSPECIFIED\x10\x00\x12!\n\x1d\x43USTOMIZATION_STATE_UPLOADING\x10\x01\x12 \n\x1c\x43USTOMIZATION_STATE_TRAINING\x10\x02\x12!\n\x1d\x43USTOMIZATION_STATE_SUCCEEDED\x10\x03\x12\x1e\n\x1a\x43USTOMIZATION_STATE_FAILED\x10\x04\x12!\n\x1d\x43USTOMIZATION_STATE_CANCELLED\x10\x05\x32\x86\x06\n\tEdgeAgent\x12L\n\tPrivatize\x12\x1e.sottovoce.v1.PrivatizeRequest\x1a\x1f.sottovoce.v1.PrivatizeResponse\x12\x62\n\x0fPrivatizeStream\x12$.sottovoce.v1.PrivatizeStreamRequest\x1a%.sottovoce.v1.PrivatizeStreamResponse(\x01\x30\x01\x12\x46\n\x07Predict\x12\x1c.sottovoce.v1.PredictRequest\x1a\x1d.sottovoce.v1.PredictResponse\x12\\\n\rPredictStream\x12\".sottovoce.v1.PredictStreamRequest\x1a#.sottovoce.v1.PredictStreamResponse(\x01\x30\x01\x12@\n\x05\x45mbed\x12\x1a.sottovoce.v1.EmbedRequest\x1a\x1b.sottovoce.v1.EmbedResponse\x12V\n\x0b\x45mbedStream\x12 .sottovoce.v1.EmbedStreamRequest\x1a!.sottovoce.v1.EmbedStreamResponse(\x01\x30\x01\x12N\n\tCustomize\x12\x1e.sottovoce.v1.CustomizeRequest\x1a\x1f.sottovoce.v1.CustomizeResponse(\x01\x12i\n\x12WatchCustomization\x12\'.sottovoce.v1.WatchCustomizationRequest\x1a(.sottovoce.v1.WatchCustomizationResponse0\x01\x12L\n\tGetStatus\x12\x1e.sottovoce.v1.GetStatusRequest\x1a\x1f.sottovoce.v1.GetStatusResponseBK\n\x0csottovoce.v1P\x01Z\x18sottovoce/v1;sottovocev1\xa2\x02\x03SVX\xaa\x02\x0cSottovoce.V1\xba\x02\tSottovoceb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dsottovoce/v1/edge_agent.proto\x12\x0csottovoce.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1bsottovoce/v1/training.proto\"B\n\x0ePrivacyOptions\x12\r\n\x05level\x18\x01 \x01(\t\x12\x11\n\tmechanism\x18\x02 \x01(\t\x12\x0e\n\x06policy\x18\x03 \x01(\t\"\xb6\x01\n\x0cReleasedWord\x12\r\n\x05start\x18\x01 \x01(\r\x12\x0b\n\x03\x65nd\x18\x02 \x01(\r\x12\x16\n\x0ereleased_start\x18\x03 \x01(\r\x12\x14\n\x0creleased_end\x18\x04 \x01(\r\x12\x0b\n\x03tag\x18\x05 \x01(\t\x12\x11\n\tprotected\x18\x06 \x01(\x08\x12\x10\n\x08replaced\x18\x07 \x01(\x08\x12*\n\ttreatment\x18\x08 \x01(\x0e\x32\x17.sottovoce.v1.Treatment\"o\n\x10PrivatizeRequest\x12\x0c\n\x04text\x18\x01 \x01(\t\x12-\n\x07privacy\x18\x02 \x01(\x0b\x32\x1c.sottovoce.v1.PrivacyOptions\x12\r\n\x05words\x18\x03 \x01(\x08\x12\x0f\n\x07session\x18\x04 \x01(\t\"\x8e\x01\n\x11PrivatizeResponse\x12\x0c\n\x04text\x18\x01 \x01(\t\x12)\n\x05words\x18\x02 \x03(\x0b\x32\x1a.sottovoce.v1.ReleasedWord\x12\r\n\x05level\x18\x03 \x01(\t\x12\x11\n\tmechanism\x18\x04 \x01(\t\x12\x0b\n\x03\x65ta\x18\x05 \x01(\x01\x12\x11\n\tbundle_id\x18\x06 \x01(\t\"]\n\x16PrivatizeStreamRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12/\n\x07request\x18\x02 \x01(\x0b\x32\x1e.sottovoce.v1.PrivatizeRequest\"`\n\x17PrivatizeStreamResponse\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x31\n\x08response\x18\x02 \x01(\x0b\x32\x1f.sottovoce.v1.PrivatizeResponse\"\x93\x01\n\x0ePredictRequest\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x61pter\x18\x02 \x01(\t\x12-\n\x07privacy\x18\x03 \x01(\x0b\x32\x1c.sottovoce.v1.PrivacyOptions\x12\x0f\n\x07session\x18\x04 \x01(\t\x12\"\n\x05where\x18\x05 \x01(\x0e\x32\x13.sottovoce.v1.Where\"*\n\nLabelScore\x12\r\n\x05label\x18\x01 \x01(\t\x12\r\n\x05score\x18\x02 \x01(\x02\"\x88\x01\n\x0fPredictResponse\x12\r\n\x05label\x18\x01 \x01(\t\x12(\n\x06scores\x18\x02 \x03(\x0b\x32\x18.sottovoce.v1.LabelScore\x12\x15\n\rreleased_text\x18\x03 \x01(\t\x12%\n\x08\x61nswered\x18\x04 \x01(\x0e\x32\x13.sottovoce.v1.Where\"Y\n\x14PredictStreamRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12-\n\x07request\x18\x02 \x01(\x0b\x32\x1c.sottovoce.v1.PredictRequest\"\\\n\x15PredictStreamResponse\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12/\n\x08response\x18\x02 \x01(\x0b\x32\x1d.sottovoce.v1.PredictResponse\":\n\x0c\x45mbedRequest\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\r\n\x05level\x18\x02 \x01(\t\x12\r\n\x05local\x18\x03 \x01(\x08\"t\n\rEmbedResponse\x12\x11\n\tembedding\x18\x01 \x03(\x02\x12\r\n\x05level\x18\x02 \x01(\t\x12\x0b\n\x03\x65ta\x18\x03 \x01(\x01\x12\x0e\n\x06tokens\x18\x04 \x01(\r\x12\x11\n\ttruncated\x18\x05 \x01(\x08\x12\x11\n\tbundle_id\x18\x06 \x01(\t\"U\n\x12\x45mbedStreamRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12+\n\x07request\x18\x02 \x01(\x0b\x32\x1a.sottovoce.v1.EmbedRequest\"X\n\x13\x45mbedStreamResponse\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12-\n\x08response\x18\x02 \x01(\x0b\x32\x1b.sottovoce.v1.EmbedResponse\"\x84\x01\n\x10\x43ustomizeRequest\x12\x37\n\x08settings\x18\x01 \x01(\x0b\x32#.sottovoce.v1.CustomizationSettingsH\x00\x12/\n\x08\x65xamples\x18\x02 \x01(\x0b\x32\x1b.sottovoce.v1.LabelledTextsH\x00\x42\x06\n\x04part\"\x94\x05\n\x15\x43ustomizationSettings\x12\x0f\n\x07\x61\x64\x61pter\x18\x01 \x01(\t\x12-\n\x07privacy\x18\x02 \x01(\x0b\x32\x1c.sottovoce.v1.PrivacyOptions\x12\x16\n\x0ereconstruction\x18\x03 \x01(\x08\x12\x14\n\x0cplain_tokens\x18\x04 \x01(\r\x12\x15\n\rlabel_epsilon\x18\x05 \x01(\x01\x12\x0e\n\x06\x65pochs\x18\x06 \x01(\r\x12\x0c\n\x04seed\x18\x07 \x01(\x04\x12\x12\n\nrequest_id\x18\x08 \x01(\t\x12$\n\x06method\x18\t \x01(\x0e\x32\x14.sottovoce.v1.Method\x12\x16\n\x0evirtual_tokens\x18\n \x01(\r\x12\x0c\n\x04rank\x18\x0b \x01(\r\x12\x13\n\x0blabel_words\x18\x0c \x01(\x08\x12\x13\n\x0bnoise_aware\x18\r \x01(\x08\x12\x1c\n\x14reconstruction_width\x18\x0e \x01(\r\x12\x1d\n\x15reconstruction_weight\x18\x0f \x01(\x01\x12\x12\n\nbatch_size\x18\x10 \x01(\r\x12\x15\n\rlearning_rate\x18\x11 \x01(\x01\x12\x17\n\x0fplain_sequences\x18\x12 \x01(\r\x12\x18\n\x10plain_vocabulary\x18\x13 \x01(\r\x12\x33\n\x0eplain_sampling\x18\x14 \x01(\x0e\x32\x1b.sottovoce.v1.PlainSampling\x12\x12\n\ndp_epsilon\x18\x15 \x01(\x01\x12\x10\n\x08\x64p_delta\x18\x16 \x01(\x01\x12\x17\n\x0f\x64p_few_examples\x18\x17 \x01(\x08\x12 \n\x04task\x18\x18 \x01(\x0e\x32\x12.sottovoce.v1.Task\x12\x0c\n\x04pate\x18\x19 \x01(\x08\x12\x0f\n\x07replace\x18\x1a \x01(\x08\"K\n\x0cLabelledText\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\r\n\x05label\x18\x02 \x01(\t\x12\x0e\n\x06output\x18\x03 \x01(\t\x12\x0e\n\x06public\x18\x04 \x01(\x08\"=\n\rLabelledTexts\x12,\n\x08\x65xamples\x18\x01 \x03(\x0b\x32\x1a.sottovoce.v1.LabelledText\"\x9d\x04\n\rCustomization\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x61pter\x18\x02 \x01(\t\x12/\n\x05state\x18\x03 \x01(\x0e\x32 .sottovoce.v1.CustomizationState\x12\x10\n\x08\x65xamples\x18\x04 \x01(\x04\x12\x10\n\x08uploaded\x18\x05 \x01(\x04\x12\x0e\n\x06job_id\x18\x06 \x01(\t\x12\r\n\x05\x65poch\x18\x07 \x01(\r\x12\x0e\n\x06\x65pochs\x18\x08 \x01(\r\x12\x0c\n\x04loss\x18\t \x01(\x01\x12\x1b\n\x13reconstruction_loss\x18\n \x01(\x01\x12\x19\n\x11held_out_accuracy\x18\x0b \x01(\x01\x12\x1b\n\x13\x65xamples_per_second\x18\x0c \x01(\x01\x12\x14\n\x0cseconds_left\x18\r \x01(\x01\x12\x0f\n\x07message\x18\x0e \x01(\t\x12/\n\x0b\x63reate_time\x18\x0f \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x12\n\nbytes_sent\x18\x10 \x01(\x04\x12\x12\n\nadapter_id\x18\x11 \x01(\t\x12\x11\n\tset_aside\x18\x12 \x01(\x08\x12-\n\x07privacy\x18\x13 \x01(\x0b\x32\x1c.sottovoce.v1.PrivacyOptions\x12$\n\x06method\x18\x14 \x01(\x0e\x32\x14.sottovoce.v1.Method\x12 \n\x04task\x18\x15 \x01(\x0e\x32\x12.sottovoce.v1.Task\"G\n\x11\x43ustomizeResponse\x12\x32\n\rcustomization\x18\x01 \x01(\x0b\x32\x1b.sottovoce.v1.Customization\"8\n\x19WatchCustomizationRequest\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x61pter\x18\x02 \x01(\t\"P\n\x1aWatchCustomizationResponse\x12\x32\n\rcustomization\x18\x01 \x01(\x0b\x32\x1b.sottovoce.v1.Customization\"\x12\n\x10GetStatusRequest\"N\n\x0bLevelStatus\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0b\n\x03\x65ta\x18\x02 \x01(\x01\x12\x10\n\x08replaced\x18\x03 \x01(\x01\x12\x12\n\nmap_attack\x18\x04 \x01(\x01\"A\n\x10\x45mbedLevelStatus\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0b\n\x03\x65ta\x18\x02 \x01(\x01\x12\x12\n\nmap_attack\x18\x03 \x01(\x01\"\xd6\x01\n\x0cLedgerStatus\x12\r\n\x05spent\x18\x01 \x01(\x01\x12\r\n\x05limit\x18\x02 \x01(\x01\x12\x10\n\x08releases\x18\x03 \x01(\x04\x12\x15\n\rlabel_epsilon\x18\x04 \x01(\x01\x12\x19\n\x11labels_randomized\x18\x05 \x01(\x04\x12\x1a\n\x12labels_as_they_are\x18\x06 \x01(\x04\x12\x18\n\x10\x61\x64\x61pters_private\x18\x07 \x01(\x04\x12\x17\n\x0f\x61\x64\x61pter_epsilon\x18\x08 \x01(\x01\x12\x15\n\radapter_delta\x18\t \x01(\x01\"\xe5\x02\n\x11GetStatusResponse\x12\x0f\n\x07version\x18\x01 \x01(\t\x12\x11\n\tbundle_id\x18\x02 \x01(\t\x12\x10\n\x08\x62\x61\x63kbone\x18\x03 \x01(\t\x12)\n\x06levels\x18\x04 \x03(\x0b\x32\x19.sottovoce.v1.LevelStatus\x12\x15\n\rdefault_level\x18\x05 \x01(\t\x12\x19\n\x11\x64\x65\x66\x61ult_mechanism\x18\x06 \x01(\t\x12\x15\n\rcloud_address\x18\x07 \x01(\t\x12*\n\x06ledger\x18\x08 \x01(\x0b\x32\x1a.sottovoce.v1.LedgerStatus\x12\x33\n\x0e\x63ustomizations\x18\t \x03(\x0b\x32\x1b.sottovoce.v1.Customization\x12\x34\n\x0c\x65mbed_levels\x18\n \x03(\x0b\x32\x1e.sottovoce.v1.EmbedLevelStatus\x12\x0f\n\x07\x64oorway\x18\x0b \x01(\t*c\n\tTreatment\x12\x19\n\x15TREATMENT_UNSPECIFIED\x10\x00\x12\x12\n\x0eTREATMENT_PASS\x10\x01\x12\x13\n\x0fTREATMENT_NOISE\x10\x02\x12\x12\n\x0eTREATMENT_DRAW\x10\x03*Q\n\x05Where\x12\x15\n\x11WHERE_UNSPECIFIED\x10\x00\x12\x10\n\x0cWHERE_DEVICE\x10\x01\x12\x0f\n\x0bWHERE_CLOUD\x10\x02\x12\x0e\n\nWHERE_AUTO\x10\x03*i\n\rPlainSampling\x12\x1e\n\x1aPLAIN_SAMPLING_UNSPECIFIED\x10\x00\x12\x1a\n\x16PLAIN_SAMPLING_UNIFORM\x10\x01\x12\x1c\n\x18PLAIN_SAMPLING_FREQUENCY\x10\x02*\xe4\x01\n\x12\x43ustomizationState\x12#\n\x1f\x43USTOMIZATION_STATE_UNSPECIFIED\x10\x00\x12!\n\x1d\x43USTOMIZATION_STATE_UPLOADING\x10\x01\x12 \n\x1c\x43USTOMIZATION_STATE_TRAINING\x10\x02\x12!\n\x1d\x43USTOMIZATION_STATE_SUCCEEDED\x10\x03\x12\x1e\n\x1a\x43USTOMIZATION_STATE_FAILED\x10\x04\x12!\n\x1d\x43USTOMIZATION_STATE_CANCELLED\x10\x05\x32\x86\x06\n\tEdgeAgent\x12L\n\tPrivatize\x12\x1e.sottovoce.v1.PrivatizeRequest\x1a\x1f.sottovoce.v1.PrivatizeResponse\x12\x62\n\x0fPrivatizeStream\x12$.sottovoce.v1.PrivatizeStreamRequest\x1a%.sottovoce.v1.PrivatizeStreamResponse(\x01\x30\x01\x12\x46\n\x07Predict\x12\x1c.sottovoce.v1.PredictRequest\x1a\x1d.sottovoce.v1.PredictResponse\x12\\\n\rPredictStream\x12\".sottovoce.v1.PredictStreamRequest\x1a#.sottovoce.v1.PredictStreamResponse(\x01\x30\x01\x12@\n\x05\x45mbed\x12\x1a.sottovoce.v1.EmbedRequest\x1a\x1b.sottovoce.v1.EmbedResponse\x12V\n\x0b\x45mbedStream\x12 .sottovoce.v1.EmbedStreamRequest\x1a!.sottovoce.v1.EmbedStreamResponse(\x01\x30\x01\x12N\n\tCustomize\x12\x1e.sottovoce.v1.CustomizeRequest\x1a\x1f.sottovoce.v1.CustomizeResponse(\x01\x12i\n\x12WatchCustomization\x12\'.sottovoce.v1.WatchCustomizationRequest\x1a(.sottovoce.v1.WatchCustomizationResponse0\x01\x12L\n\tGetStatus\x12\x1e.sottovoce.v1.GetStatusRequest\x1a\x1f.sottovoce.v1.GetStatusResponseBK\n\x0csottovoce.v1P\x01Z\x18sottovoce/v1;sottovocev1\xa2\x02\x03SVX\xaa\x02\x0cSottovoce.V1\xba\x02\tSottovoceb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,12 +34,14 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'sottovoce.v1.edge_agent_pb2
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\014sottovoce.v1P\001Z\030sottovoce/v1;sottovocev1\242\002\003SVX\252\002\014Sottovoce.V1\272\002\tSottovoce'
-  _globals['_TREATMENT']._serialized_start=4048
-  _globals['_TREATMENT']._serialized_end=4147
-  _globals['_PLAINSAMPLING']._serialized_start=4149
-  _globals['_PLAINSAMPLING']._serialized_end=4254
-  _globals['_CUSTOMIZATIONSTATE']._serialized_start=4257
-  _globals['_CUSTOMIZATIONSTATE']._serialized_end=4485
+  _globals['_TREATMENT']._serialized_start=4125
+  _globals['_TREATMENT']._serialized_end=4224
+  _globals['_WHERE']._serialized_start=4226
+  _globals['_WHERE']._serialized_end=4307
+  _globals['_PLAINSAMPLING']._serialized_start=4309
+  _globals['_PLAINSAMPLING']._serialized_end=4414
+  _globals['_CUSTOMIZATIONSTATE']._serialized_start=4417
+  _globals['_CUSTOMIZATIONSTATE']._serialized_end=4645
   _globals['_PRIVACYOPTIONS']._serialized_start=109
   _globals['_PRIVACYOPTIONS']._serialized_end=175
   _globals['_RELEASEDWORD']._serialized_start=178
@@ -52,50 +54,50 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_PRIVATIZESTREAMREQUEST']._serialized_end=713
   _globals['_PRIVATIZESTREAMRESPONSE']._serialized_start=715
   _globals['_PRIVATIZESTREAMRESPONSE']._serialized_end=811
-  _globals['_PREDICTREQUEST']._serialized_start=813
-  _globals['_PREDICTREQUEST']._serialized_end=924
-  _globals['_LABELSCORE']._serialized_start=926
-  _globals['_LABELSCORE']._serialized_end=968
-  _globals['_PREDICTRESPONSE']._serialized_start=970
-  _globals['_PREDICTRESPONSE']._serialized_end=1067
-  _globals['_PREDICTSTREAMREQUEST']._serialized_start=1069
-  _globals['_PREDICTSTREAMREQUEST']._serialized_end=1158
-  _globals['_PREDICTSTREAMRESPONSE']._serialized_start=1160
-  _globals['_PREDICTSTREAMRESPONSE']._serialized_end=1252
-  _globals['_EMBEDREQUEST']._serialized_start=1254
-  _globals['_EMBEDREQUEST']._serialized_end=1312
-  _globals['_EMBEDRESPONSE']._serialized_start=1314
-  _globals['_EMBEDRESPONSE']._serialized_end=1430
-  _globals['_EMBEDSTREAMREQUEST']._serialized_start=1432
-  _globals['_EMBEDSTREAMREQUEST']._serialized_end=1517
-  _globals['_EMBEDSTREAMRESPONSE']._serialized_start=1519
-  _globals['_EMBEDSTREAMRESPONSE']._serialized_end=1607
-  _globals['_CUSTOMIZEREQUEST']._serialized_start=1610
-  _globals['_CUSTOMIZEREQUEST']._serialized_end=1742
-  _globals['_CUSTOMIZATIONSETTINGS']._serialized_start=1745
-  _globals['_CUSTOMIZATIONSETTINGS']._serialized_end=2405
-  _globals['_LABELLEDTEXT']._serialized_start=2407
-  _globals['_LABELLEDTEXT']._serialized_end=2482
-  _globals['_LABELLEDTEXTS']._serialized_start=2484
-  _globals['_LABELLEDTEXTS']._serialized_end=2545
-  _globals['_CUSTOMIZATION']._serialized_start=2548
-  _globals['_CUSTOMIZATION']._serialized_end=3089
-  _globals['_CUSTOMIZERESPONSE']._serialized_start=3091
-  _globals['_CUSTOMIZERESPONSE']._serialized_end=3162
-  _globals['_WATCHCUSTOMIZATIONREQUEST']._serialized_start=3164
-  _globals['_WATCHCUSTOMIZATIONREQUEST']._serialized_end=3220
-  _globals['_WATCHCUSTOMIZATIONRESPONSE']._serialized_start=3222
-  _globals['_WATCHCUSTOMIZATIONRESPONSE']._serialized_end=3302
-  _globals['_GETSTATUSREQUEST']._serialized_start=3304
-  _globals['_GETSTATUSREQUEST']._serialized_end=3322
-  _globals['_LEVELSTATUS']._serialized_start=3324
-  _globals['_LEVELSTATUS']._serialized_end=3402
-  _globals['_EMBEDLEVELSTATUS']._serialized_start=3404
-  _globals['_EMBEDLEVELSTATUS']._serialized_end=3469
-  _globals['_LEDGERSTATUS']._serialized_start=3472
-  _globals['_LEDGERSTATUS']._serialized_end=3686
-  _globals['_GETSTATUSRESPONSE']._serialized_start=3689
-  _globals['_GETSTATUSRESPONSE']._serialized_end=4046
-  _globals['_EDGEAGENT']._serialized_start=4488
-  _globals['_EDGEAGENT']._serialized_end=5262
+  _globals['_PREDICTREQUEST']._serialized_start=814
+  _globals['_PREDICTREQUEST']._serialized_end=961
+  _globals['_LABELSCORE']._serialized_start=963
+  _globals['_LABELSCORE']._serialized_end=1005
+  _globals['_PREDICTRESPONSE']._serialized_start=1008
+  _globals['_PREDICTRESPONSE']._serialized_end=1144
+  _globals['_PREDICTSTREAMREQUEST']._serialized_start=1146
+  _globals['_PREDICTSTREAMREQUEST']._serialized_end=1235
+  _globals['_PREDICTSTREAMRESPONSE']._serialized_start=1237
+  _globals['_PREDICTSTREAMRESPONSE']._serialized_end=1329
+  _globals['_EMBEDREQUEST']._serialized_start=1331
+  _globals['_EMBEDREQUEST']._serialized_end=1389
+  _globals['_EMBEDRESPONSE']._serialized_start=1391
+  _globals['_EMBEDRESPONSE']._serialized_end=1507
+  _globals['_EMBEDSTREAMREQUEST']._serialized_start=1509
+  _globals['_EMBEDSTREAMREQUEST']._serialized_end=1594
+  _globals['_EMBEDSTREAMRESPONSE']._serialized_start=1596
+  _globals['_EMBEDSTREAMRESPONSE']._serialized_end=1684
+  _globals['_CUSTOMIZEREQUEST']._serialized_start=1687
+  _globals['_CUSTOMIZEREQUEST']._serialized_end=1819
+  _globals['_CUSTOMIZATIONSETTINGS']._serialized_start=1822
+  _globals['_CUSTOMIZATIONSETTINGS']._serialized_end=2482
+  _globals['_LABELLEDTEXT']._serialized_start=2484
+  _globals['_LABELLEDTEXT']._serialized_end=2559
+  _globals['_LABELLEDTEXTS']._serialized_start=2561
+  _globals['_LABELLEDTEXTS']._serialized_end=2622
+  _globals['_CUSTOMIZATION']._serialized_start=2625
+  _globals['_CUSTOMIZATION']._serialized_end=3166
+  _globals['_CUSTOMIZERESPONSE']._serialized_start=3168
+  _globals['_CUSTOMIZERESPONSE']._serialized_end=3239
+  _globals['_WATCHCUSTOMIZATIONREQUEST']._serialized_start=3241
+  _globals['_WATCHCUSTOMIZATIONREQUEST']._serialized_end=3297
+  _globals['_WATCHCUSTOMIZATIONRESPONSE']._serialized_start=3299
+  _globals['_WATCHCUSTOMIZATIONRESPONSE']._serialized_end=3379
+  _globals['_GETSTATUSREQUEST']._serialized_start=3381
+  _globals['_GETSTATUSREQUEST']._serialized_end=3399
+  _globals['_LEVELSTATUS']._serialized_start=3401
+  _globals['_LEVELSTATUS']._serialized_end=3479
+  _globals['_EMBEDLEVELSTATUS']._serialized_start=3481
+  _globals['_EMBEDLEVELSTATUS']._serialized_end=3546
+  _globals['_LEDGERSTATUS']._serialized_start=3549
+  _globals['_LEDGERSTATUS']._serialized_end=3763
+  _globals['_GETSTATUSRESPONSE']._serialized_start=3766
+  _globals['_GETSTATUSRESPONSE']._serialized_end=4123
+  _globals['_EDGEAGENT']._serialized_start=4648
+  _globals['_EDGEAGENT']._serialized_end=5422
 # @@protoc_insertion_point(module_scope)

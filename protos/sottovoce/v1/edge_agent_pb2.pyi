@@ -18,6 +18,13 @@ class Treatment(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     TREATMENT_NOISE: _ClassVar[Treatment]
     TREATMENT_DRAW: _ClassVar[Treatment]
 
+class Where(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    WHERE_UNSPECIFIED: _ClassVar[Where]
+    WHERE_DEVICE: _ClassVar[Where]
+    WHERE_CLOUD: _ClassVar[Where]
+    WHERE_AUTO: _ClassVar[Where]
+
 class PlainSampling(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     PLAIN_SAMPLING_UNSPECIFIED: _ClassVar[PlainSampling]
@@ -36,6 +43,10 @@ TREATMENT_UNSPECIFIED: Treatment
 TREATMENT_PASS: Treatment
 TREATMENT_NOISE: Treatment
 TREATMENT_DRAW: Treatment
+WHERE_UNSPECIFIED: Where
+WHERE_DEVICE: Where
+WHERE_CLOUD: Where
+WHERE_AUTO: Where
 PLAIN_SAMPLING_UNSPECIFIED: PlainSampling
 PLAIN_SAMPLING_UNIFORM: PlainSampling
 PLAIN_SAMPLING_FREQUENCY: PlainSampling
@@ -121,16 +132,18 @@ class PrivatizeStreamResponse(_message.Message):
     def __init__(self, request_id: _Optional[str] = ..., response: _Optional[_Union[PrivatizeResponse, _Mapping]] = ...) -> None: ...
 
 class PredictRequest(_message.Message):
-    __slots__ = ("text", "adapter", "privacy", "session")
+    __slots__ = ("text", "adapter", "privacy", "session", "where")
     TEXT_FIELD_NUMBER: _ClassVar[int]
     ADAPTER_FIELD_NUMBER: _ClassVar[int]
     PRIVACY_FIELD_NUMBER: _ClassVar[int]
     SESSION_FIELD_NUMBER: _ClassVar[int]
+    WHERE_FIELD_NUMBER: _ClassVar[int]
     text: str
     adapter: str
     privacy: PrivacyOptions
     session: str
-    def __init__(self, text: _Optional[str] = ..., adapter: _Optional[str] = ..., privacy: _Optional[_Union[PrivacyOptions, _Mapping]] = ..., session: _Optional[str] = ...) -> None: ...
+    where: Where
+    def __init__(self, text: _Optional[str] = ..., adapter: _Optional[str] = ..., privacy: _Optional[_Union[PrivacyOptions, _Mapping]] = ..., session: _Optional[str] = ..., where: _Optional[_Union[Where, str]] = ...) -> None: ...
 
 class LabelScore(_message.Message):
     __slots__ = ("label", "score")
@@ -141,14 +154,16 @@ class LabelScore(_message.Message):
     def __init__(self, label: _Optional[str] = ..., score: _Optional[float] = ...) -> None: ...
 
 class PredictResponse(_message.Message):
-    __slots__ = ("label", "scores", "released_text")
+    __slots__ = ("label", "scores", "released_text", "answered")
     LABEL_FIELD_NUMBER: _ClassVar[int]
     SCORES_FIELD_NUMBER: _ClassVar[int]
     RELEASED_TEXT_FIELD_NUMBER: _ClassVar[int]
+    ANSWERED_FIELD_NUMBER: _ClassVar[int]
     label: str
     scores: _containers.RepeatedCompositeFieldContainer[LabelScore]
     released_text: str
-    def __init__(self, label: _Optional[str] = ..., scores: _Optional[_Iterable[_Union[LabelScore, _Mapping]]] = ..., released_text: _Optional[str] = ...) -> None: ...
+    answered: Where
+    def __init__(self, label: _Optional[str] = ..., scores: _Optional[_Iterable[_Union[LabelScore, _Mapping]]] = ..., released_text: _Optional[str] = ..., answered: _Optional[_Union[Where, str]] = ...) -> None: ...
 
 class PredictStreamRequest(_message.Message):
     __slots__ = ("request_id", "request")

@@ -113,7 +113,8 @@ class EdgeAgentServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Predict(self, request, context):
-        """Privatises a text and has the cloud's adapter classify what is left.
+        """Has an adapter classify a text: on the device as it was typed, or in the
+        cloud as it was released.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

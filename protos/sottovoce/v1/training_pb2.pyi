@@ -292,3 +292,29 @@ class ReinstateAdapterResponse(_message.Message):
     JOB_FIELD_NUMBER: _ClassVar[int]
     job: Job
     def __init__(self, job: _Optional[_Union[Job, _Mapping]] = ...) -> None: ...
+
+class GetAdapterRequest(_message.Message):
+    __slots__ = ("adapter", "sha256", "offset")
+    ADAPTER_FIELD_NUMBER: _ClassVar[int]
+    SHA256_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    adapter: str
+    sha256: str
+    offset: int
+    def __init__(self, adapter: _Optional[str] = ..., sha256: _Optional[str] = ..., offset: _Optional[int] = ...) -> None: ...
+
+class AdapterFile(_message.Message):
+    __slots__ = ("sha256", "bytes")
+    SHA256_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    sha256: str
+    bytes: int
+    def __init__(self, sha256: _Optional[str] = ..., bytes: _Optional[int] = ...) -> None: ...
+
+class GetAdapterResponse(_message.Message):
+    __slots__ = ("file", "chunk")
+    FILE_FIELD_NUMBER: _ClassVar[int]
+    CHUNK_FIELD_NUMBER: _ClassVar[int]
+    file: AdapterFile
+    chunk: bytes
+    def __init__(self, file: _Optional[_Union[AdapterFile, _Mapping]] = ..., chunk: _Optional[bytes] = ...) -> None: ...

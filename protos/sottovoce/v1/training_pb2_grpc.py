@@ -92,6 +92,11 @@ class TrainingStub:
                 request_serializer=sottovoce_dot_v1_dot_training__pb2.ReinstateAdapterRequest.SerializeToString,
                 response_deserializer=sottovoce_dot_v1_dot_training__pb2.ReinstateAdapterResponse.FromString,
                 _registered_method=True)
+        self.GetAdapter = channel.unary_stream(
+                '/sottovoce.v1.Training/GetAdapter',
+                request_serializer=sottovoce_dot_v1_dot_training__pb2.GetAdapterRequest.SerializeToString,
+                response_deserializer=sottovoce_dot_v1_dot_training__pb2.GetAdapterResponse.FromString,
+                _registered_method=True)
 
 
 class TrainingServicer:
@@ -175,6 +180,17 @@ class TrainingServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetAdapter(self, request, context):
+        """The tenant's adapter as a device runs it: one message that says which file
+        follows, then the file from `offset` on, in chunks of at most 256 KiB. A
+        caller that has all of it learns so from the first message alone.
+        FAILED_PRECONDITION where the provider hands out no adapters to this tenant,
+        or devices cannot run this one; NOT_FOUND, OUT_OF_RANGE.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_TrainingServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -222,6 +238,11 @@ def add_TrainingServicer_to_server(servicer, server):
                     servicer.ReinstateAdapter,
                     request_deserializer=sottovoce_dot_v1_dot_training__pb2.ReinstateAdapterRequest.FromString,
                     response_serializer=sottovoce_dot_v1_dot_training__pb2.ReinstateAdapterResponse.SerializeToString,
+            ),
+            'GetAdapter': grpc.unary_stream_rpc_method_handler(
+                    servicer.GetAdapter,
+                    request_deserializer=sottovoce_dot_v1_dot_training__pb2.GetAdapterRequest.FromString,
+                    response_serializer=sottovoce_dot_v1_dot_training__pb2.GetAdapterResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -480,6 +501,33 @@ class Training:
             '/sottovoce.v1.Training/ReinstateAdapter',
             sottovoce_dot_v1_dot_training__pb2.ReinstateAdapterRequest.SerializeToString,
             sottovoce_dot_v1_dot_training__pb2.ReinstateAdapterResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetAdapter(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/sottovoce.v1.Training/GetAdapter',
+            sottovoce_dot_v1_dot_training__pb2.GetAdapterRequest.SerializeToString,
+            sottovoce_dot_v1_dot_training__pb2.GetAdapterResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -19,26 +19,13 @@ from sottovoce.cloud.models.classifier import pool
 from sottovoce.cloud.models.methods import from_options
 from sottovoce.cloud.models.rows import Row, run
 from sottovoce.core.bundle.folder import ENCODER, Bundle
-from sottovoce.core.bundle.manifest import MANIFEST, StoredFile, sha256
 from sottovoce.core.errors import BundleMismatch, DataLoss, InvalidInput, NotReady
 from sottovoce.core.local.encoder import Additions, Encoder, Shape
 from tests.support.backbones import tiny_bert, tiny_decoder
+from tests.support.encoder_bundle import offered, with_encoder
 from tests.support.tiny_bundle import tiny_bundle
 
 TEXTS = ("the river was cold and quiet", "a letter", "zzz", "", " ".join(["the garden"] * 300))
-
-
-def with_encoder(folder: Path, backbone: Path) -> Path:
-    """A tiny bundle that has a device's encoder among its optional files."""
-    tiny_bundle(folder, backbone)
-    device_encoder.write(backbones.load(str(backbone)), folder / ENCODER)
-    manifest = Bundle.open(folder).manifest
-    optional = {
-        f"{ENCODER}/{file.name}": StoredFile(file.stat().st_size, sha256(file))
-        for file in sorted((folder / ENCODER).iterdir())
-    }
-    (folder / MANIFEST).write_bytes(replace(manifest, optional=optional).to_json())
-    return folder
 
 
 @pytest.fixture(scope="module")
@@ -184,8 +171,6 @@ def test_an_encoder_of_another_backbone_is_refused(bundle_folder: Path, tmp_path
     folder = shutil.copytree(bundle_folder, tmp_path / "bundle")
     file = folder / ENCODER / "encoder.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | {"backbone_sha256": "0" * 64}))
-    manifest = Bundle.open(folder).manifest
-    optional = {**manifest.optional, "encoder/encoder.json": StoredFile(1, sha256(file))}
-    (folder / MANIFEST).write_bytes(replace(manifest, optional=optional).to_json())
+    offered(folder)
     with pytest.raises(BundleMismatch, match="another backbone"):
         Encoder.load(Bundle.open(folder))

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import shutil
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from sottovoce.core.bundle.folder import ENCODER, Bundle
-from sottovoce.core.bundle.manifest import MANIFEST, StoredFile, sha256
 from sottovoce.core.errors import DataLoss, NotReady, Unavailable
 from sottovoce.core.privacy import inspection
 from sottovoce.edge.client.cloud import Cloud
 from sottovoce.edge.client.pull import Pulled, pull
 from sottovoce.edge.config import Config
 from tests.support.agent import configured
+from tests.support.encoder_bundle import with_some_files
 from tests.support.fake_cloud import FakeCloud, fake_cloud
 
 
@@ -24,21 +22,6 @@ from tests.support.fake_cloud import FakeCloud, fake_cloud
 def _measured(monkeypatch: pytest.MonkeyPatch) -> None:
     """The levels of the small bundle are made up, and its classes are small."""
     monkeypatch.setattr(inspection, "inspect", lambda *_: ())
-
-
-def offered(small: Path, to: Path, language: str = "en") -> Path:
-    """The small bundle with two optional files; any bytes will do to be carried."""
-    shutil.copytree(small, to)
-    (to / ENCODER).mkdir()
-    (to / ENCODER / "encoder.onnx").write_bytes(bytes(range(256)) * 20)
-    (to / ENCODER / "encoder.json").write_text(f"{language}\n")
-    optional = {
-        f"{ENCODER}/{file.name}": StoredFile(file.stat().st_size, sha256(file))
-        for file in sorted((to / ENCODER).iterdir())
-    }
-    manifest = replace(Bundle.open(to).manifest, optional=optional, language=language)
-    (to / MANIFEST).write_bytes(manifest.to_json())
-    return to
 
 
 def fetch(server: FakeCloud, config: Config, *, encoder: bool) -> Pulled:
@@ -55,7 +38,7 @@ def same(one: Path, other: Path) -> bool:
 
 
 def test_it_comes_only_when_it_is_asked_for(tmp_path: Path, small_bundle_folder: Path) -> None:
-    served = offered(small_bundle_folder, tmp_path / "served")
+    served = with_some_files(small_bundle_folder, tmp_path / "served")
     with fake_cloud(served) as server:
         config = configured(tmp_path, SOTTO_CLOUD_ADDRESS=server.address)
         first = fetch(server, config, encoder=False)
@@ -75,12 +58,12 @@ def test_it_comes_only_when_it_is_asked_for(tmp_path: Path, small_bundle_folder:
 
 
 def test_an_update_brings_it_to_who_has_it(tmp_path: Path, small_bundle_folder: Path) -> None:
-    with fake_cloud(offered(small_bundle_folder, tmp_path / "served")) as server:
+    with fake_cloud(with_some_files(small_bundle_folder, tmp_path / "served")) as server:
         config = configured(
             tmp_path, SOTTO_CLOUD_ADDRESS=server.address, SOTTO_BUNDLE_LANGUAGE="de"
         )
         fetch(server, config, encoder=True)
-        server.bundle = offered(small_bundle_folder, tmp_path / "newer", language="de")
+        server.bundle = with_some_files(small_bundle_folder, tmp_path / "newer", language="de")
         newer = fetch(server, config, encoder=False)
         assert not newer.up_to_date
         assert same(newer.folder, server.bundle)
@@ -89,7 +72,7 @@ def test_an_update_brings_it_to_who_has_it(tmp_path: Path, small_bundle_folder: 
 def test_a_broken_download_goes_on_where_it_stopped(
     tmp_path: Path, small_bundle_folder: Path
 ) -> None:
-    with fake_cloud(offered(small_bundle_folder, tmp_path / "served")) as server:
+    with fake_cloud(with_some_files(small_bundle_folder, tmp_path / "served")) as server:
         config = configured(tmp_path, SOTTO_CLOUD_ADDRESS=server.address)
         fetch(server, config, encoder=False)
         server.fetched.clear()
@@ -102,7 +85,7 @@ def test_a_broken_download_goes_on_where_it_stopped(
 def test_an_altered_one_is_refused_by_name_and_the_bundle_goes_on(
     tmp_path: Path, small_bundle_folder: Path
 ) -> None:
-    with fake_cloud(offered(small_bundle_folder, tmp_path / "served")) as server:
+    with fake_cloud(with_some_files(small_bundle_folder, tmp_path / "served")) as server:
         config = configured(tmp_path, SOTTO_CLOUD_ADDRESS=server.address)
         first = fetch(server, config, encoder=False)
         server.altered = "encoder/encoder.onnx"
@@ -115,7 +98,7 @@ def test_an_altered_one_is_refused_by_name_and_the_bundle_goes_on(
 def test_one_that_was_damaged_here_is_fetched_again(
     tmp_path: Path, small_bundle_folder: Path
 ) -> None:
-    with fake_cloud(offered(small_bundle_folder, tmp_path / "served")) as server:
+    with fake_cloud(with_some_files(small_bundle_folder, tmp_path / "served")) as server:
         config = configured(tmp_path, SOTTO_CLOUD_ADDRESS=server.address)
         pulled = fetch(server, config, encoder=True)
         (pulled.folder / ENCODER / "encoder.json").write_text("xx\n")
@@ -125,10 +108,10 @@ def test_one_that_was_damaged_here_is_fetched_again(
 def test_a_cloud_that_goes_leaves_an_update_undone(
     tmp_path: Path, small_bundle_folder: Path
 ) -> None:
-    with fake_cloud(offered(small_bundle_folder, tmp_path / "served")) as server:
+    with fake_cloud(with_some_files(small_bundle_folder, tmp_path / "served")) as server:
         config = configured(tmp_path, SOTTO_CLOUD_ADDRESS=server.address)
         before = fetch(server, config, encoder=True)
-        server.bundle = offered(small_bundle_folder, tmp_path / "newer", language="de")
+        server.bundle = with_some_files(small_bundle_folder, tmp_path / "newer", language="de")
         (server.bundle / ENCODER / "encoder.onnx").write_bytes(b"")  # ends early, again and again
         with pytest.raises(Unavailable):
             fetch(server, config, encoder=False)

@@ -127,7 +127,7 @@ def test_a_stream_survives_a_line_cut_in_the_middle(
         cut_line(cloud.address) as line,
         closing(Cloud(CloudConfig(line.address, "t", device.config.cloud.token_file))) as far,
     ):
-        predictor = Predictor(device.releases, far, device.outbox, device.default)
+        predictor = Predictor(device.releases, far, device.outbox, device.default, device.home)
         before = device.ledger.spending()
         words = [f"{'river' if n % 3 else 'stone'} at the lake {n}" for n in range(4 * WINDOW)]
         answers = predictor.predict_stream(
@@ -300,8 +300,10 @@ def test_without_a_cloud_no_privacy_is_spent(
 ) -> None:
     config = configured(tmp_path, bundle=small_bundle_folder)
     with opened(config, lexicon_tagger) as device:
+        asked = _request("river")
+        asked.where = agent.WHERE_CLOUD
         with pytest.raises(NotReady, match=r"cloud\.address"):
-            device.predict(_request("river"))
+            device.predict(asked)
         with pytest.raises(NotReady, match=r"cloud\.address"):
-            next(device.predictor.predict_stream(iter(())))
+            next(device.predictor.predict_stream(iter([agent.PredictStreamRequest(request=asked)])))
         assert device.ledger.spending().releases == 0

@@ -81,6 +81,13 @@ _threads = click.IntRange(min=1)
     is_flag=True,
     help="Allow http:// to a server on another machine, on a network of your own.",
 )
+@click.option(
+    "--hand-out-adapters",
+    multiple=True,
+    metavar="TENANT",
+    help="Let this tenant's devices fetch its adapters and answer themselves; ALL for every tenant;"
+    " may be given again.",
+)
 @click.option("--tls-cert", type=_file, help="PEM certificate chain.")
 @click.option("--tls-key", type=_file, help="PEM private key.")
 @click.option(
@@ -145,6 +152,7 @@ def command(
     upstream_model: str,
     upstream_adapters: tuple[str, ...],
     upstream_plaintext: bool,
+    hand_out_adapters: tuple[str, ...],
     tls_cert: Path | None,
     tls_key: Path | None,
     insecure_plaintext: bool,
@@ -189,6 +197,7 @@ def command(
         )
         if upstream
         else None,
+        hand_out_adapters=hand_out_adapters,
         tls_cert=tls_cert,
         tls_key=tls_key,
         insecure_plaintext=insecure_plaintext,

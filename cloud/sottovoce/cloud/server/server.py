@@ -24,6 +24,7 @@ from sottovoce.cloud.metrics import Metrics
 from sottovoce.cloud.models import backbone, decoder
 from sottovoce.cloud.server.attendant import Attendant
 from sottovoce.cloud.server.bundles_service import BundlesService
+from sottovoce.cloud.server.downloads import Downloads
 from sottovoce.cloud.server.generation_service import (
     TEXTS,
     GenerationService,
@@ -221,7 +222,14 @@ class Server:
             BundlesService(self.bundles, self.signatures), self._server
         )
         training_pb2_grpc.add_TrainingServicer_to_server(  # type: ignore[no-untyped-call]
-            TrainingService(self.jobs, self.tenants, self.bundles, loaded, self.decoder),
+            TrainingService(
+                self.jobs,
+                self.tenants,
+                self.bundles,
+                loaded,
+                self.decoder,
+                Downloads(self.database, self.thread.encoder, settings.hand_out_adapters),
+            ),
             self._server,
         )
         inference_pb2_grpc.add_InferenceServicer_to_server(  # type: ignore[no-untyped-call]

@@ -1,4 +1,4 @@
-"""Customisation jobs over the wire. Every call names its tenant."""
+"""Customisation jobs over the wire, and the adapters they leave. Every call names its tenant."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from sottovoce.cloud.models import methods, noise_aware
 from sottovoce.cloud.models.backbone import LoadedBackbone
 from sottovoce.cloud.models.decoder import Decoder, no_decoder
 from sottovoce.cloud.server.admission import Admission
+from sottovoce.cloud.server.downloads import Downloads, stays_here
 from sottovoce.cloud.state.tenants import Tenants
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import BundleMismatch, InvalidInput
@@ -118,7 +119,9 @@ class TrainingService(training_pb2_grpc.TrainingServicer):
         bundles: Mapping[str, Bundle],
         backbone: LoadedBackbone,
         decoder: Decoder | None = None,
+        adapters: Downloads | None = None,
     ) -> None:
+        self._adapters = adapters
         self._jobs = jobs
         self._tenants = tenants
         self._bundles = bundles
@@ -267,3 +270,12 @@ class TrainingService(training_pb2_grpc.TrainingServicer):
         """Gives an earlier adapter its name back."""
         job = reinstate(self._jobs, request.job_id, self._tenant(context))
         return wire.ReinstateAdapterResponse(job=job_message(job))
+
+    def GetAdapter(  # noqa: N802
+        self, request: wire.GetAdapterRequest, context: grpc.ServicerContext
+    ) -> Iterator[wire.GetAdapterResponse]:
+        """The tenant's adapter, for a device to run."""
+        tenant = self._tenant(context)
+        if self._adapters is None:
+            raise stays_here()
+        yield from self._adapters.stream(tenant, request)

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.manifest import sha256
 from sottovoce.core.bundle.row_file import RowFile
+from sottovoce.core.bundle.tokenizer import Tokenizer
 from sottovoce.core.errors import BundleMismatch, DataLoss, NotReady
 
 __all__ = ["DESCRIPTION", "FORMAT", "NETWORK", "TABLE", "Additions", "Encoder", "Layer", "Shape"]
@@ -124,7 +125,7 @@ class Encoder:
     """
 
     shape: Shape
-    _bundle: Bundle
+    _tokenizer: Tokenizer
     _network: Path
     _table: RowFile
     _opening: Lock = field(default_factory=Lock)
@@ -157,6 +158,24 @@ class Encoder:
             file = bundle.folder / path
             if not file.is_file() or sha256(file) != stored.sha256:
                 raise _damaged(path)
+        encoder = cls.open(folder, bundle.tokenizer)
+        if encoder.shape.backbone_sha256 != bundle.manifest.backbone.sha256:
+            raise BundleMismatch(
+                "the bundle's encoder is for another backbone", fix="ask the provider"
+            )
+        return encoder
+
+    @classmethod
+    def open(cls, folder: Path, tokenizer: Tokenizer) -> Self:
+        """Opens what lies in ``folder``, whoever vouches for it.
+
+        Args:
+            folder: as the cloud wrote it.
+            tokenizer: of the backbone.
+
+        Raises:
+            DataLoss, BundleMismatch: as `load`.
+        """
         try:
             facts = json.loads((folder / DESCRIPTION).read_text("utf-8"))
             if facts.pop("format") != FORMAT:
@@ -175,11 +194,7 @@ class Encoder:
             raise _damaged(DESCRIPTION) from error
         if not fits:
             raise _damaged(TABLE)
-        if shape.backbone_sha256 != bundle.manifest.backbone.sha256:
-            raise BundleMismatch(
-                "the bundle's encoder is for another backbone", fix="ask the provider"
-            )
-        return cls(shape, bundle, folder / NETWORK, table)
+        return cls(shape, tokenizer, folder / NETWORK, table)
 
     def pooled(self, text: str, additions: Additions) -> Floats1d:
         """The mean of the last states of a text's tokens, special and virtual ones left out.
@@ -193,7 +208,7 @@ class Encoder:
         """
         shape = self.shape
         room = shape.longest - len(shape.before) - len(shape.after)
-        ids = self._bundle.tokenizer.ids(text[: _READ * shape.longest])[:room]
+        ids = self._tokenizer.ids(text[: _READ * shape.longest])[:room]
         tokens = self._rows([*shape.before, *ids, *shape.after])
         weights = np.zeros(len(tokens), np.float32)
         # A text of nothing the tokenizer knows still needs a mean, as in the cloud.

@@ -16,10 +16,23 @@ from sottovoce.v1 import edge_agent_pb2 as agent
 
 __all__ = ["command"]
 
+_WHERE = {
+    None: agent.WHERE_UNSPECIFIED,
+    "device": agent.WHERE_DEVICE,
+    "cloud": agent.WHERE_CLOUD,
+    "auto": agent.WHERE_AUTO,
+}
+
 
 @click.command("predict", cls=Command)
 @click.argument("adapter")
 @text_argument
+@click.option(
+    "--where",
+    type=click.Choice(["device", "cloud", "auto"]),
+    help="Who answers: the device from the text itself, of which nothing leaves, the cloud from the"
+    " released text, or the device if it can.  [default: configured]",
+)
 @privacy_options
 @json_option
 @click.pass_context
@@ -28,21 +41,26 @@ def command(
     adapter: str,
     text: str | None,
     source: Path | None,
+    where: str | None,
     level: str,
     mechanism: str,
     policy: str,
     as_json: bool,
 ) -> None:
-    """Have ADAPTER classify TEXT, or one text a line; each is privatised first.
+    """Have ADAPTER classify TEXT, or one text a line.
 
-    The default privacy is what the adapter was trained with. Prefer --input or stdin to TEXT: other
+    A device that fetched the adapter (`sotto fetch`) answers itself: nothing is released, sent or
+    charged. Otherwise each text is privatised first, by default as the adapter was trained, and the
+    cloud answers. Prefer --input or stdin to TEXT: other
     users of the machine can see a command's arguments while it runs.
     """
     options = agent.PrivacyOptions(level=level, mechanism=mechanism, policy=policy)
     config = load_config(ctx)
     with backend(config) as predictor:
         for line in read_texts(text, source):
-            request = agent.PredictRequest(text=line.text, adapter=adapter, privacy=options)
+            request = agent.PredictRequest(
+                text=line.text, adapter=adapter, privacy=options, where=_WHERE[where]
+            )
             try:
                 response = predictor.predict(request)
             except SottovoceError as error:

@@ -30,6 +30,7 @@ __all__ = [
     "state_name",
     "status",
     "treatment_name",
+    "where_name",
 ]
 
 
@@ -63,7 +64,13 @@ def prediction(response: agent.PredictResponse) -> dict[str, Any]:
         "label": response.label,
         "scores": [{"label": s.label, "score": round(s.score, 6)} for s in response.scores],
         "released_text": response.released_text,
+        "answered": where_name(response.answered),
     }
+
+
+def where_name(where: agent.Where) -> str:
+    """ "device" or "cloud"."""
+    return agent.Where.Name(where).removeprefix("WHERE_").lower()
 
 
 def answer(departed: chats.Departed, text: str, ended: chats.Answered) -> dict[str, Any]:

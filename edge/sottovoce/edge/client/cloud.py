@@ -186,6 +186,13 @@ class Cloud:
         request = training_pb2.ReinstateAdapterRequest(job_id=job_id)
         self._unary(self._stubs().training.ReinstateAdapter, request, self._credentials())
 
+    def get_adapter(
+        self, request: training_pb2.GetAdapterRequest
+    ) -> Iterator[training_pb2.GetAdapterResponse]:
+        """Which file an adapter is, then its bytes from an offset on."""
+        call = self._stubs().training.GetAdapter
+        yield from self._streamed(call, request, self._credentials())
+
     def check_tenant(self) -> None:
         """Asks for something only an accepted tenant gets."""
         request = training_pb2.ListJobsRequest(page_size=1)

@@ -100,7 +100,8 @@ class Outbox:
         if not names.labels:  # they left as they were written
             return names, found.id
         labels: dict[str, str] = {}
-        # Of one name the cloud has one adapter: it may answer from a job whose end is not seen yet.
+        # All of one name: the cloud may answer from a job whose end is not seen yet, and what is
+        # at home may be an earlier version.
         for record in records:
             if record.adapter_id == found.adapter_id:
                 labels |= self.pseudonyms(record).labels

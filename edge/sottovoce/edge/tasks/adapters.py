@@ -7,9 +7,11 @@ cancelled sends nothing more from then on; what the cloud could not be told of i
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 from sottovoce.core.errors import NotFound, NotReady, SottovoceError
 from sottovoce.edge.client.cloud import Cloud
+from sottovoce.edge.state.adapters import AdapterFolder
 from sottovoce.edge.state.outbox import ENDED, Outbox, is_usable
 from sottovoce.v1 import edge_adapters_pb2 as adapters
 from sottovoce.v1 import edge_agent_pb2 as agent
@@ -20,11 +22,18 @@ _SUCCEEDED = agent.CUSTOMIZATION_STATE_SUCCEEDED
 
 
 class Adapters:
-    """Changes what was customised, here and in the cloud."""
+    """Changes what was customised, here and in the cloud.
 
-    def __init__(self, cloud: Cloud, outbox: Outbox) -> None:
+    Args:
+        cloud: has the jobs.
+        outbox: has the records.
+        fetched: folder of the adapters that came home.
+    """
+
+    def __init__(self, cloud: Cloud, outbox: Outbox, fetched: Path) -> None:
         self._cloud = cloud
         self._outbox = outbox
+        self._fetched = fetched
 
     def cancel(self, request: adapters.CancelCustomizationRequest) -> agent.Customization:
         """Ends a customisation, first here; one that was cancelled before is told the cloud again.
@@ -83,6 +92,8 @@ class Adapters:
             if record.job_id:
                 self._forgotten(record, force=request.force)
             self._outbox.forget(record.id)
+        for adapter_id in {record.adapter_id for record in records}:
+            AdapterFolder(self._fetched, adapter_id).remove()
         return len(records)
 
     def _named(self, adapter: str) -> list[agent.Customization]:

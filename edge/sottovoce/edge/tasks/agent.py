@@ -19,6 +19,7 @@ from sottovoce.edge.tasks.chat import Chat
 from sottovoce.edge.tasks.cloud_writer import CloudWriter
 from sottovoce.edge.tasks.embed import Embedder
 from sottovoce.edge.tasks.engine import Engine
+from sottovoce.edge.tasks.home import ADAPTERS, Home
 from sottovoce.edge.tasks.predict import Predictor
 from sottovoce.edge.tasks.privatize import Releases, resolve, to_response
 from sottovoce.v1 import edge_adapters_pb2 as adapters
@@ -45,9 +46,11 @@ class Agent:
         self.ledger = Ledger(self.store, privacy.ledger_limit)
         self.outbox = Outbox(self.store)
         self.cloud = Cloud(config.cloud)
-        self.adapters = Adapters(self.cloud, self.outbox)
+        fetched = config.agent.state / ADAPTERS
+        self.adapters = Adapters(self.cloud, self.outbox, fetched)
         self.releases = Releases(self.engine, self.keyring, self.ledger)
-        self.predictor = Predictor(self.releases, self.cloud, self.outbox, self.default)
+        self.home = Home(self.engine, self.cloud, self.outbox, fetched, config.predict.where)
+        self.predictor = Predictor(self.releases, self.cloud, self.outbox, self.default, self.home)
         self.embedder = Embedder(
             self.engine, self.keyring, self.ledger, self.cloud, self.default.level
         )

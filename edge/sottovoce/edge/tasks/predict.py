@@ -1,7 +1,8 @@
-"""Predictions: privatise, ask the cloud, sort the answer and give its labels their names.
+"""Predictions: answered at home, or privatise, ask the cloud, and give its labels their names.
 
 Why it is here: the default privacy of a prediction is what its adapter was trained with, and only
 the device knows that; text released otherwise would look unlike everything the adapter has seen.
+What the device answers itself is not released at all.
 """
 
 from __future__ import annotations
@@ -9,8 +10,9 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Generator, Iterable
 from contextlib import closing
+from functools import partial
 
-from sottovoce.core.errors import InvalidInput, SottovoceError
+from sottovoce.core.errors import SottovoceError
 from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.wire.ordered import ordered
 from sottovoce.core.wire.padding import pad
@@ -18,6 +20,7 @@ from sottovoce.edge.client.cloud import Cloud
 from sottovoce.edge.client.resending import WINDOW, Resending
 from sottovoce.edge.state.outbox import Outbox
 from sottovoce.edge.state.pseudonyms import Pseudonyms
+from sottovoce.edge.tasks.home import Home
 from sottovoce.edge.tasks.privatize import Releases, resolve
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import inference_pb2 as inference
@@ -26,16 +29,20 @@ __all__ = ["Predictor"]
 
 
 class Predictor:
-    """Classifies texts with the cloud's adapters.
+    """Classifies texts with adapters that the cloud trained.
 
     Args:
         releases: privatises.
         cloud: scores.
         outbox: knows what adapters were trained with.
         default: for adapters that this device did not train.
+        home: answers what need not leave.
     """
 
-    def __init__(self, releases: Releases, cloud: Cloud, outbox: Outbox, default: Setting) -> None:
+    def __init__(
+        self, releases: Releases, cloud: Cloud, outbox: Outbox, default: Setting, home: Home
+    ) -> None:
+        self._home = home
         self._releases = releases
         self._cloud = cloud
         self._outbox = outbox
@@ -45,11 +52,12 @@ class Predictor:
         """Label and scores of one text.
 
         Raises:
-            InvalidInput, NotReady, QuotaExceeded: see `Releases.release`.
+            InvalidInput, NotReady, QuotaExceeded: see `Releases.release` and `Home.predict`.
             NotFound: no such adapter. BundleMismatch: trained with another bundle.
             Unavailable: the cloud does not answer.
         """
-        self._cloud.check()
+        if self._home.answers(request):
+            return self._home.predict(request)
         asked, names = self._privatized(request)
         return _answer(asked, names, lambda: self._cloud.predict(asked))
 
@@ -61,10 +69,11 @@ class Predictor:
 
         The first error ends the stream, after the answers to all texts before it.
         """
-        self._cloud.check()
         with closing(Resending(self._cloud.predict_stream)) as link:
 
             def begin(streamed: agent.PredictStreamRequest) -> Callable[[], agent.PredictResponse]:
+                if self._home.answers(streamed.request):
+                    return partial(self._home.predict, streamed.request)
                 asked, names = self._privatized(streamed.request)
                 # A name of its own: what an app calls its texts is no business of the cloud's.
                 link.send(
@@ -83,10 +92,7 @@ class Predictor:
     def _privatized(
         self, request: agent.PredictRequest
     ) -> tuple[inference.InferencePredictRequest, Pseudonyms]:
-        if not request.adapter:
-            raise InvalidInput(
-                "no adapter is named", fix="name one that was customised", subject="adapter"
-            )
+        self._cloud.check()
         names, trained = self._outbox.adapter(request.adapter)
         setting = resolve(request.privacy, self._outbox.trained_with(trained) or self._default)
         release = self._releases.release(request.text, setting, request.session)
@@ -113,4 +119,5 @@ def _answer(
         label=names.label(scores[0].label),
         scores=[agent.LabelScore(label=names.label(s.label), score=s.probability) for s in scores],
         released_text=asked.released_text,
+        answered=agent.WHERE_CLOUD,
     )

@@ -1,0 +1,80 @@
+"""Adapters on their way to devices: whom the provider gives theirs, and in what pieces."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterator
+from typing import Any, Final
+
+from sottovoce.cloud.config import EVERY_TENANT, check_name
+from sottovoce.cloud.models.local_adapter import to_local
+from sottovoce.cloud.server.admission import Admission
+from sottovoce.cloud.state.adapters import with_files
+from sottovoce.cloud.state.database import Database
+from sottovoce.core.errors import NotReady, OutOfRange
+from sottovoce.v1 import training_pb2 as wire
+
+__all__ = ["CHUNK", "Downloads", "stays_here"]
+
+CHUNK: Final = 256 * 1024
+_CALLS, _PER_TENANT = 16, 4
+"""Open at once; each holds one adapter in memory."""
+
+
+class Downloads:
+    """Streams tenants' adapters.
+
+    Args:
+        database: knows where they are.
+        encoder: the part of the backbone that reads text; only its shapes are looked at.
+        allowed: tenants that may have theirs, or `EVERY_TENANT`.
+    """
+
+    def __init__(self, database: Database, encoder: Any, allowed: Collection[str]) -> None:
+        self._database = database
+        self._encoder = encoder
+        self._allowed = frozenset(allowed)
+        self._admission = Admission(calls=_CALLS, per_tenant=_PER_TENANT)
+
+    def stream(
+        self, tenant: str, request: wire.GetAdapterRequest
+    ) -> Iterator[wire.GetAdapterResponse]:
+        """What file it is, then the file from the caller's offset on.
+
+        Raises:
+            NotReady: this tenant gets none, or devices cannot run this one. NotFound: no such
+                adapter. OutOfRange: an offset past its end. InvalidInput: no name.
+        """
+        check_name(request.adapter, "adapter")
+        if not self._allowed & {tenant, EVERY_TENANT}:
+            raise stays_here()
+        with self._admission.admitted(tenant):
+            adapter = with_files(
+                self._database,
+                tenant,
+                request.adapter,
+                lambda files: to_local(files.folder, self._encoder),
+            )
+            data = adapter.to_bytes()
+            digest = hashlib.sha256(data).hexdigest()
+            start = request.offset if request.sha256 == digest else 0
+            if start > len(data):
+                raise OutOfRange(
+                    f"offset {start} lies past the end at {len(data)}",
+                    fix="delete the partial file and start at 0",
+                    subject="offset",
+                    metadata={"bytes": str(len(data))},
+                )
+            yield wire.GetAdapterResponse(file=wire.AdapterFile(sha256=digest, bytes=len(data)))
+            for place in range(start, len(data), CHUNK):
+                yield wire.GetAdapterResponse(chunk=data[place : place + CHUNK])
+
+
+def stays_here() -> NotReady:
+    """For a tenant whose adapters the provider keeps."""
+    return NotReady(
+        "this provider does not hand out adapters",
+        fix="have the cloud answer with --where cloud, or ask the provider, who allows it with "
+        "`sotto-cloud serve --hand-out-adapters`",
+        subject="adapter",
+    )

@@ -1,0 +1,145 @@
+"""An adapter as it travels home: one file of numbers and what they are for.
+
+Why it is here: what a device runs must not depend on how the cloud trained it. Low-rank updates,
+prompts and prefixes come as the rows that `Encoder` takes as inputs, beside the head, in a file
+that holds no code and that any reader of safetensors opens. The cloud writes it with this module
+and the device reads it with the same.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+from sottovoce.core.errors import BundleMismatch, DataLoss
+from sottovoce.core.local.encoder import Additions, Encoder, Shape
+
+__all__ = ["FORMAT", "LocalAdapter"]
+
+FORMAT: Final = "sottovoce.local-adapter.v1"
+
+Floats1d = NDArray[np.float32]
+Floats2d = NDArray[np.float32]
+
+_ADDED: Final = ("prompt", "prefix", "lora")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LocalAdapter:
+    """An adapter that a device can run.
+
+    Attributes:
+        labels: as they were uploaded, in the order of the scores.
+        backbone_sha256: of the backbone it was trained over.
+        layers: names of the layers that ``additions.lora`` updates, in its order.
+        additions: what it adds to a pass.
+        weight, bias: of the head, Float (labels, width) and (labels,).
+    """
+
+    labels: tuple[str, ...]
+    backbone_sha256: str
+    layers: tuple[str, ...]
+    additions: Additions
+    weight: Floats2d
+    bias: Floats1d
+
+    def to_bytes(self) -> bytes:
+        """The file: equal adapters give equal bytes, so that a download can go on."""
+        facts = {
+            "format": FORMAT,
+            "labels": json.dumps(self.labels),
+            "layers": json.dumps(self.layers),
+            "backbone_sha256": self.backbone_sha256,
+        }
+        tensors = {name: getattr(self.additions, name) for name in _ADDED}
+        tensors |= {"weight": self.weight, "bias": self.bias}
+        # Its metadata would come in any order: one entry has but one.
+        return save(
+            {name: np.ascontiguousarray(found) for name, found in tensors.items()},
+            {"sottovoce": json.dumps(facts, sort_keys=True)},
+        )
+
+    @classmethod
+    def read(cls, file: Path) -> Self:
+        """Reads what `to_bytes` gave.
+
+        Raises:
+            DataLoss: missing, damaged or something else.
+            BundleMismatch: of another format.
+        """
+        try:
+            with safe_open(file, "np") as opened:
+                facts = json.loads((opened.metadata() or {})["sottovoce"])
+                if facts["format"] != FORMAT:
+                    raise BundleMismatch(
+                        f"the adapter has another format than {FORMAT!r}",
+                        fix="update sottovoce-edge",
+                        subject="adapter",
+                    )
+                found = {name: _floats(opened.get_tensor(name)) for name in opened.keys()}  # noqa: SIM118 - no dict
+            labels, layers = (
+                tuple(map(str, json.loads(facts[name]))) for name in ("labels", "layers")
+            )
+            weight, bias = found["weight"], found["bias"]
+            heads = weight.ndim == 2 and len(weight) == len(bias) == len(labels) > 0
+            if not heads or any(found[name].ndim != 2 for name in _ADDED):
+                raise ValueError("shapes")
+            additions = Additions(*(found[name] for name in _ADDED))
+            return cls(labels, str(facts["backbone_sha256"]), layers, additions, weight, bias)
+        except (OSError, SafetensorError, ValueError, KeyError, TypeError) as error:
+            raise DataLoss(
+                f"the adapter's file {file.name} is missing or was altered",
+                fix="fetch it again with `sotto fetch`",
+                subject="adapter",
+            ) from error
+
+    def check(self, shape: Shape) -> None:
+        """Refuses to run over an encoder of another ``shape``.
+
+        Raises:
+            BundleMismatch: it was trained over another backbone, or updates other layers.
+        """
+        given, wanted = self.additions, Additions.none(shape)
+        same = all(
+            getattr(given, name).shape[1:] == getattr(wanted, name).shape[1:] for name in _ADDED
+        )
+        names = tuple(layer.name for layer in shape.layers)
+        if (
+            not same
+            or self.backbone_sha256 != shape.backbone_sha256
+            or self.weight.shape[1] != shape.width
+            or (len(given.lora) and self.layers != names)
+            or len(given.prompt) + shape.longest > shape.positions
+        ):
+            raise BundleMismatch(
+                "the adapter does not fit the encoder on this device",
+                fix="pull the bundle it was trained with, or customise again",
+                subject="adapter",
+            )
+
+    def scores(self, encoder: Encoder, text: str) -> list[tuple[str, float]]:
+        """All labels with their probabilities, most probable first.
+
+        Args:
+            encoder: it passed `check` with.
+            text: in the clear.
+        """
+        logits = self.weight @ encoder.pooled(text, self.additions) + self.bias
+        shares = np.exp(logits - logits.max())
+        shares /= shares.sum()
+        order = np.argsort(-shares, kind="stable")
+        return [(self.labels[place], float(shares[place])) for place in order]
+
+
+def _floats(tensor: Any) -> NDArray[np.float32]:
+    if tensor.dtype != np.float32 or not np.isfinite(tensor).all():
+        raise ValueError("not numbers")
+    found: NDArray[np.float32] = tensor
+    return found

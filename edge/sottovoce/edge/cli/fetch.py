@@ -1,0 +1,69 @@
+"""``sotto fetch``."""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+import click
+
+from sottovoce.core.errors import InvalidInput
+from sottovoce.core.system.console import Command, json_option, print_json, progress_bar
+from sottovoce.edge.cli.common import load_config
+from sottovoce.edge.tasks.agent import Agent
+
+__all__ = ["command"]
+
+
+@click.command("fetch", cls=Command)
+@click.argument("adapter")
+@click.option("--roll-back", is_flag=True, help="Go back to the version before the one in use.")
+@click.option("--versions", is_flag=True, help="List the versions on this device.")
+@json_option
+@click.pass_context
+def command(
+    ctx: click.Context, adapter: str, roll_back: bool, versions: bool, as_json: bool
+) -> None:
+    """Bring ADAPTER home, or its newest version, so that this device answers itself.
+
+    `sotto predict` then needs no cloud: nothing is released, sent or charged. Needs the bundle's
+    encoder (`sotto pull --encoder`) and a provider who hands adapters out. A running agent takes
+    the new version up by itself; if anything fails, the old one goes on answering. Whoever gets
+    hold of the device gets the adapter, and can test what it was trained on.
+    """
+    if roll_back and versions:
+        raise InvalidInput("both --roll-back and --versions are given", fix="give one of the two")
+    with closing(Agent(load_config(ctx))) as device:
+        if versions:
+            found = device.home.versions(adapter)
+            if as_json:
+                print_json({"versions": [{"version": v, "in_use": used} for v, used in found]})
+            for version, used in () if as_json else found:
+                click.echo(f"{'*' if used else ' '} {version}")
+            return
+        if roll_back:
+            version = device.home.roll_back(adapter)
+            if as_json:
+                print_json({"version": version})
+            else:
+                click.echo(f"{adapter} answers with version {version[:16]} again")
+            return
+        with progress_bar() as bar:
+            task = bar.add_task("fetching", total=None, note="")
+
+            def progress(done: int, total: int) -> None:
+                bar.update(task, completed=done >> 10, total=total >> 10, note="KiB")
+
+            fetched = device.home.fetch(adapter, progress=progress)
+    if as_json:
+        print_json(
+            {
+                "version": fetched.version,
+                "bytes": fetched.bytes,
+                "up_to_date": fetched.up_to_date,
+            }
+        )
+    elif fetched.up_to_date:
+        click.echo(f"{adapter} is up to date (version {fetched.version[:16]})")
+    else:
+        size = f"{fetched.bytes / 1e6:.1f} MB"
+        click.echo(f"{adapter} is at home (version {fetched.version[:16]}, {size})")

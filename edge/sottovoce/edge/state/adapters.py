@@ -1,0 +1,170 @@
+"""Adapters that came home: versions of each in a folder, and a list that says which is in use.
+
+Why it is here: a new version must take the place of the old one at once or not at all, and the old
+one must be there to go back to; the list is replaced in one step. Folders are named after what the
+cloud calls an adapter, files after the hash of what they hold; the owner's names are nowhere on the
+disk. Readable to the owner alone, and to whoever gets hold of the device.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from sottovoce.core.bundle.manifest import sha256
+from sottovoce.core.errors import DataLoss, InvalidInput, NotReady
+from sottovoce.core.system.files import atomic, disk, private_folder, sync_folder
+from sottovoce.core.wire.limits import NAME
+
+__all__ = ["KEPT", "AdapterFolder", "is_version"]
+
+KEPT: Final = 3
+"""Versions of an adapter that stay on the disk."""
+
+_LIST = "versions.json"
+_SUFFIX = ".safetensors"
+_VERSION = re.compile(r"[0-9a-f]{64}")
+
+
+class AdapterFolder:
+    """The versions of one adapter.
+
+    Args:
+        folder: of all adapters.
+        adapter_id: what the cloud calls it.
+
+    Raises:
+        InvalidInput: that is no name.
+    """
+
+    def __init__(self, folder: Path, adapter_id: str) -> None:
+        if not NAME.fullmatch(adapter_id):
+            raise InvalidInput(
+                "that is no adapter's name",
+                fix="name one as `sotto status` shows it",
+                subject="adapter",
+            )
+        self._folder = folder / adapter_id
+
+    @property
+    def current(self) -> Path | None:
+        """The file in use; its name is its version."""
+        used = self._list()[1]
+        return self._file(used) if used else None
+
+    def versions(self) -> list[str]:
+        """All that are kept, the newest first."""
+        return self._list()[0]
+
+    def check(self, file: Path) -> None:
+        """Refuses a version that is not, to the byte, what was fetched.
+
+        Raises:
+            DataLoss: missing or altered.
+        """
+        if not file.is_file() or sha256(file) != file.stem:
+            raise DataLoss(
+                f"the adapter's file {file.name} is missing or was altered",
+                fix="fetch it again with `sotto fetch`, or go back with `sotto fetch --roll-back`",
+                subject="adapter",
+            )
+
+    def partial(self) -> tuple[Path, str]:
+        """What has arrived of a version, and which; none is an empty one."""
+        found = next(iter(sorted(self._folder.glob(f".partial-*{_SUFFIX}"))), None)
+        if found is None:
+            return self.begun(""), ""
+        return found, found.stem.removeprefix(".partial-")
+
+    def begun(self, version: str) -> Path:
+        """Where a version gathers while it arrives."""
+        return self._folder / f".partial-{version}{_SUFFIX}"
+
+    def install(self, arrived: Path, version: str) -> None:
+        """Makes what has arrived the version in use, in one step, and forgets the oldest."""
+        with disk(arrived):
+            versions = [version, *(old for old in self.versions() if old != version)]
+            arrived.rename(self._file(version))
+            sync_folder(self._folder)
+            self._note(versions[:KEPT], version)
+            for old in versions[KEPT:]:
+                self._file(old).unlink(missing_ok=True)
+
+    def roll_back(self) -> str:
+        """Puts the version before the one in use in its place; returns it.
+
+        Raises:
+            NotReady: there is none. DataLoss: it is damaged.
+        """
+        versions, used = self._list()
+        later = versions.index(used) + 1 if used else 0
+        if later == len(versions):
+            raise NotReady(
+                "there is no earlier version of this adapter on the device",
+                fix="see `sotto fetch NAME --versions`",
+                subject="adapter",
+            )
+        self.check(self._file(versions[later]))
+        self._note(versions, versions[later])
+        return versions[later]
+
+    def remove(self) -> None:
+        """Deletes all versions; a process that has one in memory may finish with it."""
+        with disk(self._folder):
+            if self._folder.is_dir():
+                shutil.rmtree(self._folder)
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Nobody else changes this adapter while the block lasts.
+
+        Raises:
+            NotReady: somebody does.
+        """
+        private_folder(self._folder.parent)
+        private_folder(self._folder)
+        with (self._folder / ".lock").open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise NotReady(
+                    "another `sotto fetch` of this adapter is at work",
+                    fix="wait until it has finished",
+                    subject="adapter",
+                ) from error
+            yield
+
+    def _file(self, version: str) -> Path:
+        return self._folder / f"{version}{_SUFFIX}"
+
+    def _list(self) -> tuple[list[str], str]:
+        """Versions, the newest first, and the one in use; empty where there is none."""
+        try:
+            noted = json.loads((self._folder / _LIST).read_bytes())
+            versions, used = list(noted["versions"]), str(noted["in_use"])
+            if used not in versions or not all(map(is_version, versions)):
+                raise ValueError(used)
+        except FileNotFoundError:
+            return [], ""
+        except (ValueError, KeyError, TypeError) as error:
+            raise DataLoss(
+                f"the list of an adapter's versions, {_LIST}, was altered",
+                fix=f"remove the folder {self._folder}, then fetch the adapter again",
+                subject="adapter",
+            ) from error
+        return versions, used
+
+    def _note(self, versions: list[str], used: str) -> None:
+        with atomic(self._folder / _LIST) as file:
+            file.write(json.dumps({"versions": versions, "in_use": used}).encode())
+
+
+def is_version(name: str) -> bool:
+    """Whether ``name`` is a SHA-256 as it is written here."""
+    return _VERSION.fullmatch(name) is not None

@@ -1,0 +1,275 @@
+"""Adapters at home: fetched from the cloud, run over the bundle's encoder, from the text as typed.
+
+Why it is here: what the device answers itself leaves nothing behind: no text, no label, no time of
+asking. So nothing in `predict` may reach for the cloud, the ledger or the noise; only `fetch` calls
+the cloud, when the owner says so and never because of a text.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.bundle.manifest import sha256
+from sottovoce.core.errors import DataLoss, InvalidInput, NotReady, Unavailable
+from sottovoce.core.system import memory
+from sottovoce.core.system.files import disk
+from sottovoce.core.text.checks import check_text
+from sottovoce.edge.client.cloud import Cloud
+from sottovoce.edge.state.adapters import AdapterFolder, is_version
+from sottovoce.edge.state.outbox import Outbox
+from sottovoce.edge.state.pseudonyms import Pseudonyms
+from sottovoce.edge.tasks.engine import Engine
+from sottovoce.v1 import edge_agent_pb2 as agent
+from sottovoce.v1 import training_pb2 as training
+
+if TYPE_CHECKING:  # they load onnxruntime: for devices that answer themselves
+    from sottovoce.core.local.adapter import LocalAdapter
+    from sottovoce.core.local.encoder import Encoder
+
+__all__ = ["ADAPTERS", "LARGEST", "Fetched", "Home"]
+
+ADAPTERS: Final = "adapters"
+"""The folder of adapters, in that of the agent's state."""
+
+LARGEST: Final = 64 << 20
+"""Bytes of an adapter that a device takes."""
+
+_BREAKS: Final = 5
+_OPEN: Final = 4
+"""Adapters kept in memory."""
+_WHERE: Final = {
+    "device": agent.WHERE_DEVICE,
+    "cloud": agent.WHERE_CLOUD,
+    "auto": agent.WHERE_AUTO,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """A version, its size, and whether the device had it already."""
+
+    version: str
+    bytes: int
+    up_to_date: bool
+
+
+class Home:
+    """Answers with adapters that came home.
+
+    Args:
+        engine: the bundle in use, and with it the encoder.
+        cloud: hands out adapters.
+        outbox: knows what the cloud calls adapters and labels.
+        folder: of adapters.
+        where: for requests that do not say: "device", "cloud" or "auto".
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        cloud: Cloud,
+        outbox: Outbox,
+        folder: Path,
+        where: str,
+    ) -> None:
+        self._engine = engine
+        self._cloud = cloud
+        self._outbox = outbox
+        self._folder = folder
+        self._where = _WHERE[where]
+        self._lock = threading.Lock()
+        self._encoder: tuple[Bundle, Encoder] | None = None
+        self._adapters: dict[Path, LocalAdapter] = {}
+
+    def answers(self, request: agent.PredictRequest) -> bool:
+        """Whether the device is to answer, and not the cloud.
+
+        Raises:
+            InvalidInput: no adapter is named. NotFound: none of that name was customised here.
+            NotReady: there is no bundle.
+        """
+        if not request.adapter:
+            raise InvalidInput(
+                "no adapter is named", fix="name one that was customised", subject="adapter"
+            )
+        where = request.where or self._where
+        if where != agent.WHERE_AUTO:
+            return where == agent.WHERE_DEVICE
+        _, folder = self._of(request.adapter)
+        return folder.current is not None and (
+            self._engine.current().bundle.encoder_folder.is_dir()
+        )
+
+    def predict(self, request: agent.PredictRequest) -> agent.PredictResponse:
+        """Label and scores of one text, from the text itself.
+
+        Raises:
+            InvalidInput: not a text.
+            NotFound: no such adapter. NotReady: it, or the encoder, was not fetched.
+            DataLoss: one of them is damaged. BundleMismatch: they do not fit one another.
+        """
+        check_text(request.text)
+        names, folder = self._of(request.adapter)
+        file = folder.current
+        if file is None:
+            raise NotReady(
+                "this adapter is not on the device",
+                fix="bring it home with `sotto fetch`, or have the cloud answer with --where cloud",
+                subject="adapter",
+            )
+        encoder = self._encoder_now()
+        adapter = self._adapter(folder, file)
+        adapter.check(encoder.shape)
+        scores = [
+            agent.LabelScore(label=names.label(label), score=score)
+            for label, score in adapter.scores(encoder, request.text)
+        ]
+        return agent.PredictResponse(
+            label=scores[0].label, scores=scores, answered=agent.WHERE_DEVICE
+        )
+
+    def fetch(
+        self,
+        name: str,
+        *,
+        progress: Callable[[int, int], None] = lambda done, total: None,
+        pause: float = 1.0,
+    ) -> Fetched:
+        """Brings the newest version of an adapter home and puts it in use; the one that was goes
+        on answering until then, and if anything fails.
+
+        Args:
+            name: as in `PredictRequest`.
+            progress: told the bytes that are there, and of how many.
+            pause: seconds to wait after a break before going on.
+
+        Raises:
+            NotFound: no such adapter, here or in the cloud.
+            NotReady: the provider does not hand it out, devices cannot run it, or another fetch is
+                at work.
+            DataLoss: what arrived is not what was promised; it is removed.
+            Unavailable: the connection broke repeatedly; what had arrived is kept.
+        """
+        names, folder = self._of(name)
+        with folder.alone(), disk(self._folder):
+            breaks = 0
+            while True:
+                there = _size(folder.partial()[0])
+                try:
+                    return self._fetch(names, folder, progress)
+                except Unavailable:
+                    moved = _size(folder.partial()[0]) > there
+                    breaks = 0 if moved else breaks + 1
+                    if breaks >= _BREAKS:
+                        raise
+                    time.sleep(pause)
+
+    def versions(self, name: str) -> list[tuple[str, bool]]:
+        """Versions of an adapter on this device, newest first, and whether each is in use."""
+        _, folder = self._of(name)
+        current = folder.current
+        return [(v, current is not None and v == current.stem) for v in folder.versions()]
+
+    def roll_back(self, name: str) -> str:
+        """Puts the version before the one in use in its place; see `AdapterFolder.roll_back`."""
+        _, folder = self._of(name)
+        with folder.alone():
+            return folder.roll_back()
+
+    def _fetch(
+        self, names: Pseudonyms, folder: AdapterFolder, progress: Callable[[int, int], None]
+    ) -> Fetched:
+        partial, begun = folder.partial()
+        current = folder.current
+        if not begun and current is not None and current.is_file():
+            begun, offset = current.stem, _size(current)
+        else:
+            offset = _size(partial)
+        request = training.GetAdapterRequest(adapter=names.adapter_id, sha256=begun, offset=offset)
+        parts = self._cloud.get_adapter(request)
+        file = next(parts, training.GetAdapterResponse()).file
+        if not is_version(file.sha256) or not 0 < file.bytes <= LARGEST:
+            raise DataLoss("the cloud names no adapter that a device takes", fix="ask the provider")
+        if current is not None and file.sha256 == current.stem and _size(current) == file.bytes:
+            folder.check(current)
+            return Fetched(file.sha256, file.bytes, up_to_date=True)
+        arriving = folder.begun(file.sha256)
+        if partial != arriving:
+            partial.unlink(missing_ok=True)
+        descriptor = os.open(arriving, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        with os.fdopen(descriptor, "ab") as out:
+            for part in parts:
+                if out.tell() + len(part.chunk) > file.bytes:
+                    break  # its hash will not fit
+                out.write(part.chunk)
+                progress(out.tell(), file.bytes)
+            out.flush()
+            os.fsync(out.fileno())
+        if _size(arriving) < file.bytes:
+            raise Unavailable("the cloud ended the file early", fix="run `sotto fetch` again")
+        self._accept(names, folder, arriving, file.sha256)
+        return Fetched(file.sha256, file.bytes, up_to_date=False)
+
+    def _accept(
+        self, names: Pseudonyms, folder: AdapterFolder, arrived: Path, version: str
+    ) -> None:
+        """Installs what arrived, if it is what was promised and this device can run it."""
+        from sottovoce.core.local.adapter import LocalAdapter
+
+        try:
+            if sha256(arrived) != version:
+                raise DataLoss(
+                    f"the adapter's file {version}.safetensors arrived altered and was removed",
+                    fix="run `sotto fetch` again; if it happens again, ask the provider",
+                    subject="adapter",
+                )
+            adapter = LocalAdapter.read(arrived)
+            for label in adapter.labels:
+                names.label(label)
+        except BaseException:
+            arrived.unlink(missing_ok=True)
+            raise
+        folder.install(arrived, version)
+
+    def _of(self, name: str) -> tuple[Pseudonyms, AdapterFolder]:
+        names, _ = self._outbox.adapter(name)
+        return names, AdapterFolder(self._folder, names.adapter_id)
+
+    def _encoder_now(self) -> Encoder:
+        bundle = self._engine.current().bundle
+        with self._lock:
+            if self._encoder is None or self._encoder[0] is not bundle:
+                self._encoder = bundle, _open_encoder(bundle)
+            return self._encoder[1]
+
+    def _adapter(self, folder: AdapterFolder, file: Path) -> LocalAdapter:
+        from sottovoce.core.local.adapter import LocalAdapter
+
+        with self._lock:
+            found = self._adapters.pop(file, None)
+            if found is None:
+                folder.check(file)
+                found = LocalAdapter.read(file)
+            self._adapters[file] = found  # the latest used comes last
+            while len(self._adapters) > _OPEN:
+                del self._adapters[next(iter(self._adapters))]
+            return found
+
+
+def _open_encoder(bundle: Bundle) -> Encoder:
+    from sottovoce.core.local.encoder import Encoder
+
+    encoder = Encoder.load(bundle)
+    memory.give_back()  # what onnxruntime needed to start only
+    return encoder
+
+
+def _size(file: Path) -> int:
+    return file.stat().st_size if file.is_file() else 0

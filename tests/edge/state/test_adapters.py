@@ -1,0 +1,84 @@
+"""Versions of an adapter: one in use, swapped at once, the one before still there."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from sottovoce.core.errors import DataLoss, InvalidInput, NotReady
+from sottovoce.edge.state.adapters import KEPT, AdapterFolder
+
+
+def installed(folder: AdapterFolder, data: bytes) -> str:
+    version = hashlib.sha256(data).hexdigest()
+    with folder.alone():
+        folder.begun(version).write_bytes(data)
+        folder.install(folder.begun(version), version)
+    return version
+
+
+def test_the_newest_is_in_use_and_the_oldest_goes(tmp_path: Path) -> None:
+    folder = AdapterFolder(tmp_path / "adapters", "desk")
+    assert folder.current is None
+    assert folder.versions() == []
+    made = [installed(folder, bytes([n])) for n in range(KEPT + 2)]
+    assert folder.versions() == made[: -KEPT - 1 : -1]
+    assert folder.current is not None
+    assert folder.current.stem == made[-1]
+    folder.check(folder.current)
+
+
+def test_one_goes_back_step_by_step_and_forth_again(tmp_path: Path) -> None:
+    folder = AdapterFolder(tmp_path, "desk")
+    first, second, third = (installed(folder, bytes([n])) for n in range(3))
+    assert [folder.roll_back(), folder.roll_back()] == [second, first]
+    with pytest.raises(NotReady, match="no earlier"):
+        folder.roll_back()
+    assert folder.current is not None
+    assert folder.current.stem == first
+    assert installed(folder, bytes([2])) == third
+    assert folder.current.stem == third
+    assert folder.roll_back() == second
+
+
+def test_a_damaged_one_is_not_gone_back_to(tmp_path: Path) -> None:
+    folder = AdapterFolder(tmp_path, "desk")
+    first, second = (installed(folder, bytes([n])) for n in range(2))
+    (tmp_path / "desk" / f"{first}.safetensors").write_bytes(b"x")
+    with pytest.raises(DataLoss, match=first):
+        folder.roll_back()
+    assert folder.current is not None
+    assert folder.current.stem == second
+
+
+def test_only_one_changes_it_at_a_time(tmp_path: Path) -> None:
+    folder = AdapterFolder(tmp_path, "desk")
+    with folder.alone():
+        with pytest.raises(NotReady, match="at work"), AdapterFolder(tmp_path, "desk").alone():
+            pass
+        with AdapterFolder(tmp_path, "another").alone():
+            pass
+
+
+def test_nobody_else_can_look(tmp_path: Path) -> None:
+    folder = AdapterFolder(tmp_path / "adapters", "desk")
+    installed(folder, b"x")
+    assert (tmp_path / "adapters").stat().st_mode & 0o077 == 0
+    assert (tmp_path / "adapters" / "desk").stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize("name", ["../desk", "a/b", "", ".", "Desk", "x" * 65])
+def test_a_name_is_no_path(tmp_path: Path, name: str) -> None:
+    with pytest.raises(InvalidInput):
+        AdapterFolder(tmp_path, name)
+
+
+def test_an_altered_list_is_an_error_and_no_fresh_start(tmp_path: Path) -> None:
+    folder = AdapterFolder(tmp_path, "desk")
+    version = installed(folder, b"x")
+    for altered in ("{", '{"versions": [], "in_use": "../../x"}', f'["{version}"]'):
+        (tmp_path / "desk" / "versions.json").write_text(altered)
+        with pytest.raises(DataLoss, match=r"versions\.json"):
+            _ = folder.current

@@ -1,0 +1,42 @@
+"""Bundles with a device's encoder among their optional files."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+from sottovoce.core.bundle.folder import ENCODER, Bundle
+from sottovoce.core.bundle.manifest import MANIFEST, StoredFile, sha256
+
+
+def offered(folder: Path, language: str | None = None) -> Path:
+    """Names what lies in the encoder's folder of a bundle in its manifest."""
+    optional = {
+        f"{ENCODER}/{file.name}": StoredFile(file.stat().st_size, sha256(file))
+        for file in sorted((folder / ENCODER).iterdir())
+    }
+    manifest = Bundle.open(folder).manifest
+    changed = replace(manifest, optional=optional, language=language or manifest.language)
+    (folder / MANIFEST).write_bytes(changed.to_json())
+    return folder
+
+
+def with_some_files(bundle: Path, to: Path, language: str = "en") -> Path:
+    """A copy of a bundle with two optional files; any bytes will do to be carried."""
+    shutil.copytree(bundle, to)
+    (to / ENCODER).mkdir()
+    (to / ENCODER / "encoder.onnx").write_bytes(bytes(range(256)) * 20)
+    (to / ENCODER / "encoder.json").write_text(f"{language}\n")
+    return offered(to, language)
+
+
+def with_encoder(folder: Path, backbone: Path) -> Path:
+    """A tiny bundle that has the encoder of its backbone."""
+    from sottovoce.cloud.building import device_encoder  # only where there is torch
+    from sottovoce.cloud.models import backbone as backbones
+    from tests.support.tiny_bundle import tiny_bundle
+
+    tiny_bundle(folder, backbone)
+    device_encoder.write(backbones.load(str(backbone)), folder / ENCODER)
+    return offered(folder)

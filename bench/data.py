@@ -11,7 +11,7 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Final
 
-__all__ = ["DATA", "document", "messages", "require", "rows"]
+__all__ = ["DATA", "document", "labelled_messages", "messages", "require", "rows"]
 
 DATA: Final = Path(__file__).parents[2] / "shared" / "data"
 """Beside a development checkout."""
@@ -32,10 +32,16 @@ def rows(file: Path) -> list[dict[str, str]]:
         return [*csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)]
 
 
-def messages(part: str = "train") -> list[str]:
-    """The helpdesk messages of the example, which anyone may use."""
+def labelled_messages(part: str = "train") -> list[tuple[str, str]]:
+    """The helpdesk messages of the example, which anyone may use, and what each is about."""
     lines = (_MESSAGES / f"{part}.tsv").read_text(encoding="utf-8").splitlines()[1:]
-    return [line.partition("\t")[0] for line in lines]
+    parted = (line.partition("\t") for line in lines)
+    return [(text, label) for text, _, label in parted]
+
+
+def messages(part: str = "train") -> list[str]:
+    """Those messages alone."""
+    return [text for text, _ in labelled_messages(part)]
 
 
 def document(words: int, start: int = 0) -> str:

@@ -52,6 +52,7 @@ def main() -> None:
         data=arguments.data.resolve(),
         cache=(arguments.out / "cache").resolve(),
         budget=budget,
+        at_home=arguments.where == "device",
     )
     cells = [
         cell
@@ -98,6 +99,12 @@ def _parser() -> argparse.ArgumentParser:
         metavar="PATTERN",
         help="runs whose description, like `sst2 lora pct2t.v2 0.45` or `sst2 lora clear`, matches"
         " this regular expression",
+    )
+    parser.add_argument(
+        "--where",
+        choices=("cloud", "device"),
+        default="cloud",
+        help="device: also ask a device that has the adapter, about the texts themselves",
     )
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--train", type=int, help="SST-2 phrases to train on; 0 for all")

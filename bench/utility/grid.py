@@ -10,7 +10,7 @@ import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
@@ -21,9 +21,12 @@ import torch
 from bench import cache
 from bench.utility.runs import answer
 from bench.utility.tasks import REPLACED, Device, Task, load
+from sottovoce.cloud.building import device_encoder
 from sottovoce.cloud.job import TrainingOptions
+from sottovoce.cloud.models import backbone as backbones
 from sottovoce.cloud.training.trainer import Recipe
 from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.local.encoder import Encoder
 from sottovoce.core.privacy.mechanisms.pct2t2 import PCT2T2
 from sottovoce.core.privacy.mechanisms.t2t import T2T
 from sottovoce.core.privacy.setting import Setting
@@ -77,12 +80,13 @@ class Budget:
 
 @dataclass(frozen=True)
 class Place:
-    """What a worker needs to know: folders and budget."""
+    """What a worker needs to know: folders and budget, and whether devices are asked too."""
 
     bundle: Path
     data: Path
     cache: Path
     budget: Budget
+    at_home: bool = False
 
     def options(self, cell: Cell) -> TrainingOptions:
         """The job of a cell."""
@@ -139,6 +143,22 @@ class _Worker:
         budget = self.place.budget
         return load(name, self.place.data, budget.train if name == "sst2" else budget.brief)
 
+    @cached_property
+    def encoder(self) -> Encoder | None:
+        """What a device of this bundle runs."""
+        if not self.place.at_home:
+            return None
+        backbone = backbones.load()
+        folder = self.place.cache / f"encoder-{backbone.sha256[:16]}"
+        if not folder.exists():
+            try:
+                with cache.aside(folder) as path:
+                    device_encoder.write(backbone, path)
+            except OSError:  # another process was first
+                if not folder.is_dir():
+                    raise
+        return Encoder.open(folder, self.device.bundle.tokenizer)
+
     def setting(self, source: Source) -> Setting | None:
         if not source.replaced:
             return None
@@ -150,20 +170,26 @@ class _Worker:
     def run(self, cell: Cell) -> None:
         task, setting = self.task(cell.source.task), self.setting(cell.source)
         began = time.monotonic()
-        found = answer(task, setting, self.device, self.place.options(cell))
-        right = [a == b for a, b in zip(found.labels, task.dev.labels, strict=True)]
+        found = answer(task, setting, self.device, self.place.options(cell), self.encoder)
+        home = {"at_home": accuracy(found.at_home, task.dev.labels)} if found.at_home else {}
         result = {
-            "accuracy": sum(right) / len(right),
+            "accuracy": accuracy(found.labels, task.dev.labels),
+            **home,
             "matthews": matthews(found.labels, task.dev.labels),
             "majority": task.majority,
             "level": setting.level if setting else "clear",
             "eta": self.device.eta(setting) if setting else None,
             "train": found.train,
-            "dev": len(right),
+            "dev": len(task.dev.labels),
             **found.shares,
             "seconds": time.monotonic() - began,
         }
         cache.keep(_file(self.place, cell), result)
+
+
+def accuracy(found: Sequence[str], wanted: Sequence[str]) -> float:
+    """Share of answers that are right."""
+    return sum(a == b for a, b in zip(found, wanted, strict=True)) / len(wanted)
 
 
 def matthews(found: Sequence[str], wanted: Sequence[str]) -> float:
@@ -187,6 +213,7 @@ def _file(place: Place, cell: Cell) -> Path:
         place.options(cell),
         [version(name) for name in ("torch", "transformers", "peft")],
         torch.cuda.is_available(),
+        *(["at home"] if place.at_home else []),
     )
     return place.cache / "runs" / f"{cache.name_of(*facts)}.json"
 

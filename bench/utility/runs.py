@@ -8,7 +8,7 @@ those that do best on the part of the training phrases that the trainer holds ou
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,10 +16,12 @@ from tempfile import TemporaryDirectory
 from bench.utility.tasks import Device, Task, join
 from sottovoce.cloud.job import Example, TrainingOptions
 from sottovoce.cloud.models import backbone as backbones
+from sottovoce.cloud.models.local_adapter import to_local
 from sottovoce.cloud.serving.model_thread import ModelThread
 from sottovoce.cloud.serving.predictor import Predictor
 from sottovoce.cloud.state.adapters import AdapterFiles
 from sottovoce.cloud.training.trainer import train
+from sottovoce.core.local.encoder import Encoder
 from sottovoce.core.privacy.setting import Setting
 
 __all__ = ["Answers", "answer", "learnt_and_asked"]
@@ -30,16 +32,22 @@ _AT_ONCE = 64
 
 @dataclass(frozen=True)
 class Answers:
-    """What came of one job: a label for each development example, how many trained it, and what
-    was released of the development part (nothing for clear text)."""
+    """What came of one job: a label for each development example, how many trained it, what was
+    released of the development part (nothing for clear text), and the labels that a device gave
+    which had the adapter and the text as it stands, if it was asked."""
 
     labels: list[str]
     train: int
     shares: dict[str, float]
+    at_home: list[str] | None = None
 
 
 def answer(
-    task: Task, setting: Setting | None, device: Device, options: TrainingOptions
+    task: Task,
+    setting: Setting | None,
+    device: Device,
+    options: TrainingOptions,
+    encoder: Encoder | None = None,
 ) -> Answers:
     """Trains on one release of the task and asks about another.
 
@@ -48,6 +56,7 @@ def answer(
         setting: how it is released, None for not at all.
         device: releases it.
         options: of the job; ``seed`` is that of the noise too.
+        encoder: what a device runs the same adapter over, to be asked about the texts themselves.
     """
     learnt, asked, shares = task.train.texts, task.dev.texts, dict[str, float]()
     if setting is not None:
@@ -57,8 +66,12 @@ def answer(
         shares = {name: x for name, x in vars(found).items() if name != "texts"}
     tokenizer = backbones.load().tokenizer
     texts, questions = (join(parts, tokenizer) for parts in (learnt, asked))
-    labels = learnt_and_asked(texts, task.train.labels, questions, options)
-    return Answers(labels, len(texts), shares)
+    with _trained(texts, task.train.labels, options, train) as folder:
+        labels = [*_ask(folder, questions)]
+        at_home = None
+        if encoder is not None:
+            at_home = [*_ask_at_home(folder, join(task.dev.texts, tokenizer), encoder)]
+    return Answers(labels, len(texts), shares, at_home)
 
 
 def learnt_and_asked(
@@ -76,11 +89,30 @@ def learnt_and_asked(
         options: of the job.
         trained: `train`, or what trains privately.
     """
+    with _trained(texts, labels, options, trained) as folder:
+        return [*_ask(folder, asked)]
+
+
+@contextmanager
+def _trained(
+    texts: Sequence[str],
+    labels: Sequence[str],
+    options: TrainingOptions,
+    trained: Callable[..., object],
+) -> Iterator[Path]:
     examples = [Example(*each) for each in zip(texts, labels, strict=True)]
     with TemporaryDirectory() as scratch:
         folder = Path(scratch) / "adapter"
         trained(examples, options, backbones.load(), folder)
-        return [*_ask(folder, asked)]
+        yield folder
+
+
+def _ask_at_home(folder: Path, questions: Sequence[str], encoder: Encoder) -> Iterator[str]:
+    """The same by a device, of one text after the other."""
+    adapter = to_local(folder, backbones.load().model)
+    adapter.check(encoder.shape)
+    for question in questions:
+        yield adapter.scores(encoder, question)[0][0]
 
 
 def _ask(folder: Path, questions: Sequence[str]) -> Iterator[str]:

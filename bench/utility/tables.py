@@ -54,7 +54,8 @@ def rows(cells: Cells) -> list[Row]:
             "method": method,
             "seeds": len(results),
         }
-        for measure in ("accuracy", "matthews"):
+        measures = ("accuracy", "matthews", "at_home")
+        for measure in measures if "at_home" in results[0] else measures[:2]:
             values = [result[measure] for result in results]
             row[measure] = statistics.fmean(values)
             row[f"{measure}_sd"] = statistics.stdev(values) if len(values) > 1 else None
@@ -92,6 +93,10 @@ def _of_task(task: str, made: list[Row]) -> Iterator[Table | str]:
                 told = PUBLISHED.get(method, {}).get(_NAMES[mechanism], ())
                 published = " / ".join(map(str, told)) if task == "sst2" else ""
                 cells.append((method, _NAMES[mechanism], *map(_percent, (*of, clear)), published))
+                if clear and "at_home" in clear:
+                    home = [_of_device(row, clear) for row in (*of, clear)]
+                    name = f"{_NAMES[mechanism]}, asked at home"
+                    cells.append((method, name, *map(_percent, home), ""))
         if clear and len(cells) == before:  # nothing else was asked for
             cells.append((method, "none", *[""] * 3, _percent(clear), ""))
     yield table(
@@ -112,6 +117,14 @@ def _of_task(task: str, made: list[Row]) -> Iterator[Table | str]:
     for row in made if task == "cola" else ():
         name = row["mechanism"] or "clear"
         yield f"  Matthews, {name} {row['target']:g}: {row['matthews']:.3f}"
+
+
+def _of_device(row: Row | None, clear: Row) -> Row | None:
+    """What a device answered, in the place of what the cloud did."""
+    if row is None:
+        return None
+    found = row | {"accuracy": row["at_home"], "accuracy_sd": row["at_home_sd"]}
+    return found | ({"drop": clear["at_home"] - row["at_home"]} if "drop" in row else {})
 
 
 def _percent(row: Row | None) -> str:

@@ -24,7 +24,7 @@ import numpy as np
 
 from bench import cache
 from bench.attacks.public import Remembering
-from bench.data import rows
+from bench.data import labelled_messages, rows
 from sottovoce.core.bundle import levels
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy import policies
@@ -54,10 +54,12 @@ _MATCHED_ON: Final = 10_000
 
 @dataclass(frozen=True)
 class _Source:
-    """A data set: its columns, and how many rows to set apart where it has no development file."""
+    """A data set: its columns, and how many rows to set apart where it has no development file; or
+    so many first words of the example's messages."""
 
     columns: tuple[str, ...] = ("text",)
     held_out: int = 0
+    words: int = 0
 
 
 TASKS: Final = {
@@ -67,6 +69,7 @@ TASKS: Final = {
     "trec": _Source(held_out=500),
     "mrpc": _Source(columns=("text_a", "text_b"), held_out=500),
     "dbpedia": _Source(),
+    "helpdesk": _Source(words=20),
 }
 
 
@@ -125,6 +128,7 @@ def files(names: Sequence[str]) -> list[str]:
     return [
         f"{name}/{part}.tsv.gz"
         for name in names
+        if not TASKS[name].words
         for part in (("train",) if TASKS[name].held_out else ("train", "dev"))
     ]
 
@@ -139,6 +143,8 @@ def load(name: str, data: Path, train: int = 10_000, seed: int = 0) -> Task:
         seed: which ones; it does not touch the held-out part.
     """
     source = TASKS[name]
+    if source.words:
+        return Task(name, *(_messages(part, source.words) for part in ("train", "test")))
     known = _read(data / name / "train.tsv.gz", source)
     if source.held_out:
         order = np.random.default_rng(_HELD_OUT).permutation(len(known))
@@ -260,6 +266,13 @@ def _read(file: Path, source: _Source) -> list[tuple[Parts, str]]:
     return [
         (tuple(row[each].strip() for each in source.columns), row["label"]) for row in rows(file)
     ]
+
+
+def _messages(part: str, words: int) -> Split:
+    """The beginnings of the example's messages."""
+    return _split(
+        [((" ".join(text.split()[:words]),), label) for text, label in labelled_messages(part)]
+    )
 
 
 def _split(examples: Sequence[tuple[Parts, str]]) -> Split:

@@ -129,8 +129,35 @@ def test_the_grid_is_the_one_promised() -> None:
     assert {"sst2 lora pct2t.v2 0.45", "cola lora clear"} <= named
 
 
+def test_what_is_asked_at_home_stands_beside_what_the_cloud_answered() -> None:
+    given = {"level": "l", "eta": 1.0, "train": 9, "dev": 9, "majority": 0.5, "seconds": 1.0}
+    given |= {"protected": 0.5, "replaced": 0.5, "replaced_all": 0.5, "matthews": 0.0}
+    cells = [
+        (
+            Cell(Source("sst2", "pct2t.v2" if share else "", share), "lora", 0),
+            given | {"accuracy": 0.8 - share / 2, "at_home": 0.9 - share / 4},
+        )
+        for share in (0.0, 0.85, 0.45, 0.14)
+    ]
+    shown = Console(file=StringIO(), width=200, record=True)
+    shown.print(*report.show({"rows": report.rows(cells)}))
+    text = shown.export_text()
+    (cloud,) = (line for line in text.splitlines() if "PCT2T" in line and "," not in line)
+    (home,) = (line for line in text.splitlines() if "asked at home" in line)
+    assert [place in cloud for place in ("37.5", "57.5", "73.0", "80.0")] == [True] * 4
+    assert [place in home for place in ("68.8", "78.8", "86.5", "90.0")] == [True] * 4
+
+
+def test_messages_are_a_task_of_their_beginnings(tmp_path: Path) -> None:
+    task = load("helpdesk", tmp_path)
+    assert (len(task.train), len(task.dev)) == (498, 126)
+    assert max(len(text.split()) for (text,) in task.train.texts) == 20
+    assert files(["helpdesk"]) == []
+
+
 def test_cells_are_learnt_and_not_learnt_twice(bundle: Bundle, data: Path, tmp_path: Path) -> None:
-    place = Place(bundle.folder, data, tmp_path, Budget(train=64, brief=40, epochs=2))
+    budget = Budget(train=64, brief=40, epochs=2)
+    place = Place(bundle.folder, data, tmp_path, budget, at_home=True)
     noisy = Source("sst2", "pct2t.v2", 0.45)
     cells = [Cell(Source("sst2"), "lora", 0), Cell(noisy, "prefix", 0)]
     work = working(place)
@@ -140,6 +167,7 @@ def test_cells_are_learnt_and_not_learnt_twice(bundle: Bundle, data: Path, tmp_p
     assert again.missing() == []
     results = dict(again.cells)
     assert results[cells[0]]["accuracy"] > 0.9  # six sentences, which a good encoder tells apart
+    assert results[cells[0]]["at_home"] > 0.9
     assert results[cells[1]]["train"] == 64
     assert 0 < results[cells[1]]["replaced"] < 1
     made = report.rows(again.cells)
@@ -148,4 +176,5 @@ def test_cells_are_learnt_and_not_learnt_twice(bundle: Bundle, data: Path, tmp_p
     result = {"rows": made}
     shown.print(*report.show(result))
     assert f"{100 * results[cells[1]]['accuracy']:.1f}" in shown.export_text()
+    assert "at_home_sd" in made[0]
     assert [axes.get_title() for axes in report.plot(result).axes] == ["sst2, lora", "sst2, prefix"]

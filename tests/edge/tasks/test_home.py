@@ -31,7 +31,7 @@ from tests.support.plain_encoder import PlainEncoder
 from tests.support.waiting import until
 
 DEVICE, CLOUD, AUTO = agent.WHERE_DEVICE, agent.WHERE_CLOUD, agent.WHERE_AUTO
-FIRST = (("river water", "wet"), ("stone desert", "dry"))
+FIRST = (("river water", "wet"), ("stone salt", "dry"))
 
 Home = tuple[Agent, FakeCloud, list[PlainEncoder]]
 
@@ -191,7 +191,7 @@ def test_a_new_version_takes_over_at_once_and_can_be_taken_back(home: Home) -> N
     device, _, _ = home
     first = device.home.fetch("desk").version
     assert ask(device, "the river").label == "wet"
-    train(device, (("river water", "blue"), ("stone desert", "grey")))
+    train(device, (("river water", "blue"), ("stone salt", "grey")))
     assert ask(device, "the river", DEVICE).label == "wet"  # nobody asked for it yet
     second = device.home.fetch("desk").version
     assert ask(device, "the river").label == "blue"
@@ -222,7 +222,7 @@ def test_a_break_is_gone_on_from_where_it_was(home: Home) -> None:
 def test_an_altered_one_is_refused_by_name_and_old_answers_go_on(home: Home) -> None:
     device, cloud, _ = home
     first = device.home.fetch("desk").version
-    train(device, (("river water", "blue"), ("stone desert", "grey")))
+    train(device, (("river water", "blue"), ("stone salt", "grey")))
     cloud.altered = "adapter"
     with pytest.raises(DataLoss, match=r"[0-9a-f]{64}\.safetensors arrived altered"):
         device.home.fetch("desk")

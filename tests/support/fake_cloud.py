@@ -9,7 +9,6 @@ holds both to the same claims.
 from __future__ import annotations
 
 import functools
-import hashlib
 import math
 import secrets
 import threading
@@ -47,8 +46,8 @@ from sottovoce.v1 import inference_pb2_grpc as inference_grpc
 from sottovoce.v1 import training_pb2 as training
 from sottovoce.v1 import training_pb2_grpc as training_grpc
 from tests.support.agent import TOKEN
+from tests.support.fake_downloads import FakeDownloads
 from tests.support.fake_jobs import FakeJob, FakeJobs, check_name
-from tests.support.plain_encoder import counted
 
 _parsed = functools.lru_cache(Manifest.from_json)
 
@@ -57,6 +56,7 @@ LONGEST_ID = 128
 
 
 class FakeCloud(
+    FakeDownloads,
     bundles_grpc.BundlesServicer,
     training_grpc.TrainingServicer,
     inference_grpc.InferenceServicer,
@@ -232,29 +232,6 @@ class FakeCloud(
         tenant = self._tenant(context)
         found, token = self._jobs.page(tenant, request.page_size, request.page_token)
         return training.ListJobsResponse(jobs=[job.shown() for job in found], next_page_token=token)
-
-    def GetAdapter(self, request, context):  # noqa: N802
-        tenant = self._tenant(context)
-        check_name(request.adapter, "adapter")
-        self._refuse("GetAdapter")
-        job = self.adapters.get((tenant, request.adapter))
-        if job is None:
-            raise NotFound("no such adapter for this tenant", fix="train one", subject="adapter")
-        served = self._served()
-        pairs = [(example.released_text, example.label) for example in job.examples]
-        data = counted(pairs, served[1].backbone.sha256 if served else "0" * 64).to_bytes()
-        digest = hashlib.sha256(data).hexdigest()
-        start = request.offset if request.sha256 == digest else 0
-        if start > len(data):
-            raise OutOfRange("past the end", fix="start at 0", subject="offset")
-        yield training.GetAdapterResponse(file=training.AdapterFile(sha256=digest, bytes=len(data)))
-        if self.altered == "adapter":
-            data = bytes(b ^ 1 for b in data)
-        for place in range(start, len(data), CHUNK):
-            chunk = data[place : place + CHUNK]
-            self._cut(len(chunk))
-            self.fetched["adapter"] += len(chunk)
-            yield training.GetAdapterResponse(chunk=chunk)
 
     def DeleteJob(self, request, context):  # noqa: N802
         self._jobs.delete(self._tenant(context), request.job_id)

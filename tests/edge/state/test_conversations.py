@@ -15,7 +15,7 @@ from sottovoce.edge.state.conversations import Conversation, Conversations, Said
 from sottovoce.edge.state.database import Store
 from sottovoce.edge.state.keyring import Keyring
 
-SYSTEM, USER, ASSISTANT = 1, 2, 3
+SYSTEM, USER, ASSISTANT, TOOL = 1, 2, 3, 4
 FIRST: list[Said] = [(SYSTEM, "be kind"), (USER, "hello")]
 ANNA = Place("Marcus", "Anna", "PERSON", "", "call")
 
@@ -42,6 +42,8 @@ def test_it_is_found_by_name_by_answer_and_by_opening(store: Store) -> None:
     assert [*held.places] == [ANNA]  # what stands for itself is no secret worth keeping
     assert kept.find("", FIRST, []) == held
     assert kept.find("", [*FIRST, (ASSISTANT, "x"), (USER, "y")], []) == held
+    for last in (TOOL, SYSTEM):
+        assert kept.find("", [*FIRST, (ASSISTANT, ""), (last, "y")], []) == held
     assert kept.find("", [(USER, "something else")], [b"?", kept.digest("hello", "hi")]) == held
     for other in (
         kept.find("named", FIRST, [kept.digest("hello", "hi")]),

@@ -20,6 +20,7 @@ from sottovoce.core.privacy.meanings import Place
 from sottovoce.core.privacy.surrogates.document import Owners
 from sottovoce.edge.state.database import Store
 from sottovoce.edge.state.keyring import Keyring
+from sottovoce.v1 import generation_pb2 as generation
 
 __all__ = ["MOST_CONVERSATIONS", "Conversation", "Conversations", "Said"]
 
@@ -36,6 +37,7 @@ MOST_KNOWN: Final = 1_024
 MOST_ANSWERED: Final = 8 * LONGEST_ANSWERED
 """Characters of all answers of a conversation together: more than can be sent again."""
 
+_USER: Final = generation.ROLE_USER
 _DAY: Final = 86_400
 _NEVER: Final = 1 << 62
 
@@ -100,16 +102,17 @@ class Conversations:
         """The conversation that ``turns`` belong to, a new one if none is known.
 
         Args:
-            named: by the app; else it is known by how it opens: the same opening again is the same
-                conversation, with the same surrogates. Where no conversation opened like that, as
-                the first turns were dropped, it is known by ``answers``, the newest first.
+            named: by the app; else it is known by how it opens, up to the first turn of a user:
+                the same opening again is the same conversation, with the same surrogates. Where no
+                conversation opened like that, as the first turns were dropped, it is known by
+                ``answers``, the newest first.
             turns: at least one.
             answers: digests of answers among the turns, each with the turn before it.
         """
         if named:
             return self._read(self._store.seal.name(b"conversation", named.encode()))
-        speaker = turns[-1][0]
-        opening = next(n for n, (role, _) in enumerate(turns) if role == speaker) + 1
+        roles = [role for role, _ in turns]
+        opening = roles.index(_USER if _USER in roles else roles[-1]) + 1
         parts = (f"{role} {text}".encode("utf-8", "replace") for role, text in turns[:opening])
         opened = self._store.seal.name(b"opening", *parts)
         if not self._store.rows("SELECT 1 FROM conversations WHERE name = ?", opened):

@@ -14,6 +14,7 @@ from sottovoce.core.wire.limits import LARGEST_PROMPT, LONGEST_STOP, MOST_STOPS,
 from sottovoce.edge.tasks.functions import MOST_TOOLS
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import edge_chat_pb2 as chats
+from sottovoce.v1 import generation_pb2 as generation
 
 __all__ = ["Asked", "asks"]
 
@@ -89,6 +90,13 @@ class Asked:
                     fix=f"send {wanted}",
                     subject=subject,
                 )
+
+    def offers(self, name: str) -> bool:
+        """Whether whoever answers may have this function called."""
+        given = self.functions
+        return given.tool_use != generation.TOOL_USE_NONE and any(
+            tool.name == name for tool in given.tools
+        )
 
 
 def asks(turn: chats.ChatTurn) -> bool:

@@ -17,7 +17,7 @@ from secrets import token_hex
 from typing import Any, Final, TypeVar
 
 from sottovoce.core.bundle.folder import Bundle
-from sottovoce.core.errors import InvalidInput, SottovoceError
+from sottovoce.core.errors import InvalidInput, SottovoceError, Unavailable
 from sottovoce.core.privacy.meanings import TOKEN, Place, observe
 from sottovoce.core.privacy.restoration import COMMON, Restoration
 from sottovoce.core.privacy.setting import Setting
@@ -132,7 +132,7 @@ class Chat:
             asked.conversation,
             [(turn.role, turn.text) for turn in asked.turns],
             (
-                self._conversations.digest(before.text, turn.text)
+                self._conversations.digest(before.text, turn.text, *_made(turn.tool_calls))
                 for before, turn in reversed([*pairwise(asked.turns)])
                 if turn.role == _ASSISTANT
             ),
@@ -227,6 +227,7 @@ class Chat:
         came: list[str] = []
         shown: list[str] = []
         calls: list[generation.ReleasedToolCall] = []
+        made: list[chats.ToolCall] = []
         size = 0
         done = None
         try:
@@ -253,10 +254,12 @@ class Chat:
                 shown.append(text)
                 yield text
             if not stops.found:
-                yield from self._called(departing, calls)
+                for call in self._called(asked, departing, calls):
+                    made.append(call)
+                    yield call
         finally:
             # However it ended: a client may send again what it has of it.
-            self._note(asked, departing, "".join(shown), "".join(came))
+            self._note(asked, departing, "".join(shown), "".join(came), made)
         if done is None and not stops.found:
             raise SottovoceError("the model's answer came to no end", fix="ask again")
         ended = done or generation.GenerateDone(finish_reason=generation.FINISH_REASON_STOP)
@@ -279,26 +282,51 @@ class Chat:
         )
 
     def _called(
-        self, departing: _Departing, calls: Sequence[generation.ReleasedToolCall]
+        self,
+        asked: Asked,
+        departing: _Departing,
+        calls: Sequence[generation.ReleasedToolCall],
     ) -> Iterator[chats.ToolCall]:
-        """The calls that came, turned back and noted, so that they can leave again as they came."""
+        """The calls that came, turned back and noted, so that they can leave again as they came.
+
+        Raises:
+            Unavailable: one is of a function that nobody offered.
+        """
         conversation, returning = departing.conversation, departing.returning
         for call in calls:
             name = returning.name(call.released_name)
+            if not asked.offers(name):
+                raise Unavailable(
+                    f"{self._writer.peer} asks for a function that was not offered", fix="ask again"
+                )
             arguments = returning.arguments(call.released_arguments)
             digest = self._conversations.digest(name, canonical(arguments))
             conversation.answered(digest, departing.what, call.released_arguments)
             self._conversations.keep(conversation)
             yield chats.ToolCall(id=f"call_{token_hex(12)}", name=name, arguments=arguments)
 
-    def _note(self, asked: Asked, departing: _Departing, shown: str, came: str) -> None:
+    def _note(
+        self,
+        asked: Asked,
+        departing: _Departing,
+        shown: str,
+        came: str,
+        made: Sequence[chats.ToolCall],
+    ) -> None:
         """Notes an answer, so that it can leave again as it came."""
+        held, before = departing.conversation, asked.turns[-1].text
         if shown:
-            held = departing.conversation
             held.answered(self._conversations.digest(shown), departing.what, came)
+        if shown or made:
             if not asked.conversation:
-                held.known[self._conversations.digest(asked.turns[-1].text, shown)] = None
+                digest = self._conversations.digest(before, shown, *_made(made))
+                held.known[digest] = None
             self._conversations.keep(held)
+
+
+def _made(calls: Iterable[chats.ToolCall]) -> list[str]:
+    """What calls say, whoever numbers them."""
+    return [part for call in calls for part in (call.name, canonical(call.arguments))]
 
 
 def _departed(turn: generation.ReleasedTurn) -> chats.DepartedTurn:

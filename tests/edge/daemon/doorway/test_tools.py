@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -144,6 +144,67 @@ def test_the_one_that_must_be_called_has_the_name_it_left_with(both: tuple[Door,
     choice["function"] = {"name": "another"}
     answer = door.ask(PATH, {"messages": [QUESTION], "tools": [TOOL], "tool_choice": choice})
     assert answer.status == 400
+
+
+def test_a_call_changes_no_conversation(both: tuple[Door, Server]) -> None:
+    door, server = both
+    messages = [{"role": "user", "content": "Where is Quorvath?"}]
+    charged = []
+
+    def say(answer: Callable[[dict[str, Any]], Iterator[bytes]]) -> dict[str, Any]:
+        server.answer = answer
+        found = door.ask(PATH, {"messages": messages, "tools": [TOOL]})
+        charged.append(int(found.headers["x-sottovoce-turns-charged"]))
+        message: dict[str, Any] = found.json["choices"][0]["message"]
+        messages.append(message)
+        return message
+
+    def answer_call(message: dict[str, Any], text: str) -> None:
+        identity = message["tool_calls"][0]["id"]
+        messages.append({"role": "tool", "tool_call_id": identity, "content": text})
+
+    answer_call(say(calling(("", lambda body: {"who": "Vexlimar"}))), "by the lake")
+    say(echo)
+    messages.append({"role": "user", "content": "And Drelmond?"})
+    answer_call(say(calling(("", lambda body: {"who": "Brunquist"}))), "in the garden")
+    say(echo)
+    del messages[:4], messages[-1]  # the first as clients do whose model takes no more
+    say(echo)
+    assert charged[1:] == [1, 1, 1, 0]
+    sent = [[each["content"] for each in body["messages"]] for _, _, body in server.asked]
+    assert sent[0][0] == sent[1][0] == sent[2][0] == sent[3][0]
+    assert sent[4][0] == sent[3][4]
+    assert {"Vexlimar", "Brunquist"} == {
+        json.loads(call["function"]["arguments"])["who"]
+        for each in server.asked[3][2]["messages"]
+        for call in each.get("tool_calls", ())
+    }  # as it came
+
+
+@pytest.mark.parametrize(
+    ("path", "fields"),
+    [
+        (PATH, {"messages": [QUESTION]}),
+        (PATH, {"messages": [QUESTION], "tools": [TOOL], "tool_choice": "none"}),
+        (PATH, {"messages": [QUESTION], "tools": [TOOL]}),
+        ("/v1/completions", {"prompt": "Where is Jorvane?"}),
+    ],
+)
+def test_a_call_of_what_was_not_offered_is_not_passed_on(
+    both: tuple[Door, Server], path: str, fields: dict[str, Any]
+) -> None:
+    door, server = both
+    unoffered = "tool_choice" not in fields and "tools" in fields
+    name = "who" if unoffered else ""  # a field's
+
+    def answer(body: dict[str, Any]) -> Iterator[bytes]:
+        offered = body.get("tools") or [{"function": {"name": "find_zelphira"}}]
+        return calling((name, lambda body: {}))({"tools": offered})
+
+    server.answer = answer
+    answered = door.ask(path, fields)
+    assert (answered.status, answered.error["code"]) == (503, "unavailable")
+    assert "zelphira" not in answered.error["message"]
 
 
 def test_our_cloud_is_told_of_none(

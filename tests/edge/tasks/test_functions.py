@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import string
 from typing import Any
 
 import pytest
@@ -54,6 +56,37 @@ def test_a_name_is_released_word_by_word_and_comes_back(
 ) -> None:
     assert functions.name(name) == released
     assert functions.back([], Restoration([])).name(released) == name
+
+
+@pytest.mark.parametrize(
+    "name", ["rose.sales@acme.com", "+44 20 7946 0958", "AB12CD34", "order_6804217", "rose$sales"]
+)
+def test_a_name_that_falls_into_no_words_is_released_whole(name: str) -> None:
+    texts: list[str] = []
+
+    def drawn(text: str) -> str:
+        texts.append(text)
+        return "mara@lake.example"
+
+    functions = Functions(drawn)
+    released = functions.call(chats.ToolCall(name="f", arguments=json.dumps({name: None})))
+    assert json.loads(released.released_arguments) == {"mara_lake_example": None}
+    assert texts[0] == name
+    assert functions.back([], Restoration([])).name("mara_lake_example") == name
+
+
+def test_many_names_that_would_become_one_are_numbered() -> None:
+    functions = Functions(lambda text: "x")
+    names = [f"{a}{b}" for a in string.ascii_letters for b in string.ascii_letters]
+    numbered = [f"x_{n}" for n in range(2, len(names) + 1)]
+    assert [functions.name(name) for name in names] == ["x", *numbered]
+    assert functions.name("x_2") == "x_2705"
+
+
+def test_names_without_words_count_as_well(functions: Functions) -> None:
+    names = map("".join, itertools.product("_-", repeat=14))
+    with pytest.raises(InvalidInput):
+        functions.call(chats.ToolCall(name="f", arguments=json.dumps(dict.fromkeys(names))))
 
 
 def test_no_two_names_become_one(functions: Functions) -> None:

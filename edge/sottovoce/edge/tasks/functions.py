@@ -28,6 +28,9 @@ _LONGEST_NAME: Final = 64
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _REFERENCE: Final = re.compile(r"#/(\$defs|definitions)/([^/]+)")
+_PLAIN: Final = re.compile(r"(?:[^\W\d]|-)*\d{0,4}")
+"""snake_case, kebab-case and camelCase, which fall into words; any other name is a text, as an
+address or an order's number may stand for a name."""
 _WORD: Final = re.compile(r"[A-Z]?[^\W\d_A-Z]+|[A-Z]+(?![^\W\d_A-Z])|\d+|[^\W\d_]+")
 """Words of a name: at signs, digits and the capitals of camelCase one ends."""
 
@@ -69,6 +72,7 @@ class Functions:
         self._release = release
         self._names: dict[str, str] = {}
         self._taken: dict[str, str] = {}
+        self._numbers: dict[str, int] = {}
         self._values: dict[str, set[str]] = {}
         self._ids: dict[str, str] = {}
         self._left = _MOST_LEAVES
@@ -124,20 +128,15 @@ class Functions:
 
     def name(self, name: str) -> str:
         """A function's or a field's name as it may leave: its words are released, what stands
-        between them stays. No two names become one."""
+        between them stays; what is no plain name is released whole. No two names become one."""
         if name not in self._names:
-            words = _WORD.findall(name)
-            released = self._text(" ".join(words)).split(" ") if words else []
-            if len(released) == len(words):
-                given = iter(released)
-                joined = _WORD.sub(lambda _: next(given), name)
-            else:
-                joined = "_".join(released)
-            joined = re.sub(r"[^A-Za-z0-9_-]", "_", joined)[: _LONGEST_NAME - 5] or "_"
-            chosen, number = joined, 1
+            released = self._words(name) if _PLAIN.fullmatch(name) else self._text(name)
+            joined = re.sub(r"[^A-Za-z0-9_-]", "_", released)[: _LONGEST_NAME - 5] or "_"
+            chosen, number = joined, self._numbers.get(joined, 1)
             while chosen in self._taken:
                 number += 1
                 chosen = f"{joined}_{number}"
+            self._numbers[joined] = number
             self._names[name], self._taken[chosen] = chosen, name
         return self._names[name]
 
@@ -212,6 +211,14 @@ class Functions:
             self._values.setdefault(released, set()).add(written)
             return _number(released)
         return value
+
+    def _words(self, name: str) -> str:
+        words = _WORD.findall(name)
+        released = self._text(" ".join(words)).split(" ")
+        if len(released) != len(words):
+            return "_".join(released) if words else name
+        given = iter(released)
+        return _WORD.sub(lambda _: next(given), name)
 
     def _text(self, text: str) -> str:
         self._left -= 1

@@ -26,7 +26,8 @@ def test_addresses_split(address: str, parts: tuple[str, int]) -> None:
 
 
 @pytest.mark.parametrize(
-    "address", ["", ":8471", "host:", "host:99999", "host:x", "https://host", "host:٣"]
+    "address",
+    ["", ":8471", "host:", "host:99999", "host:x", "https://host", "host:٣", "host:" + "5" * 5_000],
 )
 def test_what_is_no_address_is_refused(address: str) -> None:
     with pytest.raises(ConfigError, match="HOST:PORT"):

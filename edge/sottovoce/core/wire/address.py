@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import re
 import socket
 from pathlib import Path
 
@@ -27,6 +28,7 @@ LARGEST_ANSWER = 64 << 20
 """Bytes of an agent's answer: 1 MiB of text can be half a million words, each with offsets."""
 
 _LONGEST_SOCKET_PATH = 107
+_NO_PORT = 1 << 16
 
 
 def split_address(address: str) -> tuple[str, int]:
@@ -42,11 +44,12 @@ def split_address(address: str) -> tuple[str, int]:
     if not colon or address.endswith("]"):
         host, port = address, str(DEFAULT_PORT)
     host = host.removeprefix("[").removesuffix("]")
-    if not host or "/" in host or not port.isascii() or not port.isdigit() or int(port) > 65535:
+    number = int(port) if re.fullmatch(r"[0-9]{1,5}", port) else _NO_PORT
+    if not host or "/" in host or number >= _NO_PORT:
         raise ConfigError(
             f"{address!r} is not an address", fix="give HOST or HOST:PORT", subject="address"
         )
-    return host, int(port)
+    return host, number
 
 
 def is_loopback(host: str) -> bool:

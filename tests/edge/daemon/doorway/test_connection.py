@@ -80,6 +80,7 @@ def read_until(line: socket.socket, wanted: bytes) -> bytes:
         ({"sec_fetch_site": "cross-site"}, 403, "forbidden_origin"),
         ({"host": "evil.example"}, 403, "forbidden_host"),
         ({"host": "127.0.0.1.evil.example:80"}, 403, "forbidden_host"),
+        ({"host": "localhost:" + "5" * 5_000}, 403, "forbidden_host"),
     ],
 )
 def test_who_has_no_key_or_is_a_web_page_stays_outside(
@@ -98,6 +99,12 @@ def test_who_has_no_key_or_is_a_web_page_stays_outside(
 def test_every_name_of_this_machine_will_do(both: tuple[Door, EchoingCloud], host: str) -> None:
     door, _ = both
     assert door.ask("/v1/models", host=host).status == 200
+
+
+def test_node_is_no_web_page(both: tuple[Door, EchoingCloud]) -> None:
+    door, _ = both
+    sent = {"sec_fetch_mode": "cors", "accept_language": "*", "user_agent": "node"}
+    assert door.ask("/v1/models", **sent).status == 200
 
 
 def test_who_has_not_proved_who_it_is_is_answered_before_its_body_comes(

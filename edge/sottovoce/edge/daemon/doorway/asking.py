@@ -101,7 +101,7 @@ def sampling(fields: Fields, *, most: str = "max_tokens") -> chats.Sampling:
         max_tokens=fields.whole(most, 0, 1, MOST_NEW_TOKENS),
         temperature=fields.number("temperature", None, 0, HIGHEST_TEMPERATURE),
         top_p=fields.number("top_p", 0, 0, 1),
-        seed=None if seed is None else seed % (1 << 64),
+        seed=None if seed is None else seed % _SEEDS,  # others take no more than 63 bits
     )
 
 

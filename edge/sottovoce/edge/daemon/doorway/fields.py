@@ -83,21 +83,15 @@ class Fields:
 
     def number(self, name: str, default: float | None, least: float, most: float) -> float | None:
         """A number within bounds, both included."""
-        found = self.take(name)
-        if found is None:
-            return default
-        if isinstance(found, bool) or not isinstance(found, int | float):
-            refuse(self.where(name), "is no number")
-        if not least <= found <= most:
-            refuse(self.where(name), "is out of range", f"give a number from {least:g} to {most:g}")
-        return float(found)
+        found = self._bounded(name, least, most)
+        return default if found is None else float(found)
 
     def whole(self, name: str, default: int | None, least: int, most: int) -> int | None:
         """A whole number within bounds, both included."""
-        found = self.number(name, default, least, most)
-        if found is not None and not float(found).is_integer():
+        found = self._bounded(name, least, most)
+        if isinstance(found, float) and not found.is_integer():
             refuse(self.where(name), "is no whole number")
-        return None if found is None else int(found)
+        return default if found is None else int(found)
 
     def flag(self, name: str, default: bool | None = False) -> bool | None:
         """true or false."""
@@ -147,6 +141,17 @@ class Fields:
             if value is None and name in unsupported:
                 continue
             refuse(self.where(name), "is not supported", "leave it out")
+
+    def _bounded(self, name: str, least: float, most: float) -> int | float | None:
+        """As it was sent: a float holds no whole number beyond 53 bits."""
+        found = self.take(name)
+        if found is None:
+            return None
+        if isinstance(found, bool) or not isinstance(found, int | float):
+            refuse(self.where(name), "is no number")
+        if not least <= found <= most:
+            refuse(self.where(name), "is out of range", f"give a number from {least:g} to {most:g}")
+        return found
 
     def _default(self, name: str, default: Any) -> Any:
         found = self.take(name)

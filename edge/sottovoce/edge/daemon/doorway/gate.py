@@ -27,7 +27,8 @@ KEY_FILE: Final = "doorway.key"
 """In the state folder."""
 
 _LONGEST: Final = 1_024
-_OF_BROWSERS: Final = ("origin", "sec-fetch-site", "sec-fetch-mode")
+_OF_BROWSERS: Final = ("origin", "sec-fetch-site")
+"""Of these a page cannot rid itself. Sec-Fetch-Mode would be one, but Node's own fetch sends it."""
 
 
 def read_key(state: Path, *, make: bool = False) -> str:

@@ -58,9 +58,9 @@ class Doorway:
         self._gate = Gate(read_key(device.config.agent.state, make=True))
         self._device = device
         self._socket = _bound(host, port, address)
-        shown = f"[{host}]" if ":" in host else host
-        self.address = f"{shown}:{self._socket.getsockname()[1]}"
-        """Where it answers."""
+        host, port = self._socket.getsockname()[:2]
+        self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        """Where it answers: a number, as a name has others, which another user could take."""
         self._connections: dict[Connection, None] = {}
         self._calls = ThreadPoolExecutor(CALLS_AT_ONCE, thread_name_prefix="doorway")
         self._loop = asyncio.new_event_loop()

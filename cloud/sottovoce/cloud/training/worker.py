@@ -181,7 +181,8 @@ class Worker:
             discard(self.jobs, job)
 
     def _patiently(self, job: Job, lease: Lease) -> AdapterFiles:
-        """Trains, and waits for as long as the disk is full: that is not the job's failure."""
+        """Trains, and waits for as long as the disk is full or the database away: that is not the
+        job's failure."""
         while True:
             began = time.monotonic()
             try:
@@ -189,11 +190,18 @@ class Worker:
             except Unavailable as error:
                 _log.error("job %s waits: %s", job.id, error)
             job = replace(job, trained=job.trained + time.monotonic() - began)
-            again = time.monotonic() + IDLE_SECONDS
-            while time.monotonic() < again:
-                if self.stopping or self.queue.stop_requested(lease):
+            self._pause(lease)
+
+    def _pause(self, lease: Lease) -> None:
+        again = time.monotonic() + IDLE_SECONDS
+        while time.monotonic() < again:
+            if self.stopping:
+                raise Stopped
+            # While the database is away, nobody can have asked it for an end either.
+            with contextlib.suppress(Unavailable):
+                if self.queue.stop_requested(lease):
                     raise Stopped
-                time.sleep(POLL_SECONDS)
+            time.sleep(POLL_SECONDS)
 
     def _train(self, job: Job, lease: Lease) -> AdapterFiles:
         folder = self._taken_over(lease)

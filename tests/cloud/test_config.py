@@ -89,3 +89,8 @@ def test_a_key_is_read_from_its_file(tmp_path: Path) -> None:
     file.write_text("sk-1\n")
     assert settings.key() == "sk-1"
     assert UpstreamSettings("https://gpu.example/v1", "big").key() == ""
+
+
+def test_settings_do_not_print_the_database_and_its_password(tmp_path: Path) -> None:
+    settings = Settings(tmp_path, (), store="postgresql://u:secret@h/d")
+    assert "secret" not in repr(settings)

@@ -175,7 +175,7 @@ class Settings:
     hand_out_adapters: tuple[str, ...] = ()
     grace_seconds: float = 10.0
     limits: Limits = field(default_factory=Limits)
-    store: str = ""
+    store: str = field(default="", repr=False)
     trainer: bool = True
 
     def __post_init__(self) -> None:

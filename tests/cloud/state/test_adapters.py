@@ -11,7 +11,7 @@ from sottovoce.cloud.state.adapters import digest, install, locate, uninstall
 from sottovoce.cloud.state.database import Database
 from sottovoce.cloud.state.opening import open_database
 from sottovoce.cloud.state.tenants import Tenants
-from sottovoce.core.errors import NotFound
+from sottovoce.core.errors import InvalidInput, NotFound
 from tests.support.stores import Store
 
 
@@ -50,6 +50,14 @@ def test_a_name_is_swapped_and_taken_away_only_from_its_own_job(database: Databa
             assert locate(database, "acme", "topics") == left
     with pytest.raises(NotFound):
         locate(database, "acme", "topics")
+
+
+def test_a_name_with_a_nul_is_no_fault_of_the_clouds(database: Database) -> None:
+    with pytest.raises((NotFound, InvalidInput)) as caught:
+        locate(database, "acme", "topics\0secret")
+    assert "secret" not in str(caught.value)
+    put(database, "j1")
+    assert locate(database, "acme", "topics")
 
 
 def test_a_swap_that_is_cut_short_leaves_the_old_one(database: Database) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import threading
 import time
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from psycopg.conninfo import conninfo_to_dict
 
 from bench.live.postgres_server import PostgresServer
 from sottovoce.cloud.state import opening
@@ -20,6 +22,8 @@ from sottovoce.cloud.state.migrations import VERSIONS
 from sottovoce.cloud.state.opening import open_database
 from sottovoce.cloud.state.postgres import PostgresDatabase
 from sottovoce.cloud.state.postgres_schema import in_postgres
+from sottovoce.cloud.state.postgres_url import conninfo
+from sottovoce.cloud.state.sqlite import SqliteDatabase
 from sottovoce.cloud.state.tenants import Tenants
 from sottovoce.core.errors import ConfigError, DataLoss, NotFound, NotReady, Unavailable
 from tests.support.waiting import until
@@ -148,6 +152,48 @@ def test_a_database_without_a_state_is_not_taken_for_an_empty_one(url: str, tmp_
     open_database(tmp_path, url, create=False).close()
 
 
+def test_a_server_does_not_hide_the_state_that_a_folder_holds(url: str, tmp_path: Path) -> None:
+    SqliteDatabase(tmp_path).close()
+    with pytest.raises(ConfigError, match="already"):
+        open_database(tmp_path, url)
+    open_database(tmp_path / "other", url).close()
+    open_database(tmp_path, url).close()  # once the server holds one, somebody has decided
+
+
+def test_who_opens_a_schema_of_today_writes_nothing(
+    database: PostgresDatabase, url: str, tmp_path: Path
+) -> None:
+    row = "SELECT CAST(xmin AS TEXT) AS xmin FROM schema_version"
+    with database.read() as transaction:
+        before = transaction.row(row)
+        PostgresDatabase(url, tmp_path).close()
+        assert transaction.row(row) == before
+
+
+def test_writers_that_wait_for_each_other_leave_reading_alone(
+    database: PostgresDatabase, postgres: PostgresServer
+) -> None:
+    lock = "SELECT name FROM tenants WHERE name = 'acme'"
+    waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+
+    def write() -> None:
+        with database.write() as transaction:
+            assert transaction.lock(lock)
+
+    def held_up() -> bool:
+        with psycopg.connect(postgres.url()) as connection:
+            return connection.execute(waiting).fetchone() == (postgres_module._WRITERS - 1,)
+
+    with ThreadPoolExecutor(2 * postgres_module._CONNECTIONS) as threads:
+        with database.write() as transaction:
+            transaction.lock(lock)
+            writes = [threads.submit(write) for _ in range(2 * postgres_module._CONNECTIONS)]
+            until(held_up)
+            assert names(database) == ["acme", "other"]
+        for written in writes:
+            written.result(60)
+
+
 def test_a_folder_that_cannot_be_made_is_named(url: str, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(NotReady, match="cannot write"):
@@ -156,12 +202,28 @@ def test_a_folder_that_cannot_be_made_is_named(url: str, tmp_path: Path) -> None
 
 @pytest.mark.parametrize(
     "store",
-    ["mysql://u:secret@h/d", "secret", "postgresql://u:secret@[::1", "postgresql://?x=secret"],
+    [
+        "mysql://u:secret@h/d",
+        "secret",
+        "postgresql://u:secret@[::1",
+        "postgresql://?x=secret",
+        "postgresql://u:p@secret@h/d",
+        "postgresql://u:p@h,secret@h/d",
+        "postgresql://u:secret/p@h/d",
+        "postgresql://u@h:secret/d",
+    ],
 )
 def test_what_is_no_url_is_refused_and_not_quoted(tmp_path: Path, store: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        open_database(tmp_path, store)
+        open_database(tmp_path / "state", store)
     assert "secret" not in str(caught.value)
+    assert not (tmp_path / "state").exists()
+
+
+def test_what_the_url_says_of_the_line_goes_before_our_own() -> None:
+    made = conninfo_to_dict(conninfo("postgresql://u:p%40s@h:1,i:2/d?connect_timeout=77"))
+    assert (made["password"], made["host"], made["port"]) == ("p@s", "h,i", "1,2")
+    assert (made["connect_timeout"], made["tcp_user_timeout"]) == ("77", "15000")
 
 
 def test_what_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,16 +235,20 @@ def test_what_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_server_that_is_not_there_is_said(tmp_path: Path) -> None:
-    with pytest.raises(Unavailable, match="cannot be reached"):
+    with pytest.raises(Unavailable, match="cannot be reached") as caught:
         PostgresDatabase(f"postgresql://u:secret@/d?host={tmp_path}", tmp_path)
+    assert str(tmp_path) not in str(caught.value), "what libpq says may quote the URL"
 
 
 def test_a_server_that_restarts_is_met_again(
-    database: PostgresDatabase, postgres: PostgresServer
+    database: PostgresDatabase, postgres: PostgresServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     heard = database.news()
     postgres.stop()
     assert database.news() == heard, "nothing is known"
+    with caplog.at_level(logging.DEBUG), pytest.raises(Unavailable):
+        names(database)
+    assert {record.name for record in caplog.records} == {postgres_module.__name__}
     postgres.start()
     assert names(database) == ["acme", "other"], "by a new connection"
     until(lambda: database.news() != heard)  # something may have been missed

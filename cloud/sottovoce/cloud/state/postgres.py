@@ -23,15 +23,23 @@ from psycopg_pool import ConnectionPool
 
 from sottovoce.cloud.state.database import Row, Transaction
 from sottovoce.cloud.state.postgres_schema import upgrade
-from sottovoce.core.errors import ConfigError, DataLoss, NotReady, Unavailable
+from sottovoce.cloud.state.postgres_url import conninfo
+from sottovoce.core.errors import DataLoss, InvalidInput, NotReady, Unavailable
 
 __all__ = ["PostgresDatabase"]
 
 _CHANNEL: Final = b"sottovoce"
 _CONNECTIONS: Final = 16
 """Of a process at most; threads beyond them wait for each other."""
-_PATIENCE: Final = 30.0
-"""Seconds to wait for a connection, or for another's lock."""
+_WRITERS: Final = 12
+"""Of these at most: they may wait for each other's locks, and reading must not wait with them."""
+_LOCK_SECONDS: Final = 30.0
+"""To wait for another's lock, or for other writers of the process."""
+_CONNECTION_SECONDS: Final = 5.0
+"""To wait for a connection."""
+_RECONNECT_SECONDS: Final = 2.0
+"""For which the pool tries again by itself, more and more rarely. Afterwards whoever waits next
+has it try at once: however long the server was away, its return is noticed."""
 _STANDSTILL: Final = 10
 """Seconds within a transaction, after which the locks of a process that was stopped are given up;
 the same as a lease."""
@@ -39,6 +47,8 @@ _NAME: Final = re.compile(r":([a-z_]\w*)")
 _Connection = psycopg.Connection[dict[str, Any]]
 
 _log = logging.getLogger(__name__)
+# It quotes what the server says. That there is no connection is logged here, by kind.
+logging.getLogger("psycopg.pool").setLevel(logging.CRITICAL)
 
 
 class PostgresDatabase:
@@ -51,7 +61,7 @@ class PostgresDatabase:
         clock: in place of the server's.
 
     Raises:
-        ConfigError: the URL is none.
+        ConfigError: the URL is none, or the folder holds a state of its own and the server none.
         NotFound: there is no schema, and ``create`` is False.
         NotReady: the folder cannot be made, or the user may not make the schema.
         Unavailable: the server cannot be reached.
@@ -67,10 +77,11 @@ class PostgresDatabase:
         clock: Callable[[], float] | None = None,
     ) -> None:
         self.state = state
-        self._url = url
+        self._conninfo = conninfo(url)
         self._clock = clock
         self._listening, self._news = threading.Lock(), 0
         self._listener: _Connection | None = None
+        self._writers = threading.BoundedSemaphore(_WRITERS)
         try:
             state.mkdir(parents=True, exist_ok=True, mode=0o700)
         except OSError as error:
@@ -79,9 +90,10 @@ class PostgresDatabase:
                 fix="choose a folder this user may write with --state",
                 subject="state",
             ) from error
-        with contextlib.closing(self._connect()) as connection:
+        with _reached(), contextlib.closing(self._connect()) as connection:
+            _configure(connection)
             try:
-                upgrade(connection, create=create)
+                upgrade(connection, state, create=create)
             except psycopg.errors.InsufficientPrivilege as error:
                 raise NotReady(
                     "this user may not make the tables of the cloud's state",
@@ -89,31 +101,26 @@ class PostgresDatabase:
                     subject="store",
                 ) from error
         self._pool = ConnectionPool(
-            url,
+            self._conninfo,
             connection_class=psycopg.Connection[dict[str, Any]],
             kwargs={"row_factory": dict_row, "autocommit": True},
             configure=_configure,
             check=_still_there,
             min_size=1,
             max_size=_CONNECTIONS,
-            timeout=_PATIENCE,
-            num_workers=1,
+            timeout=_CONNECTION_SECONDS,
+            reconnect_timeout=_RECONNECT_SECONDS,
+            num_workers=2,
             open=True,
         )
 
     def _connect(self) -> _Connection:
         try:
-            return psycopg.connect(self._url, row_factory=dict_row, autocommit=True)
+            return psycopg.connect(self._conninfo, row_factory=dict_row, autocommit=True)
         except psycopg.OperationalError as error:
             raise Unavailable(
-                f"the database cannot be reached: {error}",
-                fix="start the server, or correct --store",
-                subject="store",
-            ) from error
-        except psycopg.ProgrammingError as error:
-            raise ConfigError(
-                "--store is no URL of a database",  # which may hold a password: not quoted
-                fix="give one like postgresql://user@host/database",
+                "the database cannot be reached, or does not let this user in",
+                fix="start the server, or correct --store; `psql` with the same URL says more",
                 subject="store",
             ) from error
 
@@ -123,6 +130,7 @@ class PostgresDatabase:
 
         Raises:
             Unavailable: the server cannot be reached.
+            InvalidInput: see `write`.
         """
         with _reached(), self._pool.connection() as connection:
             yield _Transaction(connection, self._clock)
@@ -135,9 +143,15 @@ class PostgresDatabase:
             Unavailable: the server cannot be reached, its disk is full, another transaction kept
                 what this one needs, or both waited for each other.
             DataLoss: the server's files are damaged.
+            InvalidInput: a value that PostgreSQL cannot keep, such as a text with a NUL.
         """
-        with _reached(), self._pool.connection() as connection, connection.transaction():
-            yield _Transaction(connection, self._clock)
+        if not self._writers.acquire(timeout=_LOCK_SECONDS):
+            raise _unavailable()
+        try:
+            with _reached(), self._pool.connection() as connection, connection.transaction():
+                yield _Transaction(connection, self._clock)
+        finally:
+            self._writers.release()
 
     def news(self) -> int:
         """See `Database.news`. What was missed while the server was away is news as well."""
@@ -148,7 +162,7 @@ class PostgresDatabase:
                     self._listener.execute(b"LISTEN " + _CHANNEL)
                     self._news += 1
                 self._news += sum(1 for _ in self._listener.notifies(timeout=0))
-            except (psycopg.OperationalError, Unavailable):
+            except (psycopg.OperationalError, psycopg.InternalError, Unavailable):
                 self._stop_listening()
             return self._news
 
@@ -208,7 +222,7 @@ def _translated(statement: str) -> bytes:
 
 def _configure(connection: _Connection) -> None:
     connection.execute(
-        f"SET lock_timeout = '{_PATIENCE:g}s'; "
+        f"SET lock_timeout = '{_LOCK_SECONDS:g}s'; "
         f"SET idle_in_transaction_session_timeout = '{_STANDSTILL}s'".encode()
     )
 
@@ -235,6 +249,15 @@ def _reached() -> Iterator[None]:
     except (psycopg.OperationalError, psycopg.InternalError) as error:
         # By kind alone: what a server says of an error may quote values.
         _log.error("the database: %s %s", type(error).__name__, error.sqlstate or "")
-        raise Unavailable(
-            "the cloud cannot reach its state now", fix="send the same message again later"
+        raise _unavailable() from error
+    except psycopg.DataError as error:
+        raise InvalidInput(
+            "a value in it cannot be kept in the cloud's database",
+            fix="send texts without NUL characters",
         ) from error
+
+
+def _unavailable() -> Unavailable:
+    return Unavailable(
+        "the cloud cannot reach its state now", fix="send the same message again later"
+    )

@@ -7,12 +7,13 @@ lies in a table of its own; whoever comes first brings the schema up, and the ot
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any, Final
 
 import psycopg
 
 from sottovoce.cloud.state.migrations import VERSIONS
-from sottovoce.core.errors import DataLoss, NotFound
+from sottovoce.core.errors import ConfigError, DataLoss, NotFound
 
 __all__ = ["in_postgres", "upgrade"]
 
@@ -37,14 +38,16 @@ def in_postgres(declaration: str) -> str:
     return declaration
 
 
-def upgrade(connection: psycopg.Connection[Any], *, create: bool) -> None:
+def upgrade(connection: psycopg.Connection[Any], state: Path, *, create: bool) -> None:
     """Brings the schema to today's version, all of it or nothing.
 
     Args:
+        state: the folder of the cloud's files.
         create: make it if it is not there.
 
     Raises:
         NotFound: it is not there, and ``create`` is False.
+        ConfigError: it is not there, and ``state`` holds a SQLite file that it would hide.
         DataLoss: it is of a newer version.
     """
     with connection.transaction():
@@ -55,6 +58,12 @@ def upgrade(connection: psycopg.Connection[Any], *, create: bool) -> None:
                 raise NotFound(
                     "the database holds no state of a cloud",
                     fix="give the --store that `sotto-cloud serve` has",
+                    subject="store",
+                )
+            if (state / "sottovoce.db").exists():
+                raise ConfigError(
+                    f"{state} holds tenants and jobs already, in sottovoce.db",
+                    fix="leave --store out to go on with them, or begin with another --state",
                     subject="store",
                 )
             connection.execute("CREATE TABLE schema_version (version BIGINT NOT NULL)")
@@ -70,7 +79,8 @@ def upgrade(connection: psycopg.Connection[Any], *, create: bool) -> None:
         for following in VERSIONS[version:]:
             # What a version reads from files is older than any state on a server.
             connection.execute(in_postgres(following.statements).encode())
-        connection.execute("UPDATE schema_version SET version = %s", [len(VERSIONS)])
+        if version < len(VERSIONS):
+            connection.execute("UPDATE schema_version SET version = %s", [len(VERSIONS)])
 
 
 def _version(connection: psycopg.Connection[Any]) -> int | None:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from safetensors.numpy import save
 
 from sottovoce.core.errors import BundleMismatch, DataLoss
-from sottovoce.core.local.adapter import LocalAdapter
-from sottovoce.core.local.encoder import Additions, Layer, Shape
+from sottovoce.core.local.adapter import FORMAT, LocalAdapter
+from sottovoce.core.local.encoder import Additions, Encoder, Layer, Shape
+from sottovoce.core.wire.limits import LARGEST_ADAPTER, MOST_LABELS
 
+FACTS = {"format": FORMAT, "labels": "[]", "layers": "[]", "backbone_sha256": "ab" * 32}
 SHAPE = Shape("ab" * 32, 4, 9, 40, 30, (2,), (3,), (Layer("q", 4, 4), Layer("v", 4, 4)), 16)
 
 
@@ -72,6 +77,18 @@ def spoilt(data: bytes, what: str) -> bytes:
         "text": b"hello, this is not a safetensors file at all",
         "endless header": (1 << 40).to_bytes(8, "little") + b"{}",
         "no facts": save(head),
+        "too large": data.ljust(LARGEST_ADAPTER + 1, b"\0"),
+        "deep": save(head, {"sottovoce": "[" * 200_000}),
+        "deep labels": save(head, {"sottovoce": json.dumps({**FACTS, "labels": "[" * 200_000})}),
+        "labels by name": save(head, {"sottovoce": json.dumps({**FACTS, "labels": '{"a": 1}'})}),
+        "a label twice": replace(drawn(), labels=("no", "yes", "no")).to_bytes(),
+        "wide bias": replace(drawn(), bias=np.zeros((3, 3), np.float32)).to_bytes(),
+        "many labels": replace(
+            drawn(),
+            labels=tuple(map(str, range(MOST_LABELS + 1))),
+            weight=np.zeros((MOST_LABELS + 1, 4), np.float32),
+            bias=np.zeros(MOST_LABELS + 1, np.float32),
+        ).to_bytes(),
         "not json": save(head, {"sottovoce": "{"}),
         "not finite": replace(drawn(), bias=np.full(3, np.nan, np.float32)).to_bytes(),
         "too few labels": replace(drawn(), labels=("no", "yes")).to_bytes(),
@@ -89,6 +106,13 @@ def spoilt(data: bytes, what: str) -> bytes:
         "text",
         "endless header",
         "no facts",
+        "too large",
+        "deep",
+        "deep labels",
+        "labels by name",
+        "a label twice",
+        "wide bias",
+        "many labels",
         "not json",
         "not finite",
         "too few labels",
@@ -100,6 +124,21 @@ def test_what_is_no_adapter_is_refused_by_name(tmp_path: Path, what: str) -> Non
     file.write_bytes(spoilt(drawn().to_bytes(), what))
     with pytest.raises(DataLoss, match=r"0123\.safetensors"):
         LocalAdapter.read(file)
+
+
+class Huge:
+    """An encoder whose states are as large as numbers get."""
+
+    shape = SHAPE
+
+    def pooled(self, text: str, additions: Additions) -> NDArray[np.float32]:
+        return np.full(SHAPE.width, 3e38, np.float32)
+
+
+def test_numbers_that_overflow_are_no_answer() -> None:
+    huge = replace(drawn(), weight=np.full((3, 4), 3e38, np.float32))
+    with pytest.raises(DataLoss, match="no score"):
+        huge.scores(cast(Encoder, Huge()), "x")
 
 
 def test_another_format_is_told_apart(tmp_path: Path) -> None:

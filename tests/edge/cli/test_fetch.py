@@ -63,6 +63,18 @@ def test_what_is_missing_is_named(trained: Device) -> None:
     assert "predict.where" in refused_by_configuration(trained)
 
 
+def test_a_command_that_is_told_device_sends_nothing_whatever_the_agent_was_told(
+    trained: Device, cloud: FakeCloud
+) -> None:
+    with running(trained.config):
+        trained.environment["SOTTO_PREDICT_WHERE"] = "device"
+        refused = trained.sotto("predict", "desk", "the river", code=3)
+        assert "sotto fetch" in refused.stderr
+        refused = trained.sotto("predict", "desk", "--where", "cloud", "the river", code=3)
+        assert "lets nobody else answer" in refused.stderr
+    assert cloud.predictions == []
+
+
 def refused_by_configuration(device: Device) -> str:
     device.environment["SOTTO_PREDICT_WHERE"] = "home"
     return str(device.sotto("predict", "desk", "the river", code=78).stderr)

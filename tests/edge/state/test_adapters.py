@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from sottovoce.core.errors import DataLoss, InvalidInput, NotReady
+from sottovoce.edge.state import adapters
 from sottovoce.edge.state.adapters import KEPT, AdapterFolder
 
 
@@ -73,6 +74,35 @@ def test_nobody_else_can_look(tmp_path: Path) -> None:
 def test_a_name_is_no_path(tmp_path: Path, name: str) -> None:
     with pytest.raises(InvalidInput):
         AdapterFolder(tmp_path, name)
+
+
+def test_a_lost_list_is_an_error_unless_nothing_was_installed(tmp_path: Path) -> None:
+    folder = AdapterFolder(tmp_path, "desk")
+    with folder.alone():
+        folder.begun("ab" * 32).write_bytes(b"x")
+    assert folder.current is None
+    installed(folder, b"x")
+    (tmp_path / "desk" / "versions.json").unlink()
+    for ask in (lambda: folder.current, folder.versions, folder.roll_back):
+        with pytest.raises(DataLoss, match=r"versions\.json"):
+            ask()
+
+
+def test_a_crash_before_the_first_is_noted_is_no_loss(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = AdapterFolder(tmp_path, "desk")
+    with monkeypatch.context() as patched:
+        patched.setattr(adapters, "sync_folder", _die)
+        with pytest.raises(KeyboardInterrupt):
+            installed(folder, b"x")
+    assert folder.current is None
+    version = installed(folder, b"x")
+    assert folder.versions() == [version]
+
+
+def _die(_: Path) -> None:
+    raise KeyboardInterrupt
 
 
 def test_an_altered_list_is_an_error_and_no_fresh_start(tmp_path: Path) -> None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import shutil
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from sottovoce.core.errors import (
+    BundleMismatch,
     DataLoss,
     InvalidInput,
     NotFound,
@@ -16,6 +20,7 @@ from sottovoce.core.errors import (
     SottovoceError,
     Unavailable,
 )
+from sottovoce.core.local.adapter import LocalAdapter
 from sottovoce.core.text.tagger import Tagger
 from sottovoce.edge.state.outbox import ENDED
 from sottovoce.edge.tasks import home as homes
@@ -24,6 +29,8 @@ from sottovoce.edge.tasks.customize import Customizer, Defaults
 from sottovoce.edge.tasks.uploader import Uploader
 from sottovoce.v1 import edge_adapters_pb2 as adapters
 from sottovoce.v1 import edge_agent_pb2 as agent
+from tests.support import fake_downloads as downloads
+from tests.support import plain_encoder
 from tests.support.agent import configured, opened
 from tests.support.encoder_bundle import with_some_files
 from tests.support.fake_cloud import FakeCloud, fake_cloud
@@ -31,6 +38,7 @@ from tests.support.plain_encoder import PlainEncoder
 from tests.support.waiting import until
 
 DEVICE, CLOUD, AUTO = agent.WHERE_DEVICE, agent.WHERE_CLOUD, agent.WHERE_AUTO
+_OPEN_ENCODER = homes._open_encoder
 FIRST = (("river water", "wet"), ("stone salt", "dry"))
 
 Home = tuple[Agent, FakeCloud, list[PlainEncoder]]
@@ -166,7 +174,7 @@ def test_the_cloud_answers_where_the_owner_says_so(home: Home) -> None:
     device, _, encoders = home
     device.home.fetch("desk")
     assert ask(device, "the river", CLOUD).answered == CLOUD
-    assert encoders == []
+    assert [encoder.asked for encoder in encoders] == [[]]
 
 
 def test_what_is_damaged_here_is_an_error_and_not_sent(home: Home) -> None:
@@ -182,9 +190,74 @@ def test_what_is_damaged_here_is_an_error_and_not_sent(home: Home) -> None:
             ask(device, "the river")
 
     unheard(device, cloud, refused)
-    file.unlink()
     assert not device.home.fetch("desk").up_to_date
     assert ask(device, "the river").answered == DEVICE
+
+
+def test_a_list_that_was_lost_is_an_error_and_no_reason_to_send(home: Home) -> None:
+    device, cloud, _ = home
+    device.home.fetch("desk")
+    (noted,) = device.config.agent.state.rglob("versions.json")
+    noted.unlink()
+
+    def refused() -> None:
+        with pytest.raises(DataLoss, match=r"versions\.json"):
+            ask(device, "the river")
+
+    unheard(device, cloud, refused)
+
+
+def test_an_encoder_that_went_is_an_error_and_no_reason_to_send(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device, cloud, _ = home
+    monkeypatch.setattr(homes, "_open_encoder", _OPEN_ENCODER)
+    shutil.rmtree(device.engine.current().bundle.encoder_folder)
+    device.home.fetch("desk")
+
+    def refused() -> None:
+        with pytest.raises(NotReady, match="sotto pull --encoder"):
+            ask(device, "the river")
+
+    unheard(device, cloud, refused)
+
+
+@pytest.mark.parametrize("where", [9, -1])
+def test_nobody_known_is_asked(home: Home, where: int) -> None:
+    device, cloud, _ = home
+    device.home.fetch("desk")
+    request = agent.PredictRequest(text="the river", adapter="desk")
+    request.where = where  # type: ignore[assignment]  # of an app newer than this device
+
+    def refused() -> None:
+        with pytest.raises(InvalidInput) as refusal:
+            device.predict(request)
+        assert refusal.value.subject == "where"
+
+    unheard(device, cloud, refused)
+
+
+def test_what_would_not_run_here_is_not_put_in_use(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device, _, _ = home
+    first = device.home.fetch("desk").version
+    train(device, (("river water", "blue"), ("stone salt", "grey")))
+
+    def wider(examples: Iterable[tuple[str, str]], backbone: str) -> LocalAdapter:
+        adapter = plain_encoder.counted(examples, backbone)
+        return replace(adapter, weight=np.pad(adapter.weight, ((0, 0), (0, 1))))
+
+    monkeypatch.setattr(downloads, "counted", wider)
+    with pytest.raises(BundleMismatch):
+        device.home.fetch("desk")
+    monkeypatch.setattr(
+        downloads, "counted", lambda examples, _: plain_encoder.counted(examples, "cd" * 32)
+    )
+    with pytest.raises(BundleMismatch):
+        device.home.fetch("desk")
+    assert device.home.versions("desk") == [(first, True)]
+    assert ask(device, "the river").label == "wet"
 
 
 def test_a_new_version_takes_over_at_once_and_can_be_taken_back(home: Home) -> None:

@@ -20,6 +20,7 @@ from safetensors.numpy import save
 
 from sottovoce.core.errors import BundleMismatch, DataLoss
 from sottovoce.core.local.encoder import Additions, Encoder, Shape
+from sottovoce.core.wire.limits import LARGEST_ADAPTER, MOST_LABELS
 
 __all__ = ["FORMAT", "LocalAdapter"]
 
@@ -71,10 +72,12 @@ class LocalAdapter:
         """Reads what `to_bytes` gave.
 
         Raises:
-            DataLoss: missing, damaged or something else.
+            DataLoss: missing, damaged, too large or something else.
             BundleMismatch: of another format.
         """
         try:
+            if file.stat().st_size > LARGEST_ADAPTER:
+                raise ValueError("too large")
             with safe_open(file, "np") as opened:
                 facts = json.loads((opened.metadata() or {})["sottovoce"])
                 if facts["format"] != FORMAT:
@@ -84,21 +87,42 @@ class LocalAdapter:
                         subject="adapter",
                     )
                 found = {name: _floats(opened.get_tensor(name)) for name in opened.keys()}  # noqa: SIM118 - no dict
-            labels, layers = (
-                tuple(map(str, json.loads(facts[name]))) for name in ("labels", "layers")
-            )
+            labels, layers = (_names(json.loads(facts[name])) for name in ("labels", "layers"))
             weight, bias = found["weight"], found["bias"]
-            heads = weight.ndim == 2 and len(weight) == len(bias) == len(labels) > 0
-            if not heads or any(found[name].ndim != 2 for name in _ADDED):
+            named = 0 < len(labels) <= MOST_LABELS and len(set(labels)) == len(labels)
+            heads = weight.ndim == 2 and bias.shape == weight.shape[:1] == (len(labels),)
+            if not named or not heads or any(found[name].ndim != 2 for name in _ADDED):
                 raise ValueError("shapes")
             additions = Additions(*(found[name] for name in _ADDED))
             return cls(labels, str(facts["backbone_sha256"]), layers, additions, weight, bias)
-        except (OSError, SafetensorError, ValueError, KeyError, TypeError) as error:
+        except (
+            OSError,
+            SafetensorError,
+            ValueError,
+            KeyError,
+            TypeError,
+            RecursionError,  # of JSON as deep as the file is long
+        ) as error:
             raise DataLoss(
                 f"the adapter's file {file.name} is missing or was altered",
                 fix="fetch it again with `sotto fetch`",
                 subject="adapter",
             ) from error
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that its numbers take in memory."""
+        added = (getattr(self.additions, name) for name in _ADDED)
+        return sum(found.nbytes for found in (*added, self.weight, self.bias))
+
+    def check_backbone(self, sha256: str) -> None:
+        """Refuses to run over another backbone.
+
+        Raises:
+            BundleMismatch: it was trained over another.
+        """
+        if self.backbone_sha256 != sha256:
+            raise _misfit()
 
     def check(self, shape: Shape) -> None:
         """Refuses to run over an encoder of another ``shape``.
@@ -106,6 +130,7 @@ class LocalAdapter:
         Raises:
             BundleMismatch: it was trained over another backbone, or updates other layers.
         """
+        self.check_backbone(shape.backbone_sha256)
         given, wanted = self.additions, Additions.none(shape)
         same = all(
             getattr(given, name).shape[1:] == getattr(wanted, name).shape[1:] for name in _ADDED
@@ -113,16 +138,11 @@ class LocalAdapter:
         names = tuple(layer.name for layer in shape.layers)
         if (
             not same
-            or self.backbone_sha256 != shape.backbone_sha256
             or self.weight.shape[1] != shape.width
             or (len(given.lora) and self.layers != names)
             or len(given.prompt) + shape.longest > shape.positions
         ):
-            raise BundleMismatch(
-                "the adapter does not fit the encoder on this device",
-                fix="pull the bundle it was trained with, or customise again",
-                subject="adapter",
-            )
+            raise _misfit()
 
     def scores(self, encoder: Encoder, text: str) -> list[tuple[str, float]]:
         """All labels with their probabilities, most probable first.
@@ -130,12 +150,36 @@ class LocalAdapter:
         Args:
             encoder: it passed `check` with.
             text: in the clear.
+
+        Raises:
+            DataLoss: its numbers are so large that they give no score.
         """
-        logits = self.weight @ encoder.pooled(text, self.additions) + self.bias
+        with np.errstate(over="ignore", invalid="ignore"):
+            logits = self.weight @ encoder.pooled(text, self.additions) + self.bias
+        if not np.isfinite(logits).all():
+            raise DataLoss(
+                "the adapter's numbers give no score",
+                fix="customise again, or go back with `sotto fetch --roll-back`",
+                subject="adapter",
+            )
         shares = np.exp(logits - logits.max())
         shares /= shares.sum()
         order = np.argsort(-shares, kind="stable")
         return [(self.labels[place], float(shares[place])) for place in order]
+
+
+def _names(found: Any) -> tuple[str, ...]:
+    if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
+        raise ValueError("not names")
+    return tuple(found)
+
+
+def _misfit() -> BundleMismatch:
+    return BundleMismatch(
+        "the adapter does not fit the bundle or the encoder on this device",
+        fix="pull the bundle it was trained with, or customise again",
+        subject="adapter",
+    )
 
 
 def _floats(tensor: Any) -> NDArray[np.float32]:

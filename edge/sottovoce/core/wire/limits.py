@@ -17,6 +17,7 @@ __all__ = [
     "FEWEST_PRIVATE_EXAMPLES",
     "FEWEST_PUBLIC",
     "HIGHEST_TEMPERATURE",
+    "LARGEST_ADAPTER",
     "LARGEST_MESSAGE",
     "LARGEST_PADDING",
     "LARGEST_PROMPT",
@@ -55,6 +56,9 @@ LARGEST_TEXT: Final = 64 << 10
 
 LONGEST_LABEL: Final = 256
 """Characters."""
+
+LARGEST_ADAPTER: Final = 8 << 20
+"""Bytes of an adapter that is handed to a device, which holds some in memory."""
 
 LARGEST_MESSAGE: Final = 4 << 20
 """Bytes of one message to or from the cloud."""

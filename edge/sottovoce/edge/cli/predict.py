@@ -12,6 +12,7 @@ from sottovoce.edge.cli import views
 from sottovoce.edge.cli.client import backend
 from sottovoce.edge.cli.common import load_config, numbered, privacy_options
 from sottovoce.edge.cli.lines import read_texts, text_argument
+from sottovoce.edge.tasks.who import who_answers
 from sottovoce.v1 import edge_agent_pb2 as agent
 
 __all__ = ["command"]
@@ -56,10 +57,13 @@ def command(
     """
     options = agent.PrivacyOptions(level=level, mechanism=mechanism, policy=policy)
     config = load_config(ctx)
+    asked = _WHERE[where]
+    if config.predict.where == "device":  # whatever a running agent was configured with
+        asked = who_answers(asked, config.predict.where)
     with backend(config) as predictor:
         for line in read_texts(text, source):
             request = agent.PredictRequest(
-                text=line.text, adapter=adapter, privacy=options, where=_WHERE[where]
+                text=line.text, adapter=adapter, privacy=options, where=asked
             )
             try:
                 response = predictor.predict(request)

@@ -56,11 +56,15 @@ class AdapterFolder:
     def current(self) -> Path | None:
         """The file in use; its name is its version."""
         used = self._list()[1]
-        return self._file(used) if used else None
+        return self.file(used) if used else None
 
     def versions(self) -> list[str]:
         """All that are kept, the newest first."""
         return self._list()[0]
+
+    def file(self, version: str) -> Path:
+        """Where a version lies, if it is there."""
+        return self._folder / f"{version}{_SUFFIX}"
 
     def check(self, file: Path) -> None:
         """Refuses a version that is not, to the byte, what was fetched.
@@ -68,12 +72,16 @@ class AdapterFolder:
         Raises:
             DataLoss: missing or altered.
         """
-        if not file.is_file() or sha256(file) != file.stem:
+        if not self.intact(file):
             raise DataLoss(
                 f"the adapter's file {file.name} is missing or was altered",
                 fix="fetch it again with `sotto fetch`, or go back with `sotto fetch --roll-back`",
                 subject="adapter",
             )
+
+    def intact(self, file: Path) -> bool:
+        """Whether a version is, to the byte, what was fetched."""
+        return file.is_file() and sha256(file) == file.stem
 
     def partial(self) -> tuple[Path, str]:
         """What has arrived of a version, and which; none is an empty one."""
@@ -89,12 +97,15 @@ class AdapterFolder:
     def install(self, arrived: Path, version: str) -> None:
         """Makes what has arrived the version in use, in one step, and forgets the oldest."""
         with disk(arrived):
-            versions = [version, *(old for old in self.versions() if old != version)]
-            arrived.rename(self._file(version))
+            before = self.versions()
+            if not before:  # so that a crash after the rename does not look like a lost list
+                self._note([], "")
+            versions = [version, *(old for old in before if old != version)]
+            arrived.rename(self.file(version))
             sync_folder(self._folder)
             self._note(versions[:KEPT], version)
             for old in versions[KEPT:]:
-                self._file(old).unlink(missing_ok=True)
+                self.file(old).unlink(missing_ok=True)
 
     def roll_back(self) -> str:
         """Puts the version before the one in use in its place; returns it.
@@ -110,7 +121,7 @@ class AdapterFolder:
                 fix="see `sotto fetch NAME --versions`",
                 subject="adapter",
             )
-        self.check(self._file(versions[later]))
+        self.check(self.file(versions[later]))
         self._note(versions, versions[later])
         return versions[later]
 
@@ -140,25 +151,28 @@ class AdapterFolder:
                 ) from error
             yield
 
-    def _file(self, version: str) -> Path:
-        return self._folder / f"{version}{_SUFFIX}"
-
     def _list(self) -> tuple[list[str], str]:
         """Versions, the newest first, and the one in use; empty where there is none."""
         try:
             noted = json.loads((self._folder / _LIST).read_bytes())
             versions, used = list(noted["versions"]), str(noted["in_use"])
-            if used not in versions or not all(map(is_version, versions)):
+            known = used in versions or not (versions or used)
+            if not known or not all(map(is_version, versions)):
                 raise ValueError(used)
-        except FileNotFoundError:
+        except FileNotFoundError as error:
+            if any(is_version(file.stem) for file in self._folder.glob(f"*{_SUFFIX}")):
+                raise self._lost() from error
             return [], ""
         except (ValueError, KeyError, TypeError) as error:
-            raise DataLoss(
-                f"the list of an adapter's versions, {_LIST}, was altered",
-                fix=f"remove the folder {self._folder}, then fetch the adapter again",
-                subject="adapter",
-            ) from error
+            raise self._lost() from error
         return versions, used
+
+    def _lost(self) -> DataLoss:
+        return DataLoss(
+            f"the list of an adapter's versions, {_LIST}, is missing or was altered",
+            fix=f"remove the folder {self._folder}, then fetch the adapter again",
+            subject="adapter",
+        )
 
     def _note(self, versions: list[str], used: str) -> None:
         with atomic(self._folder / _LIST) as file:

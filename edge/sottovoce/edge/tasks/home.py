@@ -21,11 +21,13 @@ from sottovoce.core.errors import DataLoss, InvalidInput, NotReady, Unavailable
 from sottovoce.core.system import memory
 from sottovoce.core.system.files import disk
 from sottovoce.core.text.checks import check_text
+from sottovoce.core.wire.limits import LARGEST_ADAPTER
 from sottovoce.edge.client.cloud import Cloud
 from sottovoce.edge.state.adapters import AdapterFolder, is_version
 from sottovoce.edge.state.outbox import Outbox
 from sottovoce.edge.state.pseudonyms import Pseudonyms
 from sottovoce.edge.tasks.engine import Engine
+from sottovoce.edge.tasks.who import who_answers
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import training_pb2 as training
 
@@ -33,22 +35,14 @@ if TYPE_CHECKING:  # they load onnxruntime: for devices that answer themselves
     from sottovoce.core.local.adapter import LocalAdapter
     from sottovoce.core.local.encoder import Encoder
 
-__all__ = ["ADAPTERS", "LARGEST", "Fetched", "Home"]
+__all__ = ["ADAPTERS", "Fetched", "Home"]
 
 ADAPTERS: Final = "adapters"
 """The folder of adapters, in that of the agent's state."""
 
-LARGEST: Final = 64 << 20
-"""Bytes of an adapter that a device takes."""
-
 _BREAKS: Final = 5
-_OPEN: Final = 4
-"""Adapters kept in memory."""
-_WHERE: Final = {
-    "device": agent.WHERE_DEVICE,
-    "cloud": agent.WHERE_CLOUD,
-    "auto": agent.WHERE_AUTO,
-}
+_ROOM: Final = 2 * LARGEST_ADAPTER
+"""Bytes of adapters kept in memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +62,7 @@ class Home:
         cloud: hands out adapters.
         outbox: knows what the cloud calls adapters and labels.
         folder: of adapters.
-        where: for requests that do not say: "device", "cloud" or "auto".
+        where: who may answer, see `who_answers`: "device", "cloud" or "auto".
     """
 
     def __init__(
@@ -83,7 +77,7 @@ class Home:
         self._cloud = cloud
         self._outbox = outbox
         self._folder = folder
-        self._where = _WHERE[where]
+        self._where = where
         self._lock = threading.Lock()
         self._encoder: tuple[Bundle, Encoder] | None = None
         self._adapters: dict[Path, LocalAdapter] = {}
@@ -92,20 +86,20 @@ class Home:
         """Whether the device is to answer, and not the cloud.
 
         Raises:
-            InvalidInput: no adapter is named. NotFound: none of that name was customised here.
-            NotReady: there is no bundle.
+            InvalidInput: no adapter is named, or nobody known is asked for.
+            NotFound: none of that name was customised here. NotReady: the owner forbids the cloud.
+            DataLoss: what is noted of the adapter was lost.
         """
         if not request.adapter:
             raise InvalidInput(
                 "no adapter is named", fix="name one that was customised", subject="adapter"
             )
-        where = request.where or self._where
+        where = who_answers(request.where, self._where)
         if where != agent.WHERE_AUTO:
             return where == agent.WHERE_DEVICE
         _, folder = self._of(request.adapter)
-        return folder.current is not None and (
-            self._engine.current().bundle.encoder_folder.is_dir()
-        )
+        # One that is here and cannot be run is an error, and no reason to send the text.
+        return folder.current is not None
 
     def predict(self, request: agent.PredictRequest) -> agent.PredictResponse:
         """Label and scores of one text, from the text itself.
@@ -153,7 +147,7 @@ class Home:
         Raises:
             NotFound: no such adapter, here or in the cloud.
             NotReady: the provider does not hand it out, devices cannot run it, or another fetch is
-                at work.
+                at work. BundleMismatch: this device cannot, with the bundle it has.
             DataLoss: what arrived is not what was promised; it is removed.
             Unavailable: the connection broke repeatedly; what had arrived is kept.
         """
@@ -188,17 +182,16 @@ class Home:
     ) -> Fetched:
         partial, begun = folder.partial()
         current = folder.current
-        if not begun and current is not None and current.is_file():
-            begun, offset = current.stem, _size(current)
-        else:
-            offset = _size(partial)
+        offset = _size(partial)
+        held = current.stem if current is not None and folder.intact(current) else ""
+        if held and not begun:
+            begun, offset = held, _size(folder.file(held))
         request = training.GetAdapterRequest(adapter=names.adapter_id, sha256=begun, offset=offset)
         parts = self._cloud.get_adapter(request)
         file = next(parts, training.GetAdapterResponse()).file
-        if not is_version(file.sha256) or not 0 < file.bytes <= LARGEST:
+        if not is_version(file.sha256) or not 0 < file.bytes <= LARGEST_ADAPTER:
             raise DataLoss("the cloud names no adapter that a device takes", fix="ask the provider")
-        if current is not None and file.sha256 == current.stem and _size(current) == file.bytes:
-            folder.check(current)
+        if file.sha256 == held:
             return Fetched(file.sha256, file.bytes, up_to_date=True)
         arriving = folder.begun(file.sha256)
         if partial != arriving:
@@ -231,12 +224,20 @@ class Home:
                     subject="adapter",
                 )
             adapter = LocalAdapter.read(arrived)
+            self._check(adapter)
             for label in adapter.labels:
                 names.label(label)
         except BaseException:
             arrived.unlink(missing_ok=True)
             raise
         folder.install(arrived, version)
+
+    def _check(self, adapter: LocalAdapter) -> None:
+        """Refuses one that would not run here: the one in use goes on answering instead."""
+        bundle = self._engine.current().bundle
+        adapter.check_backbone(bundle.manifest.backbone.sha256)
+        if bundle.encoder_folder.is_dir():
+            adapter.check(self._encoder_now().shape)
 
     def _of(self, name: str) -> tuple[Pseudonyms, AdapterFolder]:
         names, _ = self._outbox.adapter(name)
@@ -258,7 +259,7 @@ class Home:
                 folder.check(file)
                 found = LocalAdapter.read(file)
             self._adapters[file] = found  # the latest used comes last
-            while len(self._adapters) > _OPEN:
+            while sum(adapter.nbytes for adapter in self._adapters.values()) > _ROOM:
                 del self._adapters[next(iter(self._adapters))]
             return found
 

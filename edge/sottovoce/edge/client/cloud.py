@@ -38,6 +38,8 @@ __all__ = ["Cloud", "Stoppable"]
 
 SECONDS = 30.0
 UPLOAD_SECONDS = 300.0
+ENCODING_SECONDS = 120.0
+"""For a stream of queries: what has no answer by then is sent again in another."""
 
 # Only calls that may be repeated: all of these are idempotent by their ids or by their nature.
 _RETRIED = {
@@ -222,12 +224,16 @@ class Cloud:
         return answer
 
     def encode_stream(
-        self, requests: Iterator[inference_pb2.EncodeRequest]
+        self,
+        requests: Iterator[inference_pb2.EncodeRequest],
+        stoppable: Stoppable = lambda stop: None,
     ) -> Generator[inference_pb2.EncodeResponse, None, None]:
-        """The same in the order of `requests`, which is consumed by a thread of gRPC's."""
+        """The same in the order of `requests`, which is consumed by a thread of gRPC's;
+        ``stoppable`` gets what ends it at once."""
         call = self._stubs().inference.EncodeStream
         sent = (inference_pb2.EncodeStreamRequest(request=request) for request in requests)
-        for response in self._streamed(call, sent, self._credentials()):
+        credentials = self._credentials()
+        for response in self._streamed(call, sent, credentials, ENCODING_SECONDS, stoppable):
             yield response.response
 
     def generate(

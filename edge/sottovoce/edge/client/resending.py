@@ -45,10 +45,16 @@ class Resending(Generic[_Q, _A]):
 
     Args:
         start: begins one stream, as `Cloud.encode_stream` and `Cloud.predict_stream` do.
+        wanted: whether the answers still are: where not, a stream that ends is not begun again.
     """
 
-    def __init__(self, start: Callable[[Iterator[_Q]], Generator[_A, None, None]]) -> None:
+    def __init__(
+        self,
+        start: Callable[[Iterator[_Q]], Generator[_A, None, None]],
+        wanted: Callable[[], bool] = lambda: True,
+    ) -> None:
         self._start = start
+        self._wanted = wanted
         self._lock = threading.Lock()
         self._unanswered: deque[_Q] = deque()
         self._sending: queue.SimpleQueue[_Q | None] = queue.SimpleQueue()
@@ -73,7 +79,7 @@ class Resending(Generic[_Q, _A]):
                 break
             except (Unavailable, StopIteration) as error:
                 self._answers = None
-                if attempt == _ATTEMPTS - 1:
+                if attempt == _ATTEMPTS - 1 or not self._wanted():
                     if isinstance(error, Unavailable):
                         raise
                     raise Unavailable("the cloud ended the stream") from error

@@ -79,10 +79,12 @@ class Agent:
         return self.embedder.embed(request)
 
     def embed_stream(
-        self, requests: Iterable[agent.EmbedStreamRequest]
+        self,
+        requests: Iterable[agent.EmbedStreamRequest],
+        stoppable: Stoppable = lambda stop: None,
     ) -> Iterator[agent.EmbedStreamResponse]:
         """Texts in order; see `Embedder.embed_stream`."""
-        return self.embedder.embed_stream(requests)
+        return self.embedder.embed_stream(requests, stoppable)
 
     def chat(
         self, request: chats.ChatRequest, stoppable: Stoppable = lambda stop: None

@@ -13,20 +13,21 @@ import threading
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.core.bundle.folder import Bundle
-from sottovoce.core.errors import InvalidInput, NotFound, NotReady, SottovoceError
+from sottovoce.core.errors import InvalidInput, NotFound, NotReady, SottovoceError, Unavailable
 from sottovoce.core.privacy.token_embedding import LONGEST, TokenEmbedding, pack
 from sottovoce.core.privacy.vectors import unit_rows
 from sottovoce.core.system import memory
 from sottovoce.core.text.checks import check_text
 from sottovoce.core.wire.ordered import ordered
 from sottovoce.core.wire.padding import pad
-from sottovoce.edge.client.cloud import Cloud
+from sottovoce.edge.client.cloud import Cloud, Stoppable
 from sottovoce.edge.client.resending import WINDOW, Resending
 from sottovoce.edge.state.keyring import Keyring
 from sottovoce.edge.state.ledger import Ledger
@@ -116,13 +117,22 @@ class Embedder:
         return self._answer(asked, self._cloud.encode(asked.message))
 
     def embed_stream(
-        self, requests: Iterable[agent.EmbedStreamRequest]
+        self,
+        requests: Iterable[agent.EmbedStreamRequest],
+        stoppable: Stoppable = lambda stop: None,
     ) -> Generator[agent.EmbedStreamResponse, None, None]:
         """The same for a stream, in order, `WINDOW` texts ahead of the answers at most.
 
         The first error ends the stream, after the answers to all texts before it.
+
+        Args:
+            requests: the texts.
+            stoppable: is given what ends the stream from another thread; it is then `Unavailable`.
         """
-        with closing(Resending(self._cloud.encode_stream)) as link:
+        stopped = threading.Event()
+        stoppable(stopped.set)
+        start = partial(self._cloud.encode_stream, stoppable=stoppable)
+        with closing(Resending(start, lambda: not stopped.is_set())) as link:
 
             def begin(streamed: agent.EmbedStreamRequest) -> Callable[[], agent.EmbedResponse]:
                 if streamed.request.local:
@@ -133,6 +143,8 @@ class Embedder:
 
             with closing(ordered(requests, begin, window=WINDOW)) as answers:
                 for streamed, answer in answers:
+                    if stopped.is_set():
+                        raise Unavailable("whoever asked has gone")
                     yield agent.EmbedStreamResponse(request_id=streamed.request_id, response=answer)
 
     def _local(self, request: agent.EmbedRequest) -> agent.EmbedResponse:

@@ -46,7 +46,7 @@ def answer(call: Call) -> Reply:
         )
         for n, text in enumerate(texts)
     )
-    found = [each.response for each in call.device.embed_stream(requests)]
+    found = [each.response for each in call.device.embed_stream(requests, call.stoppable)]
     data = [
         {"object": "embedding", "index": n, "embedding": _shown(each.embedding, encoding)}
         for n, each in enumerate(found)

@@ -7,13 +7,13 @@ import json
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 
 import pytest
 
 from sottovoce.core.text.tagger import Tagger
-from sottovoce.edge.daemon.doorway.connection import LARGEST_BODY, LARGEST_HEAD, Limits
+from sottovoce.edge.daemon.doorway.connection import LARGEST_BODY, LARGEST_HEAD, PIECE, Limits
 from sottovoce.edge.daemon.doorway.server import CALLS_AT_ONCE, MOST_CONNECTIONS
 from tests.support.doorway import SECONDS, Door, opened_doorway
 from tests.support.echo import EchoingCloud, echo, echoing_cloud
@@ -163,6 +163,20 @@ def test_elsewhere_is_nothing(
     assert door.ask(path, method=method).status == status
 
 
+def test_a_head_alone_is_answered_with_one(both: tuple[Door, EchoingCloud]) -> None:
+    door, _ = both
+    answer = door.ask("/v1/models", method="HEAD")
+    assert (answer.status, answer.body) == (405, b"")
+
+
+def test_a_body_may_come_byte_by_byte(both: tuple[Door, EchoingCloud]) -> None:
+    door, _ = both
+    chunks = b"".join(b"1\r\n%c\r\n" % byte for byte in ASKED)
+    with connected(door) as line:
+        line.sendall(head(door, "chunked") + chunks + b"0\r\n\r\n")
+        assert b"[DONE]" in read_until(line, b"\r\n0\r\n\r\n")
+
+
 @pytest.mark.parametrize(
     "body",
     [b"", b"{", b"[]", b"5", b'{"n": NaN}', b'{"messages": "\\ud800"}', b"\xff", b"[" * 100_000],
@@ -183,13 +197,28 @@ def test_a_connection_takes_one_request_after_another(both: tuple[Door, EchoingC
         assert everything(line).count(b"[DONE]") == 1
 
 
-def test_who_goes_away_takes_the_answer_along(both: tuple[Door, EchoingCloud]) -> None:
+@pytest.mark.parametrize("more", [b"", b"\r\n", b"GET /v1/models HTTP/1.1\r\n"])
+def test_who_goes_away_takes_the_answer_along(both: tuple[Door, EchoingCloud], more: bytes) -> None:
     door, cloud = both
     cloud.answer = lambda asked: itertools.chain(["so ", "far "], _never(cloud))
     with connected(door) as line:
         line.sendall(head(door, len(ASKED)) + ASKED)
         read_until(line, b"so ")
+        line.sendall(more)
     assert cloud.cancelled.wait(SECONDS)
+
+
+def test_who_sends_too_much_before_its_turn_is_hung_up_on(
+    both: tuple[Door, EchoingCloud],
+) -> None:
+    door, cloud = both
+    cloud.answer = lambda asked: itertools.chain(["so ", "far "], _never(cloud))
+    with connected(door) as line:
+        line.sendall(head(door, len(ASKED)) + ASKED)
+        read_until(line, b"so ")
+        with suppress(OSError):
+            line.sendall(b"x" * 3 * PIECE)
+        assert cloud.cancelled.wait(SECONDS)
 
 
 def _never(cloud: EchoingCloud) -> Iterator[str]:

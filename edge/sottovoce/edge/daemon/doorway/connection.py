@@ -81,6 +81,7 @@ class Connection:
         self._gate, self._device, self._find, self._pool = gate, device, find, pool
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=LARGEST_HEAD)
         self._exchange: Exchange | None = None
+        self._bodiless = False
         self.proven = False
         """Whether a request with the key has come."""
         writer.transport.set_write_buffer_limits(high=PIECE)
@@ -112,11 +113,13 @@ class Connection:
 
     async def _one(self) -> bool:
         """Answers one request; whether another may come."""
+        self._bodiless = False
         try:
             async with asyncio.timeout(Limits.idle if self.proven else Limits.head):
                 head = await self._event()
             if not isinstance(head, h11.Request):
                 return False
+            self._bodiless = head.method == b"HEAD"
             headers = _headers(head)
             self._gate.check(headers)
             self.proven = True
@@ -140,16 +143,14 @@ class Connection:
         return event
 
     async def _body(self, announced: int) -> bytes:
-        parts: list[bytes] = []
-        size = 0
-        while (size or announced) <= LARGEST_BODY:
+        body = bytearray()  # not a list: of a byte each, chunks would take fifty times their size
+        while (len(body) or announced) <= LARGEST_BODY:
             event = await self._event()
             if isinstance(event, h11.EndOfMessage):
-                return b"".join(parts)
+                return bytes(body)
             if not isinstance(event, h11.Data):
                 raise ConnectionError  # broken off
-            parts.append(bytes(event.data))
-            size += len(event.data)
+            body += event.data
         raise Failure(413, f"the body is longer than {LARGEST_BODY} bytes", code="too_large")
 
     async def _answer(self, endpoint: Endpoint, headers: dict[str, str], body: bytes) -> None:
@@ -170,12 +171,13 @@ class Connection:
             self._exchange = None
 
     async def _watch(self, exchange: Exchange) -> None:
-        """Ends the work when the client goes away. Of a next request no more than one piece is
-        taken before its turn."""
+        """Ends the work when the client goes away, or sends more than one piece before its turn:
+        only who reads on sees the end."""
         with suppress(OSError):
-            if data := await self._reader.read(PIECE):
+            while data := await self._reader.read(PIECE):
                 self._http.receive_data(data)
-                return
+                if len(self._http.trailing_data[0]) > PIECE:
+                    break
         exchange.cancel()
 
     def _work(self, endpoint: Endpoint, call: Call, exchange: Exchange) -> None:
@@ -216,7 +218,8 @@ class Connection:
     async def _whole(self, status: int, headers: Headers, body: bytes) -> None:
         length = ("Content-Length", str(len(body)))
         response = _response(status, JSON, [*headers, length])
-        await self._send(response, h11.Data(data=body), h11.EndOfMessage())
+        data = [] if self._bodiless else [h11.Data(data=body)]
+        await self._send(response, *data, h11.EndOfMessage())
 
     async def _send(self, *events: h11.Event) -> None:
         self._writer.write(b"".join(self._http.send(event) or b"" for event in events))

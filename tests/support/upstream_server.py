@@ -58,6 +58,8 @@ class Server(ThreadingHTTPServer):
         """Path, headers and body of each request."""
         self.models: Any = {"data": [{"id": "a-model"}]}
         """What is said to a question for models; None is an error."""
+        self.listing: Iterable[bytes] | None = None
+        """What is said to it instead, piece by piece."""
         self.gone = threading.Event()
         """Set when a client went away in the middle of an answer."""
         self.tls = False
@@ -90,9 +92,14 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         listed = json.dumps(self.server.models).encode()
         self.send_response(500 if self.server.models is None else 200)
-        self.send_header("Content-Length", str(len(listed)))
+        if self.server.listing is None:
+            self.send_header("Content-Length", str(len(listed)))
         self.end_headers()
-        self.wfile.write(listed)
+        try:
+            for part in self.server.listing or [listed]:
+                self.wfile.write(part)
+        except OSError:
+            self.server.gone.set()
 
     def log_message(self, *_: Any) -> None:
         """Not in a test's output."""

@@ -43,8 +43,9 @@ def test_a_program_gets_address_and_key_and_keeps_its_exit_code(tmp_path: Path) 
             config, "--", sys.executable, "-c", code, "--model", "x", NO_PROXY="example.org"
         )
         key = read_key(config.agent.state)
-        (told,) = sotto_run(config, "--json").stdout.splitlines()
+        (told,) = sotto_run(config, "--json", NO_PROXY="*").stdout.splitlines()
     assert json.loads(told)["OPENAI_API_KEY"] == key
+    assert json.loads(told)["NO_PROXY"] == "*"
     assert done.returncode == 7, done.stderr
     environment, arguments = done.stdout.splitlines()
     assert arguments == "['--model', 'x']"

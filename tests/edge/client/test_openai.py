@@ -313,6 +313,13 @@ def test_a_server_that_lists_none_has_the_configured_model_alone(
     assert OpenAIWriter(ChatConfig(upstream=server.url, model="a")).models() == ["a"]
 
 
+def test_a_list_that_drips_has_its_time(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(openai, "_LISTING_SECONDS", 0.2)
+    server.listing = drip(b" ")({})
+    assert OpenAIWriter(ChatConfig(upstream=server.url)).models() == []
+    assert server.gone.wait(60)
+
+
 def test_a_server_that_is_not_there_lists_none() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

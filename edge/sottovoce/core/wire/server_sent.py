@@ -62,13 +62,14 @@ def cut(connection: socket.socket) -> None:
 
 
 @contextmanager
-def timed(connection: socket.socket) -> Iterator[None]:
-    """Cuts a connection that lasts longer than ``MOST_SECONDS``, headers and all.
+def timed(connection: socket.socket, seconds: float | None = None) -> Iterator[None]:
+    """Cuts a connection that lasts longer than ``seconds`` (by default ``MOST_SECONDS``), headers
+    and all.
 
     A socket's own timeout begins anew with every byte, so one now and then would hold a thread for
     ever. Connecting is bounded by it, handshake included.
     """
-    timer = threading.Timer(MOST_SECONDS, cut, [connection])
+    timer = threading.Timer(MOST_SECONDS if seconds is None else seconds, cut, [connection])
     timer.daemon = True
     timer.start()
     try:

@@ -54,7 +54,9 @@ def command(
         "OPENAI_API_KEY": read_key(config.agent.state),
     }
     for name in ("NO_PROXY", "no_proxy"):
-        told[name] = ",".join(filter(None, (os.environ.get(name), _HERE)))
+        own = os.environ.get(name)
+        # "*" means all of them only where it stands alone.
+        told[name] = own if own == "*" else ",".join(filter(None, (own, _HERE)))
     if as_json or program is None:
         print_json(told)
         return

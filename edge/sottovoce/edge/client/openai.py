@@ -39,7 +39,7 @@ __all__ = ["OpenAIWriter"]
 _SECONDS: Final = 120.0
 """Without a byte, before a server counts as gone; the first may have to load a model."""
 _LISTING_SECONDS: Final = 10.0
-"""The same where it is asked for its models, which takes none."""
+"""The same where it is asked for its models, which takes none; and for all of its answer."""
 _LONGEST_LIST: Final = 1 << 20
 _MOST_STOPS: Final = 4
 """As their API has it; the device looks for all of them in any case."""
@@ -112,7 +112,7 @@ class OpenAIWriter:
         with suppress(SottovoceError), self._explained(), closing(self._connection()) as line:
             line.timeout = _LISTING_SECONDS
             line.connect()
-            with timed(line.sock):
+            with timed(line.sock, _LISTING_SECONDS):
                 line.request("GET", f"{self._server.path}/models", headers=self._headers())
                 with line.getresponse() as response:
                     listed = _listed(response)

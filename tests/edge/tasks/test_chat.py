@@ -20,8 +20,10 @@ from tests.support.agent import configured, opened
 from tests.support.echo import EchoingCloud, echoing_cloud, last_text
 
 SYSTEM, USER, ASSISTANT = 1, 2, 3
-TEXT = "Anna Marsh saw Mark at Little Rock, order AX-68042; Anna's five lamps leak."
-SECRETS = ("Anna", "Marsh", "Mark", "Rock", "68042")
+TEXT = (
+    "Zelphira Quarnivel saw Jorvane at Little Drelmond, order AX-68042; Zelphira's five lamps leak."
+)
+SECRETS = ("Zelphira", "Quarnivel", "Jorvane", "Drelmond", "68042")
 
 
 @contextmanager
@@ -72,7 +74,7 @@ def test_what_leaves_holds_no_secret_and_what_comes_is_turned_back(
     both: tuple[Agent, EchoingCloud],
 ) -> None:
     device, cloud = both
-    asked = request((SYSTEM, "Anna is the owner."), (USER, TEXT))
+    asked = request((SYSTEM, "Zelphira is the owner."), (USER, TEXT))
     departed, text, ended = answered(device.chat(asked))
     assert text == TEXT
     assert sent(cloud) == [turn.released_text for turn in departed.turns]
@@ -80,13 +82,20 @@ def test_what_leaves_holds_no_secret_and_what_comes_is_turned_back(
     on_the_wire = cloud.asked[0].SerializeToString()
     for name in ("second", "third"):
         answered(
-            device.chat(request((SYSTEM, "Anna is the owner."), (USER, TEXT), conversation=name))
+            device.chat(
+                request((SYSTEM, "Zelphira is the owner."), (USER, TEXT), conversation=name)
+            )
         )
-    # One draw in some hundreds is the name itself, or holds it ("Marshall"); three are not.
+    # By chance a draw can be the number itself; three are not.
     wires = [asked.SerializeToString() for asked in cloud.asked]
     assert not [secret for secret in SECRETS if all(secret.encode() in wire for wire in wires)]
     assert (departed.policy, departed.level) == ("names", "balanced")
-    assert {turned.shown for turned in ended.restored} >= {"Anna", "Marsh", "Mark", "AX-68042"}
+    assert {turned.shown for turned in ended.restored} >= {
+        "Zelphira",
+        "Quarnivel",
+        "Jorvane",
+        "AX-68042",
+    }
     assert (ended.prompt_tokens, ended.finish_reason) == (7, generation.FINISH_REASON_STOP)
     assert ended.came == departed.turns[-1].released_text
     assert not ended.doubtful
@@ -97,12 +106,13 @@ def test_a_name_has_one_surrogate_in_a_conversation_and_another_in_the_next(
     both: tuple[Agent, EchoingCloud],
 ) -> None:
     device, cloud = both
-    answered(device.chat(request((USER, "Anna"), (ASSISTANT, "who?"), (USER, "Anna"))))
+    names = "Zelphira Quarnivel, Jorvane"  # all three alike by chance: never
+    answered(device.chat(request((USER, names), (ASSISTANT, "who?"), (USER, names))))
     first = sent(cloud)
     assert first[0] == first[2]
-    answered(device.chat(request((USER, "Anna"), conversation="other")))
+    answered(device.chat(request((USER, names), conversation="other")))
     assert sent(cloud)[0] != first[0]
-    departed, _, _ = answered(device.chat(request((USER, "Anna"))))  # as it opened before
+    departed, _, _ = answered(device.chat(request((USER, names))))  # as it opened before
     assert (sent(cloud)[0], departed.charged) == (first[0], 0)
 
 
@@ -110,16 +120,16 @@ def test_history_that_is_sent_again_leaves_as_it_left_and_costs_nothing(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:
     light = agent.PrivacyOptions(level="light")  # moves no word: the echo is what was typed
-    first = (USER, f"{TEXT} Mark has a cough.")
+    first = (USER, f"{TEXT} Jorvane has a cough.")
     with talking(tmp_path, small_bundle_folder, lexicon_tagger) as (device, cloud):
         departed, answer, _ = answered(device.chat(request(first, privacy=light)))
         assert (departed.charged, departed.turns_charged) == (10_000.0, 1)
         before = sent(cloud)
         spent = device.ledger.spending()
     with talking(tmp_path, small_bundle_folder, lexicon_tagger) as (device, cloud):
-        history = [first, (ASSISTANT, answer), (USER, "Ask Anna again")]
+        history = [first, (ASSISTANT, answer), (USER, "Ask Zelphira again")]
         departed, text, _ = answered(device.chat(request(*history, privacy=light)))
-        assert text == "Ask Anna again"
+        assert text == "Ask Zelphira again"
         assert sent(cloud)[:1] == before
         assert sent(cloud)[1] == before[0]  # the echo, as the cloud wrote it
         assert (departed.charged, departed.turns_charged) == (0, 1)
@@ -135,11 +145,11 @@ def test_an_answer_that_others_got_as_well_takes_nobody_elsewhere(
 ) -> None:
     device, cloud = both
     cloud.answer = lambda request: ["Sure!"]
-    answered(device.chat(request((USER, "Write to Anna"))))
+    answered(device.chat(request((USER, "Write to Zelphira"))))
     before = sent(cloud)
-    answered(device.chat(request((USER, "Write to Mark"))))
-    answered(device.chat(request((USER, "Write to Anna"), conversation="named")))
-    for turns in ([(USER, "Write to Anna")], [(USER, "another"), (USER, "Write to Anna")]):
+    answered(device.chat(request((USER, "Write to Jorvane"))))
+    answered(device.chat(request((USER, "Write to Zelphira"), conversation="named")))
+    for turns in ([(USER, "Write to Zelphira")], [(USER, "another"), (USER, "Write to Zelphira")]):
         again = request(*turns, (ASSISTANT, "Sure!"), (USER, "Shorter"))
         answered(device.chat(again))
         assert sent(cloud)[-3] == before[0]
@@ -150,9 +160,9 @@ def test_an_answer_by_another_is_privatised_like_all_else(
 ) -> None:
     device, cloud = both
     _, answer, _ = answered(device.chat(request((USER, TEXT))))
-    turns = (USER, TEXT), (ASSISTANT, answer + " Paris"), (USER, "go on")
+    turns = (USER, TEXT), (ASSISTANT, answer + " Brunquist"), (USER, "go on")
     answered(device.chat(request(*turns)))
-    assert not [secret for secret in (*SECRETS, "Paris") if secret in sent(cloud)[1]]
+    assert not [secret for secret in (*SECRETS, "Brunquist") if secret in sent(cloud)[1]]
     plain = "the garden and the lake and the lamp by the clinic " * 5
     _, answer, _ = answered(device.chat(request((USER, plain))))
     assert answer == plain
@@ -175,7 +185,7 @@ def test_nothing_is_turned_back_that_another_conversation_released(
     both: tuple[Agent, EchoingCloud],
 ) -> None:
     device, cloud = both
-    answered(device.chat(request((USER, "Anna"), conversation="one")))
+    answered(device.chat(request((USER, "Zelphira"), conversation="one")))
     surrogate = sent(cloud)[0]
     cloud.answer = lambda request: [f"{surrogate} says hello"]
     for name in ("two", "one"):  # nor in its own, where it does not leave again
@@ -186,9 +196,9 @@ def test_nothing_is_turned_back_that_another_conversation_released(
 def test_stop_strings_end_the_answer_as_it_is_shown(both: tuple[Agent, EchoingCloud]) -> None:
     device, cloud = both
     cloud.answer = lambda request: [*last_text(request), *("!" * 1000)]
-    stops = ["Mark", "\n", "cough", "Rose:", "###", "7", "é", "🇫🇷"]
+    stops = ["Jorvane", "\n", "cough", "Rose:", "###", "7", "é", "🇫🇷"]
     _, text, ended = answered(device.chat(request((USER, TEXT), stops=stops)))
-    assert text == "Anna Marsh saw "
+    assert text == "Zelphira Quarnivel saw "
     assert ended.finish_reason == generation.FINISH_REASON_STOP
     assert cloud.cancelled.wait(60)
     assert [*cloud.asked[0].released_stops] == ["\n", "###"]
@@ -225,17 +235,17 @@ def test_without_cloud_or_budget_nothing_leaves_or_is_charged(
 ) -> None:
     limit = {"SOTTO_PRIVACY_LEDGER_LIMIT": "20"}
     with talking(tmp_path, small_bundle_folder, lexicon_tagger, **limit) as (device, cloud):
-        twice = request((USER, "Mark has a cough"), (USER, "and Anna has a fever"))
+        twice = request((USER, "Jorvane has a cough"), (USER, "and Zelphira has a fever"))
         with pytest.raises(QuotaExceeded, match="ledger"):
             [*device.chat(twice)]
         assert (cloud.asked, device.ledger.spending().spent) == ([], 0)
-        answered(device.chat(request((USER, "Mark has a cough"))))
+        answered(device.chat(request((USER, "Jorvane has a cough"))))
         assert device.ledger.spending().spent == 15
     other = tmp_path / "other"
     other.mkdir()
     with opened(configured(other, bundle=small_bundle_folder), lexicon_tagger) as device:
         with pytest.raises(NotReady, match="no cloud"):
-            [*device.chat(request((USER, "Mark has a cough")))]
+            [*device.chat(request((USER, "Jorvane has a cough")))]
         assert device.ledger.spending().releases == 0
 
 
@@ -258,7 +268,7 @@ def test_an_answer_is_the_cloud_s_own_however_it_ended(
     both: tuple[Agent, EchoingCloud], monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     device, cloud = both
-    words = "Paris has a cough. Ida has a fever. "  # would be drawn, and charged, as a user's
+    words = "Brunquist has a cough. Ida has a fever. "  # would be drawn, and charged, as a user's
     cloud.answer = lambda request: [words, words + "#", "x" * 2000]
     cloud.ends = how == "whole"
     monkeypatch.setattr(tasks, "LARGEST_ANSWER", 1000 if how == "too long" else 10_000)
@@ -286,7 +296,7 @@ def test_an_answer_is_the_cloud_s_own_however_it_ended(
 
 def test_a_long_answer_makes_no_other_forgotten(both: tuple[Agent, EchoingCloud]) -> None:
     device, cloud = both
-    said = "Paris has a cough."
+    said = "Brunquist has a cough."
     turns = [(USER, "a lamp")]
     for answer in (said, "x " * 100_000, "y"):
         cloud.answer = lambda request, answer=answer: [answer]
@@ -324,7 +334,7 @@ def test_where_nothing_is_kept_nothing_is_on_disk(
             answered(device.chat(request((USER, TEXT))))
             assert len(device.store.rows("SELECT name FROM conversations")) == kept
             state = b"".join(file.read_bytes() for file in device.store.folder.iterdir())
-            assert b"Anna" not in state
+            assert b"Zelphira" not in state
 
 
 def test_another_cloud_gets_no_answer_of_the_first(

@@ -44,10 +44,14 @@ test: install .venv-edge/.done lint bundle  ## Lint, then every test; the edge's
 	OMP_NUM_THREADS=1 $(BIN)/pytest $(PYTEST_FLAGS) tests/architecture tests/mutation tests/protos tests/cloud tests/bench tests/e2e tests/campaign
 
 # Tests on PostgreSQL start a server of their own; without it they are skipped and say so.
-AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
-test-deps:  ## Install what tests need that pip cannot: PostgreSQL (Debian's; asks for root)
+# It never waits for a password, and has Debian start no server of its own beside theirs.
+AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo -n)
+CLUSTERS := /etc/postgresql-common/createcluster.conf
+test-deps:  ## Install what tests need that pip cannot: PostgreSQL (Debian's; as root, or by sudo)
 	@ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || { \
 	  $(AS_ROOT) apt-get update -q && \
+	  $(AS_ROOT) env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends postgresql-common && \
+	  $(AS_ROOT) sed -i 's/^#* *create_main_cluster.*/create_main_cluster = false/' $(CLUSTERS) && \
 	  $(AS_ROOT) env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends postgresql; }
 
 # A Raspberry Pi 4's processor, emulated: the edge gives there what it gives here, within tolerances.

@@ -16,7 +16,7 @@ import psycopg
 
 __all__ = ["HINT", "PostgresServer", "found", "running"]
 
-HINT = "no PostgreSQL server is installed: run `make test-deps`"
+HINT = "no PostgreSQL server can be run here: see `make test-deps`"
 _USER = "postgres"
 _STARTING = 120.0
 """Seconds a start may take."""
@@ -40,12 +40,10 @@ class PostgresServer:
         self._programs, self._folder = programs, folder
         self._places = ("-D", folder / "data", "-k", folder)
         self._schemas = 0
-        self._as_user = ["setpriv", "--pdeathsig", "QUIT"]
-        if os.getuid() == 0:  # which PostgreSQL does not run as
+        if os.getuid() == 0:
             shutil.chown(folder, _USER, _USER)
-            self._as_user += [f"--reuid={_USER}", f"--regid={_USER}", "--clear-groups"]
         subprocess.run(
-            [*self._as_user, programs / "initdb", "-D", folder / "data", *_CLUSTER],
+            [*_as_user(), programs / "initdb", "-D", folder / "data", *_CLUSTER],
             check=True,
             stdout=subprocess.DEVNULL,
         )
@@ -56,15 +54,19 @@ class PostgresServer:
         settings = [part for name, value in _SETTINGS.items() for part in ("-c", f"{name}={value}")]
         with (self._folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
-                [*self._as_user, self._programs / "postgres", *self._places, *settings],
+                [*_as_user(), self._programs / "postgres", *self._places, *settings],
                 stdout=log,
                 stderr=log,
             )
         end = time.monotonic() + _STARTING
-        while not self._answers():
-            if self._process.poll() is not None or time.monotonic() > end:
-                raise RuntimeError((self._folder / "log").read_text())
-            time.sleep(0.05)
+        try:
+            while not self._answers():
+                if self._process.poll() is not None or time.monotonic() > end:
+                    raise RuntimeError((self._folder / "log").read_text())
+                time.sleep(0.05)
+        except BaseException:
+            self.throw_away()
+            raise
 
     def _answers(self) -> bool:
         try:
@@ -104,14 +106,29 @@ class PostgresServer:
         return self.url(name)
 
 
+def _as_user() -> list[str]:
+    """Begins a command that ends with this process, and does not run as root, which PostgreSQL
+    refuses."""
+    user = [f"--reuid={_USER}", f"--regid={_USER}", "--clear-groups"] if os.getuid() == 0 else []
+    return ["setpriv", "--pdeathsig", "QUIT", *user]
+
+
 def found() -> Path | None:
-    """The folder of the newest server's programs, as Debian lays them out, or of those in PATH."""
+    """The folder of the newest server's programs, as Debian lays them out, or of those in PATH;
+    None if there are none, or they cannot be run as the user they need."""
     versions = Path("/usr/lib/postgresql").glob("*/bin/postgres")
     newest = max(versions, key=lambda file: int(file.parts[-3]), default=None)
     on_path = shutil.which("postgres")
     if newest is None and on_path is None:
         return None
-    return (newest or Path(str(on_path)).resolve()).parent
+    programs = (newest or Path(str(on_path)).resolve()).parent
+    try:
+        tried = subprocess.run(
+            [*_as_user(), programs / "initdb", "--version"], check=False, capture_output=True
+        )
+    except OSError:
+        return None
+    return programs if tried.returncode == 0 else None
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from click.testing import CliRunner
 from sottovoce.cloud.cli import COMMANDS, main
 from sottovoce.cloud.cli.configuration import defaults, read
 from sottovoce.cloud.cli.serve import command as serve
+from sottovoce.core.errors import NotFound
 from tests.support.stores import ServerStore
 
 
@@ -51,6 +52,18 @@ def test_commands_within_a_group_are_meant_too(tmp_path: Path) -> None:
     assert run("--config", config, "enroll", "acme")[0] == 0
     code, output = run("--config", config, "jobs", "list")
     assert (code, json.loads(output)) == (0, {"jobs": []})
+
+
+def test_a_groups_table_fits_all_its_commands_together(tmp_path: Path) -> None:
+    table = '[jobs]\ntenant = "acme"\njson = true\n'
+    config = written(tmp_path, f'state = "{tmp_path / "s"}"\n{table}')
+    assert run("--config", config, "enroll", "acme")[0] == 0
+    code, output = run("--config", config, "jobs", "list")  # which alone has --tenant
+    assert (code, json.loads(output)) == (0, {"jobs": []})
+    code, output = run("--config", config, "jobs", "show", "none")
+    assert (code, "no option" in output) == (NotFound.exit_code, False)
+    config.write_text("[jobs]\ntenants = 1\n")
+    assert run("--config", config, "jobs", "list")[0] == 78
 
 
 def given(arguments: list[str], **table: Any) -> dict[str, Any]:

@@ -58,27 +58,45 @@ def defaults(command: click.Command, name: str, document: Document) -> dict[str,
     """What click takes as the defaults of a command, or of those in a group, by parameter.
 
     Raises:
-        ConfigError: the command's table has an option that the command has not.
+        ConfigError: the table has an option that the command has not, and none in the group.
     """
     own = document.get(name, {})
-    common = {key: document[key] for key in _COMMON if key in document}
-    if isinstance(command, click.Group):
-        # What a table says is for all commands of the group.
-        return {each: defaults(inner, name, document) for each, inner in command.commands.items()}
-    options = {
-        written.lstrip("-"): option
-        for option in command.params
-        if isinstance(option, click.Option)
-        for written in option.opts
-    }
-    for key in own.keys() - options.keys():
+    for key in own.keys() - _options(command).keys():
         raise ConfigError(
             f"`sotto-cloud {name}` has no option --{key}",
             fix=f"see `sotto-cloud {name} --help`",
             subject="config",
         )
-    given = {key: value for key, value in (common | own).items() if key in options}
-    return {str(options[key].name): _value(options[key], value) for key, value in given.items()}
+    common = {key: document[key] for key in _COMMON if key in document}
+    return _taken(command, common | own)
+
+
+def _taken(command: click.Command, values: Document) -> dict[str, Any]:
+    """What a table says is for those commands of a group that have the option."""
+    if isinstance(command, click.Group):
+        return {each: _taken(inner, values) for each, inner in command.commands.items()}
+    options = _options(command)
+    return {
+        str(option.name): _value(option, values[key])
+        for key, option in options.items()
+        if key in values
+    }
+
+
+def _options(command: click.Command) -> dict[str, click.Option]:
+    """By what is written; of a group, those of all its commands."""
+    if isinstance(command, click.Group):
+        return {
+            written: option
+            for inner in command.commands.values()
+            for written, option in _options(inner).items()
+        }
+    return {
+        written.lstrip("-"): option
+        for option in command.params
+        if isinstance(option, click.Option)
+        for written in option.opts
+    }
 
 
 def _value(option: click.Option, value: Any) -> Any:

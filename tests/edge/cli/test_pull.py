@@ -9,6 +9,7 @@ from collections.abc import Callable
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from sottovoce.core.bundle.folder import Bundle
+from sottovoce.edge.state.adapters import ADAPTERS, AdapterFolder
 from tests.support.fake_cloud import FakeCloud
 
 from .conftest import Device
@@ -23,6 +24,16 @@ def test_a_new_device_pulls_and_privatises(
     assert (pulled["bundle_id"], pulled["up_to_date"]) == (bundle.id, False)
     assert device.sotto("privatize", stdin="the lake").stdout
     assert "up to date" in device.sotto("pull", cloud.address).stdout
+
+
+def test_who_holds_adapters_is_told_that_their_encoder_is_missing(linked: Device) -> None:
+    assert "encoder" not in linked.sotto("pull").stderr
+    folder = AdapterFolder(linked.config.agent.state / ADAPTERS, "desk")
+    with folder.alone():
+        folder.begun("ab" * 32).write_bytes(b"x")
+        assert "encoder" not in linked.sotto("pull").stderr  # it has not arrived
+        folder.install(folder.begun("ab" * 32), "ab" * 32)
+    assert "sotto pull --encoder" in linked.sotto("pull").stderr
 
 
 def test_the_configured_cloud_is_the_default(linked: Device) -> None:

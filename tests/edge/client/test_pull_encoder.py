@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -117,6 +119,62 @@ def test_a_cloud_that_goes_leaves_an_update_undone(
             fetch(server, config, encoder=False)
         assert config.bundle.current.resolve() == before.folder.resolve()
         assert (before.folder / ENCODER).is_dir()
+
+
+@pytest.mark.parametrize("encoder", [True, False])
+def test_what_an_older_pull_left_is_not_put_in_place_unchecked(
+    tmp_path: Path, small_bundle_folder: Path, *, encoder: bool
+) -> None:
+    with fake_cloud(with_some_files(small_bundle_folder, tmp_path / "served")) as server:
+        config = configured(tmp_path, SOTTO_CLOUD_ADDRESS=server.address)
+        first = fetch(server, config, encoder=encoder)
+        left = first.folder.parent / f".optional-{first.id}"
+        (left / ENCODER).mkdir(parents=True)
+        (left / ENCODER / "encoder.onnx").write_bytes(b"of nobody")
+        second = fetch(server, config, encoder=False)
+        assert second.encoder == encoder
+        assert (second.folder / ENCODER).exists() == encoder
+        assert not encoder or same(second.folder, server.bundle)
+        assert not left.exists()
+
+
+@pytest.mark.parametrize("steps", range(6))
+def test_a_pull_killed_while_one_takes_the_others_place_is_mended_by_the_next(
+    tmp_path: Path, small_bundle_folder: Path, monkeypatch: pytest.MonkeyPatch, steps: int
+) -> None:
+    with fake_cloud(with_some_files(small_bundle_folder, tmp_path / "served")) as server:
+        config = configured(tmp_path, SOTTO_CLOUD_ADDRESS=server.address)
+        folder = fetch(server, config, encoder=True).folder
+        (folder / ENCODER / "encoder.json").write_text("xx\n")
+        left = steps
+
+        def mortal(step: Callable[..., object]) -> Callable[..., object]:
+            def run(path: Path, *arguments: object, **options: object) -> object:
+                nonlocal left
+                if left == 0:
+                    raise KeyboardInterrupt
+                left -= 1
+                return step(path, *arguments, **options)
+
+            return run
+
+        with monkeypatch.context() as patched:
+            patched.setattr(Path, "rename", mortal(Path.rename))
+            patched.setattr(shutil, "rmtree", mortal(shutil.rmtree))
+            if steps < _STEPS:
+                with pytest.raises(KeyboardInterrupt):
+                    fetch(server, config, encoder=False)
+            else:
+                fetch(server, config, encoder=False)
+        mended = fetch(server, config, encoder=False)
+        assert mended.encoder
+        assert same(mended.folder, server.bundle)
+        assert [path.name for path in folder.parent.iterdir()] == [folder.name]
+
+
+_STEPS = 5
+"""Of `_put`: what an older one left is removed, the old one renamed, the new one, and what either
+left removed."""
 
 
 def test_a_cloud_without_one_says_so(tmp_path: Path, small_bundle_folder: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -29,6 +30,7 @@ from sottovoce.edge.tasks.customize import Customizer, Defaults
 from sottovoce.edge.tasks.uploader import Uploader
 from sottovoce.v1 import edge_adapters_pb2 as adapters
 from sottovoce.v1 import edge_agent_pb2 as agent
+from sottovoce.v1 import training_pb2 as training
 from tests.support import fake_downloads as downloads
 from tests.support import plain_encoder
 from tests.support.agent import configured, opened
@@ -273,6 +275,18 @@ def test_a_new_version_takes_over_at_once_and_can_be_taken_back(home: Home) -> N
     assert ask(device, "the river").label == "wet"
     assert not device.home.fetch("desk").up_to_date
     assert ask(device, "the river").label == "blue"
+
+
+def test_a_cloud_that_sends_nothing_for_ever_is_refused(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device, _, _ = home
+    file = training.GetAdapterResponse(file=training.AdapterFile(sha256="ab" * 32, bytes=9))
+    empty = itertools.chain([file], itertools.repeat(training.GetAdapterResponse(chunk=b"")))
+    monkeypatch.setattr(device.cloud, "get_adapter", lambda _: empty)
+    with pytest.raises(DataLoss, match="without bytes"):
+        device.home.fetch("desk")
+    assert device.home.versions("desk") == []
 
 
 def test_fetching_again_what_is_there_carries_nothing(home: Home) -> None:

@@ -12,12 +12,13 @@ from sottovoce.cloud.server.admission import Admission
 from sottovoce.cloud.state.adapters import with_files
 from sottovoce.cloud.state.database import Database
 from sottovoce.core.errors import NotReady, OutOfRange
+from sottovoce.core.wire.limits import LARGEST_ADAPTER
 from sottovoce.v1 import training_pb2 as wire
 
-__all__ = ["CHUNK", "Downloads", "stays_here"]
+__all__ = ["CALLS", "CHUNK", "Downloads", "stays_here"]
 
 CHUNK: Final = 256 * 1024
-_CALLS, _PER_TENANT = 16, 4
+CALLS, CALLS_PER_TENANT = 16, 4
 """Open at once; each holds one adapter in memory."""
 
 
@@ -34,7 +35,7 @@ class Downloads:
         self._database = database
         self._encoder = encoder
         self._allowed = frozenset(allowed)
-        self._admission = Admission(calls=_CALLS, per_tenant=_PER_TENANT)
+        self._admission = Admission(calls=CALLS, per_tenant=CALLS_PER_TENANT)
 
     def stream(
         self, tenant: str, request: wire.GetAdapterRequest
@@ -56,6 +57,13 @@ class Downloads:
                 lambda files: to_local(files.folder, self._encoder),
             )
             data = adapter.to_bytes()
+            if len(data) > LARGEST_ADAPTER:
+                raise NotReady(
+                    f"this adapter has {len(data)} bytes, and devices take {LARGEST_ADAPTER}",
+                    fix="have the cloud answer with --where cloud, or customise with a lower rank "
+                    "or fewer virtual tokens",
+                    subject="adapter",
+                )
             digest = hashlib.sha256(data).hexdigest()
             start = request.offset if request.sha256 == digest else 0
             if start > len(data):

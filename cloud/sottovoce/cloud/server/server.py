@@ -24,6 +24,7 @@ from sottovoce.cloud.metrics import Metrics
 from sottovoce.cloud.models import backbone, decoder
 from sottovoce.cloud.server.attendant import Attendant
 from sottovoce.cloud.server.bundles_service import BundlesService
+from sottovoce.cloud.server.downloads import CALLS as ADAPTERS
 from sottovoce.cloud.server.downloads import Downloads
 from sottovoce.cloud.server.generation_service import (
     TEXTS,
@@ -68,7 +69,7 @@ WAITING = 128  # calls whose request has not arrived
 PATIENCE = 60.0, 10.0  # seconds with a tenant's, and with those of nobody in particular
 IDLE, TOKENS_AGAIN = 300.0, 5.0  # seconds: of a stream without messages, between looks at tokens
 # What is open holds one, what is short the rest.
-THREADS = CALLS + TEXTS + UPLOADS + WATCHES + STREAMS + WAITING + 64
+THREADS = CALLS + TEXTS + UPLOADS + WATCHES + ADAPTERS + STREAMS + WAITING + 64
 QUEUED_CALLS = 256  # beyond the threads, until one is free to answer or refuse them
 DTYPES = {"auto": None, "float32": torch.float32, "bfloat16": torch.bfloat16}
 RESTART_SECONDS, LONGEST_PAUSE = 1.0, 60.0

@@ -13,6 +13,7 @@ from sottovoce.core.system.console import Command, json_option, print_json, prog
 from sottovoce.edge.cli.common import load_config
 from sottovoce.edge.client.cloud import Cloud
 from sottovoce.edge.client.pull import pull
+from sottovoce.edge.state.adapters import ADAPTERS, any_held
 
 __all__ = ["command"]
 
@@ -69,6 +70,12 @@ def command(
 
         pulled = pull(
             cloud, config.bundle, wanted=wanted, encoder=encoder, key=expected, progress=progress
+        )
+    if not pulled.encoder and any_held(config.agent.state / ADAPTERS):
+        click.echo(
+            "the adapters on this device cannot answer without the bundle's encoder: fetch it with "
+            "`sotto pull --encoder`, or have the cloud answer with --where cloud",
+            err=True,
         )
     if as_json:
         print_json(

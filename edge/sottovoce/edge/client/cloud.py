@@ -37,7 +37,7 @@ from sottovoce.v1 import (
 __all__ = ["Cloud", "Stoppable"]
 
 SECONDS = 30.0
-UPLOAD_SECONDS = 300.0
+UPLOAD_SECONDS = DOWNLOAD_SECONDS = 300.0
 ENCODING_SECONDS = 120.0
 """For a stream of queries: what has no answer by then is sent again in another."""
 
@@ -193,7 +193,7 @@ class Cloud:
     ) -> Iterator[training_pb2.GetAdapterResponse]:
         """Which file an adapter is, then its bytes from an offset on."""
         call = self._stubs().training.GetAdapter
-        yield from self._streamed(call, request, self._credentials())
+        yield from self._streamed(call, request, self._credentials(), DOWNLOAD_SECONDS)
 
     def check_tenant(self) -> None:
         """Asks for something only an accepted tenant gets."""

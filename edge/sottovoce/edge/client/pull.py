@@ -43,6 +43,9 @@ Progress = Callable[[str, int, int], None]
 """Called with the file's name, the bytes there so far, and the bytes of the whole bundle."""
 
 _BREAKS = 5
+_REPLACED = ".replaced"
+"""Where an encoder lies while another takes its place."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -112,9 +115,12 @@ def pull(
             )
         folder = bundles / identity
         partial = bundles / f".partial-{identity}"
-        extra = _optional(manifest, folder, encoder, held=(config.current / ENCODER).is_dir())
+        held = (config.current / ENCODER).is_dir() or (bundles / _REPLACED).is_dir()
+        extra = _optional(manifest, folder, encoder, held=held)
         size = sum(file.bytes for file in (*manifest.files.values(), *extra.values()))
         aside = bundles / f".optional-{identity}"
+        if not extra:  # left by a pull that was cut off; nobody has checked it
+            shutil.rmtree(aside, ignore_errors=True)
         # First, so that an update leaves no device without what it had.
         done = _complete_all(cloud, identity, aside, extra, progress, (0, size), pause)
         has_encoder = bool(extra) or (folder / ENCODER).is_dir()
@@ -183,13 +189,21 @@ def _optional(
 
 
 def _put(aside: Path, folder: Path) -> None:
-    """Moves the encoder that was gathered in ``aside``, if any, to its place in ``folder``."""
+    """Moves the encoder that was gathered and hashed in ``aside``, if any, into ``folder``.
+
+    At any moment the old one, what took its place, or `_REPLACED` is there, so that a pull after
+    a crash knows that this device is to have one.
+    """
+    place, replaced = folder / ENCODER, folder.parent / _REPLACED
     if aside.is_dir():
         sync_tree(aside)
-        shutil.rmtree(folder / ENCODER, ignore_errors=True)
-        (aside / ENCODER).rename(folder / ENCODER)
-        aside.rmdir()
+        if place.exists():
+            shutil.rmtree(replaced, ignore_errors=True)
+            place.rename(replaced)
+        (aside / ENCODER).rename(place)
         sync_folder(folder)
+        shutil.rmtree(aside)
+    shutil.rmtree(replaced, ignore_errors=True)
 
 
 def _complete_all(

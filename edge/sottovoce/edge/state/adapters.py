@@ -22,7 +22,10 @@ from sottovoce.core.errors import DataLoss, InvalidInput, NotReady
 from sottovoce.core.system.files import atomic, disk, private_folder, sync_folder
 from sottovoce.core.wire.limits import NAME
 
-__all__ = ["KEPT", "AdapterFolder", "is_version"]
+__all__ = ["ADAPTERS", "KEPT", "AdapterFolder", "any_held", "is_version"]
+
+ADAPTERS: Final = "adapters"
+"""The folder of adapters, in that of the agent's state."""
 
 KEPT: Final = 3
 """Versions of an adapter that stay on the disk."""
@@ -177,6 +180,11 @@ class AdapterFolder:
     def _note(self, versions: list[str], used: str) -> None:
         with atomic(self._folder / _LIST) as file:
             file.write(json.dumps({"versions": versions, "in_use": used}).encode())
+
+
+def any_held(folder: Path) -> bool:
+    """Whether any adapter has come home to ``folder``."""
+    return any(is_version(file.stem) for file in folder.glob(f"*/*{_SUFFIX}"))
 
 
 def is_version(name: str) -> bool:

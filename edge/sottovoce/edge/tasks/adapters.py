@@ -91,9 +91,9 @@ class Adapters:
                 self._outbox.save(record)
             if record.job_id:
                 self._forgotten(record, force=request.force)
+            # Before its record, without which nothing would lead to the folder any more.
+            AdapterFolder(self._fetched, record.adapter_id).remove()
             self._outbox.forget(record.id)
-        for adapter_id in {record.adapter_id for record in records}:
-            AdapterFolder(self._fetched, adapter_id).remove()
         return len(records)
 
     def _named(self, adapter: str) -> list[agent.Customization]:

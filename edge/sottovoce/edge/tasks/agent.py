@@ -9,6 +9,7 @@ from sottovoce.core.privacy.setting import Setting
 from sottovoce.edge.client.cloud import Cloud
 from sottovoce.edge.client.generation import Stoppable, Writer
 from sottovoce.edge.config import Config
+from sottovoce.edge.state.adapters import ADAPTERS
 from sottovoce.edge.state.conversations import Conversations
 from sottovoce.edge.state.database import Store
 from sottovoce.edge.state.keyring import Keyring
@@ -19,7 +20,7 @@ from sottovoce.edge.tasks.chat import Chat
 from sottovoce.edge.tasks.cloud_writer import CloudWriter
 from sottovoce.edge.tasks.embed import Embedder
 from sottovoce.edge.tasks.engine import Engine
-from sottovoce.edge.tasks.home import ADAPTERS, Home
+from sottovoce.edge.tasks.home import Home
 from sottovoce.edge.tasks.predict import Predictor
 from sottovoce.edge.tasks.privatize import Releases, resolve, to_response
 from sottovoce.v1 import edge_adapters_pb2 as adapters

@@ -35,10 +35,7 @@ if TYPE_CHECKING:  # they load onnxruntime: for devices that answer themselves
     from sottovoce.core.local.adapter import LocalAdapter
     from sottovoce.core.local.encoder import Encoder
 
-__all__ = ["ADAPTERS", "Fetched", "Home"]
-
-ADAPTERS: Final = "adapters"
-"""The folder of adapters, in that of the agent's state."""
+__all__ = ["Fetched", "Home"]
 
 _BREAKS: Final = 5
 _ROOM: Final = 2 * LARGEST_ADAPTER
@@ -199,6 +196,8 @@ class Home:
         descriptor = os.open(arriving, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         with os.fdopen(descriptor, "ab") as out:
             for part in parts:
+                if not part.chunk:
+                    raise DataLoss("the cloud sends parts without bytes", fix="ask the provider")
                 if out.tell() + len(part.chunk) > file.bytes:
                     break  # its hash will not fit
                 out.write(part.chunk)

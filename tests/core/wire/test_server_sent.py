@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import select
 import socket
 import ssl
 from pathlib import Path
@@ -78,3 +79,22 @@ def test_what_is_cut_stays_encrypted_and_sends_no_more(tmp_path: Path) -> None:
         with pytest.raises((ssl.SSLError, BrokenPipeError)):
             connection.sendall(b"SECRET")
         cut(connection)
+
+
+def test_a_peer_that_waits_for_room_to_write_is_told_at_once() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        connection = socket.create_connection(server.getsockname())
+        peer, _ = server.accept()
+    with peer:
+        peer.setblocking(False)
+        room = select.poll()
+        room.register(peer, select.POLLOUT)
+        while room.poll(1_000):
+            peer.send(bytes(1 << 16))
+        cut(connection)
+        with connection:
+            while connection.recv(1 << 16):
+                pass
+        assert room.poll(30_000)  # without a word, it asks after seconds that double each time
+        with pytest.raises(OSError, match=r"Broken pipe|reset"):
+            peer.send(b"x")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import socket
+import struct
 import threading
 import time
 from collections.abc import Iterator
@@ -19,6 +20,9 @@ __all__ = ["LONGEST_LINE", "MOST_BYTES", "MOST_SECONDS", "Called", "Heard", "cut
 LONGEST_LINE: Final = 1 << 20
 MOST_BYTES: Final = 64 << 20
 MOST_SECONDS: Final = 3600.0
+
+_RESET: Final = struct.pack("ii", 1, 0)
+"""Of SO_LINGER: on, for no time."""
 
 
 class Lines(Protocol):
@@ -55,9 +59,12 @@ class Heard(NamedTuple):
 
 def cut(connection: socket.socket) -> None:
     """Ends a connection under whoever reads from it or writes to it; once more does no harm."""
-    # Not its own shutdown: that of a TLS socket forgets the encryption first, and what another
-    # thread was about to write would leave in the clear.
     with suppress(OSError):  # it may have ended by itself
+        # Closing it then says so at once: a peer that waits for room to write would otherwise not
+        # hear of it before it asks again, which may be a minute later.
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+        # Not its own shutdown: that of a TLS socket forgets the encryption first, and what another
+        # thread was about to write would leave in the clear.
         socket.socket.shutdown(connection, socket.SHUT_RDWR)
 
 

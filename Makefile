@@ -7,9 +7,10 @@ BUNDLE := build/bundle/manifest.json
 BUNDLE_INPUTS := $(shell find models cloud/sottovoce/cloud/building -type f -not -name '*.pyc' -not -name '*.md')
 PROTOS := $(wildcard protos/sottovoce/v1/*.proto)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
-# Tests run two files at a time, each on one core; those of a file share what is slow to make.
+# Tests run two files at a time, each on one core; those of a file share what is slow to make. The
+# slowest go first, or one core would wait for the other's last file.
 JOBS ?= 2
-PYTEST_FLAGS := -n $(JOBS) --dist loadfile
+PYTEST_FLAGS := -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .PHONY: help install bundle demo test test-deps check-arm64 lint bench campaign mutants report protos clean
@@ -40,8 +41,8 @@ demo: install  ## Watch a device daemon learn a task through a cloud, privately
 	$(BIN)/python -m examples.helpdesk.demo
 
 test: install .venv-edge/.done lint bundle  ## Lint, then every test; the edge's without torch
-	OMP_NUM_THREADS=1 $(EDGE_BIN)/pytest $(PYTEST_FLAGS) tests/core tests/edge tests/protos
-	OMP_NUM_THREADS=1 $(BIN)/pytest $(PYTEST_FLAGS) tests/architecture tests/mutation tests/protos tests/cloud tests/bench tests/e2e tests/campaign
+	OMP_NUM_THREADS=1 $(EDGE_BIN)/pytest $(PYTEST_FLAGS) tests/edge tests/core tests/protos
+	OMP_NUM_THREADS=1 $(BIN)/pytest $(PYTEST_FLAGS) tests/e2e tests/cloud tests/bench tests/architecture tests/mutation tests/protos tests/campaign
 
 # Tests on PostgreSQL start a server of their own; without it they are skipped and say so.
 # It never waits for a password, and has Debian start no server of its own beside theirs.

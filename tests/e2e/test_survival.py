@@ -53,8 +53,8 @@ def _job_state(cloud: Cloud) -> str:
 def test_cloud_killed_during_a_job_finishes_it_after_a_restart(
     agent: Agent, cloud: Cloud, tmp_path: Path
 ) -> None:
-    table = _table(tmp_path, 48)
-    options = ["--epochs", "4", "--reconstruction", "--plain-tokens", "4", "--no-watch", "--json"]
+    table = _table(tmp_path, 36)
+    options = ["--epochs", "3", "--reconstruction", "--plain-tokens", "4", "--no-watch", "--json"]
     agent.run("customize", "desk", "--input", str(table), *options)
     until(lambda: float(str(_customization(agent)["epoch"])) >= 1)
     told = _customization(agent)
@@ -65,13 +65,13 @@ def test_cloud_killed_during_a_job_finishes_it_after_a_restart(
     cloud.start()
     until(lambda: _customization(agent)["state"] == "SUCCEEDED", 240)
     done, (job,) = _customization(agent), _jobs(cloud)
-    assert (done["epoch"], done["epochs"]) == (job["epoch"], job["epochs"]) == (4, 4)
+    assert (done["epoch"], done["epochs"]) == (job["epoch"], job["epochs"]) == (3, 3)
     assert job["step"] == job["steps"]
     assert float(str(done["held_out_accuracy"])) == pytest.approx(
         job["held_out_accuracy"], abs=1e-3
     )
     assert float(str(done["reconstruction_loss"])) > 0
-    assert (job["method"], job["examples"], job["state"]) == ("lora", 48, "SUCCEEDED")
+    assert (job["method"], job["examples"], job["state"]) == ("lora", 36, "SUCCEEDED")
     answer = agent.run("predict", "desk", "The kitchen sink is blocked again", "--json")
     assert json.loads(answer)["label"] in {
         "plumbing",
@@ -160,7 +160,7 @@ def test_a_cloud_that_is_down_loses_nothing(agent: Agent, cloud: Cloud, tmp_path
     )
     assert answer.returncode == 6  # Unavailable
     assert b"fix" in answer.stdout + answer.stderr
-    agent.run("customize", "desk", "--input", str(table), "--epochs", "1", "--no-watch")
+    agent.run("customize", "desk", "--input", str(table), "--method", "head", "--no-watch")
     assert _customization(agent)["state"] == "UPLOADING"
     cloud.start()
     until(lambda: _customization(agent)["state"] == "SUCCEEDED", 240)

@@ -2,33 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
-import pytest
-
 from sottovoce.cloud.config import Limits
 from sottovoce.cloud.job import State
 from sottovoce.cloud.jobs.jobs import ABANDONED_SECONDS, Jobs
 from sottovoce.cloud.jobs.queue import Queue
 from sottovoce.cloud.state.adapters import AdapterFiles, locate
-from tests.support.jobs import Clock, claim, create, fill, opened, queued
-from tests.support.stores import Store
+from tests.support.jobs import Clock, claim, create, fill, queued
 
 DAY = 24 * 3600.0
-
-
-@pytest.fixture
-def clock() -> Clock:
-    """The database's."""
-    return Clock()
-
-
-@pytest.fixture
-def jobs(tmp_path: Path, store: Store, clock: Clock) -> Iterator[Jobs]:
-    """The jobs of two tenants."""
-    with opened(tmp_path, store, clock) as jobs:
-        yield jobs
 
 
 def test_uploads_nobody_goes_on_with_are_given_up(jobs: Jobs) -> None:

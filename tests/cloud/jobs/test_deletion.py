@@ -15,10 +15,17 @@ from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.uploads import Upload, append
 from sottovoce.cloud.training.worker import Worker
 from tests.support.examples import RELEASE, WORDS, examples
+from tests.support.stores import FileStore, Store
 from tests.support.waiting import until
 
 TEXT, LABEL, PLAIN, NAME = (f"canary-{what}" for what in ("text", "label", "plain", "name"))
 CANARIES = (TEXT, LABEL, PLAIN, NAME)
+
+
+@pytest.fixture
+def store() -> Store:
+    """A file: a server keeps deleted rows until it cleans up, as docs/scaling.md says."""
+    return FileStore()
 
 
 def queue(jobs: Jobs, epochs: int = 1, *, start: bool = True) -> Job:

@@ -3,23 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from sottovoce.cloud.config import Limits
 from sottovoce.cloud.jobs.jobs import PAGE_BYTES, Jobs
 from sottovoce.core.errors import InvalidInput
-from tests.support.jobs import create, opened
-from tests.support.stores import Store
-
-
-@pytest.fixture
-def jobs(tmp_path: Path, store: Store) -> Iterator[Jobs]:
-    """The jobs of two tenants."""
-    with opened(tmp_path, store) as jobs:
-        yield jobs
+from tests.support.jobs import create
 
 
 def test_pages_hold_every_job_once_newest_first(jobs: Jobs) -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -19,29 +18,13 @@ from sottovoce.core.errors import InvalidInput, NotFound, NotReady, QuotaExceede
 from tests.support.examples import RELEASE, WORDS, Example, examples
 from tests.support.jobs import (
     OWNER,
-    Clock,
     claim,
     create,
     fill,
     in_state,
-    opened,
     queued,
     rows_held,
 )
-from tests.support.stores import Store
-
-
-@pytest.fixture
-def clock() -> Clock:
-    """The database's."""
-    return Clock()
-
-
-@pytest.fixture
-def jobs(tmp_path: Path, store: Store, clock: Clock) -> Iterator[Jobs]:
-    """The jobs of two tenants."""
-    with opened(tmp_path, store, clock) as jobs:
-        yield jobs
 
 
 def test_the_same_request_makes_one_job(jobs: Jobs) -> None:

@@ -13,8 +13,8 @@ from sottovoce.cloud.job import Progress, State
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.queue import Queue
 from sottovoce.cloud.state.adapters import AdapterFiles, locate
-from tests.support.jobs import claim, create, fill, opened
-from tests.support.stores import FileStore
+from tests.support.jobs import claim, create, fill
+from tests.support.stores import FileStore, Store
 
 GROWING = ("jobs", "examples", "usage", "adapters", "limits")
 """Tables that a tenant's use makes longer."""
@@ -23,10 +23,9 @@ PARTIAL = "USING INDEX jobs_unpurged"
 
 
 @pytest.fixture
-def jobs(tmp_path: Path) -> Iterator[Jobs]:
-    """The jobs of two tenants."""
-    with opened(tmp_path, FileStore()) as jobs:
-        yield jobs
+def store() -> Store:
+    """A file: plans are SQLite's."""
+    return FileStore()
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,19 +17,6 @@ from tests.support.jobs import Clock, claim, create, finish, opened, queued, row
 from tests.support.stores import FileStore, Store
 
 HOUR = 3600.0
-
-
-@pytest.fixture
-def clock() -> Clock:
-    """The database's."""
-    return Clock()
-
-
-@pytest.fixture
-def jobs(tmp_path: Path, store: Store, clock: Clock) -> Iterator[Jobs]:
-    """The jobs of two tenants."""
-    with opened(tmp_path, store, clock) as jobs:
-        yield jobs
 
 
 @pytest.fixture

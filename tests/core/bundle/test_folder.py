@@ -144,6 +144,7 @@ def test_an_unreadable_manifest_is_data_loss(folder: Path, data: bytes) -> None:
         {"backbone": {"name": "small"}},
         {"files": {"../outside": {"bytes": 1, "sha256": ""}}},
         {"files": {"/etc/passwd": {"bytes": 1, "sha256": ""}}},
+        *({"optional": {path: {"bytes": 1, "sha256": ""}}} for path in ("x", "", "encoder/../x")),
     ],
 )
 def test_a_manifest_of_the_wrong_shape_is_data_loss(folder: Path, changes: dict[str, Any]) -> None:

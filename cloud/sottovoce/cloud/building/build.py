@@ -38,11 +38,11 @@ from sottovoce.cloud.corpus.language import Language
 from sottovoce.cloud.corpus.token_frequencies import token_log_prior
 from sottovoce.cloud.models import backbone as backbones
 from sottovoce.cloud.models.noise_aware import CLASS_COUNTS
-from sottovoce.core.bundle.folder import ENCODER
 from sottovoce.core.bundle.levels import Level
 from sottovoce.core.bundle.manifest import (
     ANY,
     CLITIC,
+    ENCODER,
     MANIFEST,
     Backbone,
     Manifest,

@@ -16,7 +16,6 @@ from __future__ import annotations
 import json
 import math
 import tempfile
-import warnings
 from pathlib import Path
 from typing import Any, Final
 
@@ -33,6 +32,7 @@ from sottovoce.cloud.models.backbone import LoadedBackbone, input_embeddings
 from sottovoce.cloud.models.batches import MAX_TOKENS
 from sottovoce.cloud.models.encoder import special_tokens
 from sottovoce.cloud.models.methods.lora import targets
+from sottovoce.cloud.models.onnx_export import write_onnx
 from sottovoce.cloud.models.virtual_tokens import prefix_width
 from sottovoce.core.errors import InvalidInput
 from sottovoce.core.local.encoder import DESCRIPTION, FORMAT, NETWORK, TABLE
@@ -42,7 +42,6 @@ __all__ = ["LEAST_LIKENESS", "to_onnx", "write"]
 LEAST_LIKENESS: Final = 0.995
 """Mean cosine of what the graph and torch make of random tokens; below it nothing is written."""
 
-_OPSET: Final = 18
 _BITS: Final = 8
 _BLOCK: Final = 128
 _TRIED: Final = 32
@@ -108,25 +107,10 @@ def to_onnx(model: Any, *, int8: bool = True) -> bytes:
         torch.randn(rows, width) if width else torch.ones(rows)
         for rows, width in ((3, single.width), (3, 0), (2, single.lora), (2, single.prefix))
     )
-    with tempfile.TemporaryDirectory() as scratch, warnings.catch_warnings():
-        # The newer exporter needs another library and writes a graph twice as long.
-        warnings.simplefilter("ignore")
+    with tempfile.TemporaryDirectory() as scratch:
         exported, ready = (Path(scratch) / f"{name}.onnx" for name in ("float", "ready"))
-        torch.onnx.export(
-            single,
-            example,
-            exported,
-            dynamo=False,
-            opset_version=_OPSET,
-            input_names=["embeddings", "weights", "lora", "prefix"],
-            output_names=["pooled"],
-            dynamic_axes={
-                "embeddings": {0: "n"},
-                "weights": {0: "n"},
-                "lora": {0: "rank"},
-                "prefix": {0: "keys"},
-            },
-        )
+        inputs = {"embeddings": "n", "weights": "n", "lora": "rank", "prefix": "keys"}
+        write_onnx(single, example, exported, inputs=inputs, output="pooled")
         quant_pre_process(exported, ready, skip_symbolic_shape=True)
         graph = onnx.load(ready)
     if int8:

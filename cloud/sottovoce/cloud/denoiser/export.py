@@ -11,11 +11,10 @@ from __future__ import annotations
 import hashlib
 import json
 import tempfile
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import onnx
@@ -27,11 +26,10 @@ from torch import Tensor, nn
 
 from sottovoce.cloud.denoiser.network import Network
 from sottovoce.cloud.denoiser.training import Model
+from sottovoce.cloud.models.onnx_export import write_onnx
 from sottovoce.core.privacy.denoiser import DESCRIPTION, FORMAT, NETWORK, TABLE
 
 __all__ = ["quantized", "rounded", "to_onnx", "write"]
-
-_OPSET: Final = 18
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,20 +85,10 @@ def to_onnx(network: Network, scale: NDArray[np.float32], *, int8: bool = True) 
         torch.full((1,), 20.0),
         torch.ones(1),
     )
-    with tempfile.TemporaryDirectory() as scratch, warnings.catch_warnings():
-        # The newer exporter needs another library and writes a graph twice as long.
-        warnings.simplefilter("ignore")
+    with tempfile.TemporaryDirectory() as scratch:
         exported = Path(scratch) / "float.onnx"
-        torch.onnx.export(
-            single,
-            example,
-            exported,
-            dynamo=False,
-            opset_version=_OPSET,
-            input_names=["rows", "answer", "eta", "helped"],
-            output_names=["embedding"],
-            dynamic_axes={"rows": {0: "n"}},
-        )
+        inputs = {"rows": "n", "answer": "", "eta": "", "helped": ""}
+        write_onnx(single, example, exported, inputs=inputs, output="embedding")
         return quantized(exported) if int8 else exported.read_bytes()
 
 

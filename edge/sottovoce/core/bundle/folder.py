@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.core.bundle.manifest import MANIFEST, Manifest, bundle_id, sha256
+from sottovoce.core.bundle.manifest import ENCODER, MANIFEST, Manifest, bundle_id, sha256
 from sottovoce.core.bundle.row_file import RowFile
 from sottovoce.core.bundle.word_list import WordIds, WordList
 from sottovoce.core.errors import BundleMismatch, DataLoss, NotReady
@@ -29,10 +29,7 @@ from sottovoce.core.text.readings import READINGS
 if TYPE_CHECKING:
     from sottovoce.core.bundle.tokenizer import Tokenizer
 
-__all__ = ["CARDS", "ENCODER", "Bundle"]
-
-ENCODER = "encoder"
-"""The folder of the optional files, in a bundle."""
+__all__ = ["CARDS", "Bundle"]
 
 CARDS = "cards"
 """The folder of the models' cards, which name licences and sources; nothing else reads them."""

@@ -19,6 +19,7 @@ from sottovoce.core.errors import BundleMismatch, DataLoss, NotFound
 __all__ = [
     "ANY",
     "CLITIC",
+    "ENCODER",
     "FORMAT",
     "MANIFEST",
     "Backbone",
@@ -33,6 +34,9 @@ __all__ = [
 
 FORMAT = "sottovoce.bundle.v2"
 MANIFEST = "manifest.json"
+ENCODER = "encoder"
+"""The folder of the optional files, in a bundle."""
+
 ANY = "*"
 CLITIC = "+clitic"
 
@@ -141,6 +145,8 @@ class Manifest:
         for path in (*raw["files"], *optional):
             if path.startswith(("/", ".")) or ".." in Path(path).parts:
                 raise ValueError(path)  # a manifest must not reach outside its folder
+        if any(Path(path).parts[:1] != (ENCODER,) for path in optional):
+            raise ValueError(ENCODER)  # what is fetched beside the rest is one folder
         return cls(
             backbone=Backbone(**raw["backbone"]),
             language=raw["language"],

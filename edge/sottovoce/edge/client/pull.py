@@ -20,8 +20,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sottovoce.core.bundle import soundness
-from sottovoce.core.bundle.folder import ENCODER, Bundle
-from sottovoce.core.bundle.manifest import MANIFEST, Manifest, StoredFile, bundle_id, sha256
+from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.bundle.manifest import (
+    ENCODER,
+    MANIFEST,
+    Manifest,
+    StoredFile,
+    bundle_id,
+    sha256,
+)
 from sottovoce.core.bundle.signature import SIGNATURE, Signature, show_key
 from sottovoce.core.errors import (
     BundleMismatch,

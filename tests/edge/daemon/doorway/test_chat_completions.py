@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,25 +9,11 @@ import pytest
 
 from sottovoce.core.text.tagger import Tagger
 from tests.support.doorway import Door, opened_doorway
-from tests.support.echo import EchoingCloud, echoing_cloud
+from tests.support.echo import EchoingCloud
 
 TEXT = "Zelphira Quarnivel saw Jorvane at Little Rock, order AX-68042; Zelphira's five lamps leak."
 SECRETS = ("Zelphira", "Quarnivel", "Jorvane", "68042")
 PATH = "/v1/chat/completions"
-
-
-@pytest.fixture(scope="module")
-def both(
-    tmp_path_factory: pytest.TempPathFactory, small_bundle_folder: Path, lexicon_tagger: Tagger
-) -> Iterator[tuple[Door, EchoingCloud]]:
-    folder = tmp_path_factory.mktemp("device")
-    with (
-        echoing_cloud() as cloud,
-        opened_doorway(
-            folder, small_bundle_folder, lexicon_tagger, SOTTO_CLOUD_ADDRESS=cloud.address
-        ) as door,
-    ):
-        yield door, cloud
 
 
 def sent(cloud: EchoingCloud) -> list[str]:
@@ -36,9 +21,9 @@ def sent(cloud: EchoingCloud) -> list[str]:
 
 
 def test_what_leaves_holds_no_secret_and_what_comes_is_turned_back(
-    both: tuple[Door, EchoingCloud],
+    at_cloud: tuple[Door, EchoingCloud],
 ) -> None:
-    door, cloud = both
+    door, cloud = at_cloud
     answer = door.chat(TEXT, model="default", temperature=0, max_tokens=50, seed=-1, user="Zoe")
     assert answer.status == 200
     body = answer.json
@@ -56,8 +41,10 @@ def test_what_leaves_holds_no_secret_and_what_comes_is_turned_back(
     assert (asked.sampling.max_tokens, asked.sampling.seed) == (50, (1 << 63) - 1)
 
 
-def test_headers_say_what_was_released_and_hold_no_text(both: tuple[Door, EchoingCloud]) -> None:
-    door, _ = both
+def test_headers_say_what_was_released_and_hold_no_text(
+    at_cloud: tuple[Door, EchoingCloud],
+) -> None:
+    door, _ = at_cloud
     answer = door.chat("Zelphira saw Jorvane, who has a cough")
     told = {
         name.removeprefix("x-sottovoce-"): value
@@ -79,8 +66,8 @@ def test_headers_say_what_was_released_and_hold_no_text(both: tuple[Door, Echoin
     assert (again["x-sottovoce-charged"], again["x-sottovoce-turns-charged"]) == ("0", "0")
 
 
-def test_a_stream_is_the_same_in_pieces(both: tuple[Door, EchoingCloud]) -> None:
-    door, _ = both
+def test_a_stream_is_the_same_in_pieces(at_cloud: tuple[Door, EchoingCloud]) -> None:
+    door, _ = at_cloud
     counted = {"include_usage": True}
     answer = door.chat(TEXT, stream=True, stream_options=counted)
     assert answer.headers["content-type"].startswith("text/event-stream")
@@ -95,8 +82,8 @@ def test_a_stream_is_the_same_in_pieces(both: tuple[Door, EchoingCloud]) -> None
     assert {event["object"] for event in answer.events} == {"chat.completion.chunk"}
 
 
-def test_every_role_is_a_turn_and_parts_are_one_text(both: tuple[Door, EchoingCloud]) -> None:
-    door, cloud = both
+def test_every_role_is_a_turn_and_parts_are_one_text(at_cloud: tuple[Door, EchoingCloud]) -> None:
+    door, cloud = at_cloud
     parts = [{"type": "text", "text": "Zelphira"}, {"type": "text", "text": "the river"}]
     messages: list[dict[str, Any]] = [
         {"role": "developer", "content": "the lake"},
@@ -115,9 +102,9 @@ def test_every_role_is_a_turn_and_parts_are_one_text(both: tuple[Door, EchoingCl
 
 
 def test_history_that_is_sent_again_leaves_as_it_left_and_costs_nothing(
-    both: tuple[Door, EchoingCloud],
+    at_cloud: tuple[Door, EchoingCloud],
 ) -> None:
-    door, cloud = both
+    door, cloud = at_cloud
     opening = {"role": "user", "content": f"{TEXT} Jorvane has a cough."}
     first = door.ask(PATH, {"messages": [opening]})
     before = sent(cloud)
@@ -160,9 +147,9 @@ def test_history_that_is_sent_again_leaves_as_it_left_and_costs_nothing(
     ],
 )
 def test_what_cannot_be_honoured_is_refused_by_name_and_nothing_leaves(
-    both: tuple[Door, EchoingCloud], fields: dict[str, Any], named: str
+    at_cloud: tuple[Door, EchoingCloud], fields: dict[str, Any], named: str
 ) -> None:
-    door, cloud = both
+    door, cloud = at_cloud
     before = len(cloud.asked)
     answer = door.chat("the lake", **fields)
     assert answer.status == 400
@@ -172,8 +159,8 @@ def test_what_cannot_be_honoured_is_refused_by_name_and_nothing_leaves(
     assert len(cloud.asked) == before
 
 
-def test_a_model_that_nobody_has_is_not_found(both: tuple[Door, EchoingCloud]) -> None:
-    door, cloud = both
+def test_a_model_that_nobody_has_is_not_found(at_cloud: tuple[Door, EchoingCloud]) -> None:
+    door, cloud = at_cloud
     before = len(cloud.asked)
     answer = door.chat("the lake", model="nobody's")
     assert (answer.status, answer.error["code"]) == (404, "not_found")
@@ -181,9 +168,9 @@ def test_a_model_that_nobody_has_is_not_found(both: tuple[Door, EchoingCloud]) -
 
 
 def test_an_answer_that_breaks_off_ends_with_an_error_and_without_an_end(
-    both: tuple[Door, EchoingCloud],
+    at_cloud: tuple[Door, EchoingCloud],
 ) -> None:
-    door, cloud = both
+    door, cloud = at_cloud
     cloud.answer, before = (lambda asked: ["so ", "far ", "and "]), cloud.answer
     cloud.ends = False
     try:
@@ -211,8 +198,8 @@ def test_without_a_cloud_it_says_so_before_anything_is_charged(
 
 @pytest.mark.parametrize(("seed", "left"), [(-5, (1 << 63) - 5), ((1 << 53) + 1, (1 << 53) + 1)])
 def test_a_seed_leaves_as_all_servers_take_it(
-    both: tuple[Door, EchoingCloud], seed: int, left: int
+    at_cloud: tuple[Door, EchoingCloud], seed: int, left: int
 ) -> None:
-    door, cloud = both
+    door, cloud = at_cloud
     assert door.chat("the lake", seed=seed).status == 200
     assert cloud.asked[-1].sampling.seed == left

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,28 +11,14 @@ import pytest
 
 from sottovoce.core.text.tagger import Tagger
 from tests.support.doorway import Door, opened_doorway
-from tests.support.echo import EchoingCloud, echoing_cloud
+from tests.support.echo import EchoingCloud
 
 TEXT = "Zelphira Quarnivel saw Jorvane at Little Rock"
 
 
-@pytest.fixture(scope="module")
-def both(
-    tmp_path_factory: pytest.TempPathFactory, small_bundle_folder: Path, lexicon_tagger: Tagger
-) -> Iterator[tuple[Door, EchoingCloud]]:
-    folder = tmp_path_factory.mktemp("device")
-    with (
-        echoing_cloud() as cloud,
-        opened_doorway(
-            folder, small_bundle_folder, lexicon_tagger, SOTTO_CLOUD_ADDRESS=cloud.address
-        ) as door,
-    ):
-        yield door, cloud
-
-
 @pytest.mark.parametrize("prompt", [TEXT, [TEXT]])
-def test_a_text_is_continued(both: tuple[Door, EchoingCloud], prompt: Any) -> None:
-    door, cloud = both
+def test_a_text_is_continued(at_cloud: tuple[Door, EchoingCloud], prompt: Any) -> None:
+    door, cloud = at_cloud
     body = {"prompt": prompt, "model": "default", "n": 1, "echo": False, "stop": "\n"}
     answer = door.ask("/v1/completions", body)
     (choice,) = answer.json["choices"]
@@ -45,8 +30,8 @@ def test_a_text_is_continued(both: tuple[Door, EchoingCloud], prompt: Any) -> No
     assert answer.headers["x-sottovoce-policy"] == "names"
 
 
-def test_a_continuation_streams(both: tuple[Door, EchoingCloud]) -> None:
-    door, _ = both
+def test_a_continuation_streams(at_cloud: tuple[Door, EchoingCloud]) -> None:
+    door, _ = at_cloud
     answer = door.ask("/v1/completions", {"prompt": TEXT, "stream": True})
     *deltas, last = answer.events
     assert "".join(each["choices"][0]["text"] for each in deltas) == TEXT
@@ -67,9 +52,9 @@ def test_a_continuation_streams(both: tuple[Door, EchoingCloud]) -> None:
     ],
 )
 def test_what_cannot_be_honoured_is_refused_by_name(
-    both: tuple[Door, EchoingCloud], fields: dict[str, Any]
+    at_cloud: tuple[Door, EchoingCloud], fields: dict[str, Any]
 ) -> None:
-    door, _ = both
+    door, _ = at_cloud
     answer = door.ask("/v1/completions", {"prompt": TEXT} | fields)
     assert (answer.status, answer.error["param"]) == (400, next(iter(fields)))
 
@@ -87,9 +72,9 @@ def test_what_cannot_be_honoured_is_refused_by_name(
     ],
 )
 def test_embeddings_that_cannot_be_had_are_refused(
-    both: tuple[Door, EchoingCloud], fields: dict[str, Any], status: int
+    at_cloud: tuple[Door, EchoingCloud], fields: dict[str, Any], status: int
 ) -> None:
-    door, _ = both
+    door, _ = at_cloud
     answer = door.ask("/v1/embeddings", {"input": TEXT, "model": "local"} | fields)
     assert answer.status == status
     assert answer.error["param"] == next(iter(fields))

@@ -16,33 +16,11 @@ from sottovoce.core.text.tagger import Tagger
 from sottovoce.edge.daemon.doorway.connection import LARGEST_BODY, LARGEST_HEAD, PIECE, Limits
 from sottovoce.edge.daemon.doorway.server import CALLS_AT_ONCE, MOST_CONNECTIONS
 from tests.support.doorway import SECONDS, Door, opened_doorway
-from tests.support.echo import EchoingCloud, echo, echoing_cloud
+from tests.support.echo import EchoingCloud, echoing_cloud
 from tests.support.waiting import until
 
 PATH = "/v1/chat/completions"
 ASKED = json.dumps({"messages": [{"role": "user", "content": "the lake"}], "stream": True}).encode()
-
-
-@pytest.fixture(scope="module")
-def pair(
-    tmp_path_factory: pytest.TempPathFactory, small_bundle_folder: Path, lexicon_tagger: Tagger
-) -> Iterator[tuple[Door, EchoingCloud]]:
-    folder = tmp_path_factory.mktemp("device")
-    with (
-        echoing_cloud() as cloud,
-        opened_doorway(
-            folder, small_bundle_folder, lexicon_tagger, SOTTO_CLOUD_ADDRESS=cloud.address
-        ) as door,
-    ):
-        yield door, cloud
-
-
-@pytest.fixture
-def both(pair: tuple[Door, EchoingCloud]) -> tuple[Door, EchoingCloud]:
-    door, cloud = pair
-    cloud.answer = echo
-    cloud.cancelled.clear()
-    return door, cloud
 
 
 def connected(door: Door) -> socket.socket:
@@ -84,9 +62,9 @@ def read_until(line: socket.socket, wanted: bytes) -> bytes:
     ],
 )
 def test_who_has_no_key_or_is_a_web_page_stays_outside(
-    both: tuple[Door, EchoingCloud], headers: dict[str, str], status: int, code: str
+    at_cloud: tuple[Door, EchoingCloud], headers: dict[str, str], status: int, code: str
 ) -> None:
-    door, cloud = both
+    door, cloud = at_cloud
     before = len(cloud.asked)
     key = {"Authorization": headers.pop("authorization", f"Bearer {door.key}")}
     key = {name: value.replace("KEY", door.key) for name, value in key.items()}
@@ -96,28 +74,28 @@ def test_who_has_no_key_or_is_a_web_page_stays_outside(
 
 
 @pytest.mark.parametrize("host", ["localhost", "[::1]:1", "127.0.0.1", "LOCALHOST:99"])
-def test_every_name_of_this_machine_will_do(both: tuple[Door, EchoingCloud], host: str) -> None:
-    door, _ = both
+def test_every_name_of_this_machine_will_do(at_cloud: tuple[Door, EchoingCloud], host: str) -> None:
+    door, _ = at_cloud
     assert door.ask("/v1/models", host=host).status == 200
 
 
-def test_node_is_no_web_page(both: tuple[Door, EchoingCloud]) -> None:
-    door, _ = both
+def test_node_is_no_web_page(at_cloud: tuple[Door, EchoingCloud]) -> None:
+    door, _ = at_cloud
     sent = {"sec_fetch_mode": "cors", "accept_language": "*", "user_agent": "node"}
     assert door.ask("/v1/models", **sent).status == 200
 
 
 def test_who_has_not_proved_who_it_is_is_answered_before_its_body_comes(
-    both: tuple[Door, EchoingCloud],
+    at_cloud: tuple[Door, EchoingCloud],
 ) -> None:
-    door, _ = both
+    door, _ = at_cloud
     with connected(door) as line:
         line.sendall(head(door, 1_000).replace(door.key.encode(), b"wrong"))
         assert everything(line).startswith(b"HTTP/1.1 401 ")
 
 
-def test_heads_and_bodies_are_bounded(both: tuple[Door, EchoingCloud]) -> None:
-    door, _ = both
+def test_heads_and_bodies_are_bounded(at_cloud: tuple[Door, EchoingCloud]) -> None:
+    door, _ = at_cloud
     with connected(door) as line:
         line.sendall(b"GET / HTTP/1.1\r\nA: " + b"a" * 2 * LARGEST_HEAD)
         assert b" 431 " in everything(line).partition(b"\r\n")[0]
@@ -132,8 +110,8 @@ def test_heads_and_bodies_are_bounded(both: tuple[Door, EchoingCloud]) -> None:
         assert everything(line).startswith(b"HTTP/1.1 413 ")
 
 
-def test_a_body_may_be_announced_first(both: tuple[Door, EchoingCloud]) -> None:
-    door, _ = both
+def test_a_body_may_be_announced_first(at_cloud: tuple[Door, EchoingCloud]) -> None:
+    door, _ = at_cloud
     with connected(door) as line:
         line.sendall(head(door, len(ASKED), "Expect: 100-continue"))
         assert read_until(line, b"\r\n\r\n").startswith(b"HTTP/1.1 100 ")
@@ -145,8 +123,8 @@ def test_a_body_may_be_announced_first(both: tuple[Door, EchoingCloud]) -> None:
     "garbage",
     [b"\x16\x03\x01\x02\x00\x01\x00", b"GET\r\n\r\n", b"GET / HTTP/1.1\r\n\r\n", b"PRI * HTTP/2.0"],
 )
-def test_what_is_no_request_is_refused(both: tuple[Door, EchoingCloud], garbage: bytes) -> None:
-    door, _ = both
+def test_what_is_no_request_is_refused(at_cloud: tuple[Door, EchoingCloud], garbage: bytes) -> None:
+    door, _ = at_cloud
     with connected(door) as line:
         line.sendall(garbage + b"\r\n\r\n")
         assert everything(line).startswith(b"HTTP/1.1 4")
@@ -157,20 +135,20 @@ def test_what_is_no_request_is_refused(both: tuple[Door, EchoingCloud], garbage:
     [("/", "GET", 404), ("/v1/chat", "POST", 404), (PATH, "GET", 405), ("/v1/models", "POST", 405)],
 )
 def test_elsewhere_is_nothing(
-    both: tuple[Door, EchoingCloud], path: str, method: str, status: int
+    at_cloud: tuple[Door, EchoingCloud], path: str, method: str, status: int
 ) -> None:
-    door, _ = both
+    door, _ = at_cloud
     assert door.ask(path, method=method).status == status
 
 
-def test_a_head_alone_is_answered_with_one(both: tuple[Door, EchoingCloud]) -> None:
-    door, _ = both
+def test_a_head_alone_is_answered_with_one(at_cloud: tuple[Door, EchoingCloud]) -> None:
+    door, _ = at_cloud
     answer = door.ask("/v1/models", method="HEAD")
     assert (answer.status, answer.body) == (405, b"")
 
 
-def test_a_body_may_come_byte_by_byte(both: tuple[Door, EchoingCloud]) -> None:
-    door, _ = both
+def test_a_body_may_come_byte_by_byte(at_cloud: tuple[Door, EchoingCloud]) -> None:
+    door, _ = at_cloud
     chunks = b"".join(b"1\r\n%c\r\n" % byte for byte in ASKED)
     with connected(door) as line:
         line.sendall(head(door, "chunked") + chunks + b"0\r\n\r\n")
@@ -181,13 +159,13 @@ def test_a_body_may_come_byte_by_byte(both: tuple[Door, EchoingCloud]) -> None:
     "body",
     [b"", b"{", b"[]", b"5", b'{"n": NaN}', b'{"messages": "\\ud800"}', b"\xff", b"[" * 100_000],
 )
-def test_what_is_no_object_is_refused(both: tuple[Door, EchoingCloud], body: bytes) -> None:
-    door, _ = both
+def test_what_is_no_object_is_refused(at_cloud: tuple[Door, EchoingCloud], body: bytes) -> None:
+    door, _ = at_cloud
     assert door.ask(PATH, body).status == 400
 
 
-def test_a_connection_takes_one_request_after_another(both: tuple[Door, EchoingCloud]) -> None:
-    door, _ = both
+def test_a_connection_takes_one_request_after_another(at_cloud: tuple[Door, EchoingCloud]) -> None:
+    door, _ = at_cloud
     with connected(door) as line:
         line.sendall(2 * (head(door, len(ASKED)) + ASKED))
         found = b""
@@ -198,8 +176,10 @@ def test_a_connection_takes_one_request_after_another(both: tuple[Door, EchoingC
 
 
 @pytest.mark.parametrize("more", [b"", b"\r\n", b"GET /v1/models HTTP/1.1\r\n"])
-def test_who_goes_away_takes_the_answer_along(both: tuple[Door, EchoingCloud], more: bytes) -> None:
-    door, cloud = both
+def test_who_goes_away_takes_the_answer_along(
+    at_cloud: tuple[Door, EchoingCloud], more: bytes
+) -> None:
+    door, cloud = at_cloud
     cloud.answer = lambda asked: itertools.chain(["so ", "far "], _never(cloud))
     with connected(door) as line:
         line.sendall(head(door, len(ASKED)) + ASKED)
@@ -209,9 +189,9 @@ def test_who_goes_away_takes_the_answer_along(both: tuple[Door, EchoingCloud], m
 
 
 def test_who_sends_too_much_before_its_turn_is_hung_up_on(
-    both: tuple[Door, EchoingCloud],
+    at_cloud: tuple[Door, EchoingCloud],
 ) -> None:
-    door, cloud = both
+    door, cloud = at_cloud
     cloud.answer = lambda asked: itertools.chain(["so ", "far "], _never(cloud))
     with connected(door) as line:
         line.sendall(head(door, len(ASKED)) + ASKED)
@@ -227,10 +207,10 @@ def _never(cloud: EchoingCloud) -> Iterator[str]:
 
 
 def test_who_takes_nothing_is_not_written_for_without_end(
-    both: tuple[Door, EchoingCloud], monkeypatch: pytest.MonkeyPatch
+    at_cloud: tuple[Door, EchoingCloud], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Limits, "taking", 0.2)
-    door, cloud = both
+    door, cloud = at_cloud
     cloud.answer = lambda asked: itertools.repeat("and so on " * 1_000, 1_000)
     with closing(socket.socket()) as line:
         line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
@@ -240,11 +220,11 @@ def test_who_takes_nothing_is_not_written_for_without_end(
 
 
 def test_who_says_nothing_is_hung_up_on(
-    both: tuple[Door, EchoingCloud], monkeypatch: pytest.MonkeyPatch
+    at_cloud: tuple[Door, EchoingCloud], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Limits, "head", 0.05)
     monkeypatch.setattr(Limits, "body", 0.05)
-    door, _ = both
+    door, _ = at_cloud
     with connected(door) as line:
         assert everything(line) == b""
     monkeypatch.setattr(Limits, "head", 10.0)
@@ -253,8 +233,8 @@ def test_who_says_nothing_is_hung_up_on(
         assert everything(line) == b""
 
 
-def test_strangers_take_nobodys_place(both: tuple[Door, EchoingCloud]) -> None:
-    door, _ = both
+def test_strangers_take_nobodys_place(at_cloud: tuple[Door, EchoingCloud]) -> None:
+    door, _ = at_cloud
     with ExitStack() as lines:
         strangers = [lines.enter_context(connected(door)) for _ in range(MOST_CONNECTIONS)]
         for _ in range(3):
@@ -263,9 +243,9 @@ def test_strangers_take_nobodys_place(both: tuple[Door, EchoingCloud]) -> None:
 
 
 def test_more_than_there_are_hands_for_are_asked_to_come_again(
-    both: tuple[Door, EchoingCloud],
+    at_cloud: tuple[Door, EchoingCloud],
 ) -> None:
-    door, cloud = both
+    door, cloud = at_cloud
     go = threading.Event()
     waiting: list[socket.socket] = []
 

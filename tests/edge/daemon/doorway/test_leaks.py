@@ -11,15 +11,13 @@ import copy
 import json
 import logging
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
-from sottovoce.core.text.tagger import Tagger
 from tests.support.doorway import Door
-from tests.support.doorway_upstream import asked, before_a_server
-from tests.support.upstream_server import Server, echo
+from tests.support.doorway_upstream import asked
+from tests.support.upstream_server import Server
 
 CANARY: Final = "Zyxglorp"
 
@@ -204,22 +202,11 @@ def planted(body: dict[str, Any], place: Place) -> dict[str, Any]:
     return found
 
 
-@pytest.fixture(scope="module")
-def both(
-    tmp_path_factory: pytest.TempPathFactory, small_bundle_folder: Path, lexicon_tagger: Tagger
-) -> Iterator[tuple[Door, Server]]:
-    folder = tmp_path_factory.mktemp("device")
-    with before_a_server(folder, small_bundle_folder, lexicon_tagger) as found:
-        yield found
-
-
 @pytest.fixture
 def probed(
-    both: tuple[Door, Server], caplog: pytest.LogCaptureFixture
+    at_server: tuple[Door, Server], caplog: pytest.LogCaptureFixture
 ) -> Iterator[tuple[Door, Server]]:
-    door, server = both
-    server.answer = echo
-    server.asked.clear()
+    door, server = at_server
     with caplog.at_level(logging.DEBUG):
         yield door, server
     assert CANARY.lower() not in asked(server).lower()

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from sottovoce.core.text.tagger import Tagger
 from tests.support.doorway import Door
-from tests.support.doorway_upstream import asked, before_a_server, calling
+from tests.support.doorway_upstream import asked, calling
 from tests.support.upstream_server import Server, echo
 
 PATH = "/v1/responses"
@@ -21,23 +18,6 @@ TOOL = {
     "name": "find",
     "parameters": {"type": "object", "properties": {"who": {"type": "string"}}},
 }
-
-
-@pytest.fixture(scope="module")
-def pair(
-    tmp_path_factory: pytest.TempPathFactory, small_bundle_folder: Path, lexicon_tagger: Tagger
-) -> Iterator[tuple[Door, Server]]:
-    folder = tmp_path_factory.mktemp("device")
-    with before_a_server(folder, small_bundle_folder, lexicon_tagger) as found:
-        yield found
-
-
-@pytest.fixture
-def both(pair: tuple[Door, Server]) -> tuple[Door, Server]:
-    door, server = pair
-    server.answer = echo
-    server.asked.clear()
-    return door, server
 
 
 def events(body: bytes) -> list[dict[str, Any]]:
@@ -51,8 +31,8 @@ def events(body: bytes) -> list[dict[str, Any]]:
     return found
 
 
-def test_a_text_is_answered(both: tuple[Door, Server]) -> None:
-    door, server = both
+def test_a_text_is_answered(at_server: tuple[Door, Server]) -> None:
+    door, server = at_server
     fields = {"instructions": "Zelphira asks", "max_output_tokens": 9, "store": False}
     answer = door.ask(PATH, {"input": TEXT, **fields})
     body = answer.json
@@ -73,9 +53,9 @@ def test_a_text_is_answered(both: tuple[Door, Server]) -> None:
 
 
 def test_items_are_turns_and_what_was_answered_leaves_as_it_came(
-    both: tuple[Door, Server],
+    at_server: tuple[Door, Server],
 ) -> None:
-    door, server = both
+    door, server = at_server
     first = {"role": "user", "content": [{"type": "input_text", "text": TEXT}]}
     answer = door.ask(PATH, {"input": [first]}).json
     again = {"role": "user", "content": "Ask Zelphira"}
@@ -86,8 +66,8 @@ def test_items_are_turns_and_what_was_answered_leaves_as_it_came(
     assert [message["content"] for message in other["messages"][:2]] == [came, came]
 
 
-def test_a_stream_tells_all_of_it_in_order(both: tuple[Door, Server]) -> None:
-    door, _ = both
+def test_a_stream_tells_all_of_it_in_order(at_server: tuple[Door, Server]) -> None:
+    door, _ = at_server
     found = events(door.ask(PATH, {"input": TEXT, "stream": True}).body)
     kinds = [event["type"] for event in found]
     deltas = [event["delta"] for event in found if event["type"] == "response.output_text.delta"]
@@ -108,8 +88,8 @@ def test_a_stream_tells_all_of_it_in_order(both: tuple[Door, Server]) -> None:
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_functions_are_items(both: tuple[Door, Server], stream: bool) -> None:
-    door, server = both
+def test_functions_are_items(at_server: tuple[Door, Server], stream: bool) -> None:
+    door, server = at_server
     server.answer = calling(("find", lambda body: {"who": body["messages"][0]["content"]}))
     given = {"input": "Jorvane", "tools": [TOOL], "stream": stream}
     answer = door.ask(PATH, given)
@@ -141,9 +121,9 @@ def test_functions_are_items(both: tuple[Door, Server], stream: bool) -> None:
     ],
 )
 def test_what_cannot_be_honoured_is_refused_by_name(
-    both: tuple[Door, Server], fields: dict[str, Any]
+    at_server: tuple[Door, Server], fields: dict[str, Any]
 ) -> None:
-    door, server = both
+    door, server = at_server
     answer = door.ask(PATH, {"input": TEXT} | fields)
     assert answer.status == 400
     assert answer.error["param"].startswith(next(iter(fields)))

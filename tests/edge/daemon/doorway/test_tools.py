@@ -11,7 +11,7 @@ import pytest
 
 from sottovoce.core.text.tagger import Tagger
 from tests.support.doorway import Door, opened_doorway
-from tests.support.doorway_upstream import asked, before_a_server, calling
+from tests.support.doorway_upstream import asked, calling
 from tests.support.echo import echoing_cloud
 from tests.support.upstream_server import Server, echo
 
@@ -37,23 +37,6 @@ QUESTION = {"role": "user", "content": "Where is Jorvane with order 68042?"}
 SECRETS = ("Zelphira", "zelphira", "Jorvane", "68042")
 
 
-@pytest.fixture(scope="module")
-def pair(
-    tmp_path_factory: pytest.TempPathFactory, small_bundle_folder: Path, lexicon_tagger: Tagger
-) -> Iterator[tuple[Door, Server]]:
-    folder = tmp_path_factory.mktemp("device")
-    with before_a_server(folder, small_bundle_folder, lexicon_tagger) as found:
-        yield found
-
-
-@pytest.fixture
-def both(pair: tuple[Door, Server]) -> tuple[Door, Server]:
-    door, server = pair
-    server.answer = echo
-    server.asked.clear()
-    return door, server
-
-
 def last_order(body: dict[str, Any]) -> dict[str, Any]:
     """Arguments that a faithful model makes of the question: its names and numbers."""
     words = body["messages"][0]["content"].rstrip("?").split()
@@ -62,8 +45,8 @@ def last_order(body: dict[str, Any]) -> dict[str, Any]:
     return {who: words[2], order: int(words[5]), "note": f"about {words[2]}"}
 
 
-def test_a_function_is_told_of_called_and_answered(both: tuple[Door, Server]) -> None:
-    door, server = both
+def test_a_function_is_told_of_called_and_answered(at_server: tuple[Door, Server]) -> None:
+    door, server = at_server
     server.answer = calling(("", last_order), text="I will ask. ")
     first = door.ask(PATH, {"messages": [QUESTION], "tools": [TOOL], "tool_choice": "required"})
     assert not [secret for secret in SECRETS if secret in asked(server)]
@@ -101,8 +84,8 @@ def test_a_function_is_told_of_called_and_answered(both: tuple[Door, Server]) ->
     assert body["messages"][2]["role"] == "tool"
 
 
-def test_calls_stream_whole(both: tuple[Door, Server]) -> None:
-    door, server = both
+def test_calls_stream_whole(at_server: tuple[Door, Server]) -> None:
+    door, server = at_server
     server.answer = calling(("", last_order), ("", lambda body: {"who": 5}))
     answer = door.ask(PATH, {"messages": [QUESTION], "tools": [TOOL], "stream": True})
     calls = [
@@ -124,17 +107,19 @@ def test_calls_stream_whole(both: tuple[Door, Server]) -> None:
     ],
 )
 def test_what_may_be_called_is_told(
-    both: tuple[Door, Server], fields: dict[str, Any], told: dict[str, Any]
+    at_server: tuple[Door, Server], fields: dict[str, Any], told: dict[str, Any]
 ) -> None:
-    door, server = both
+    door, server = at_server
     door.ask(PATH, {"messages": [QUESTION], "tools": [TOOL], **fields})
     ((_, _, body),) = server.asked
     names = ("tool_choice", "parallel_tool_calls")
     assert {name: body[name] for name in names if name in body} == told
 
 
-def test_the_one_that_must_be_called_has_the_name_it_left_with(both: tuple[Door, Server]) -> None:
-    door, server = both
+def test_the_one_that_must_be_called_has_the_name_it_left_with(
+    at_server: tuple[Door, Server],
+) -> None:
+    door, server = at_server
     choice = {"type": "function", "function": {"name": "find_zelphira"}}
     door.ask(PATH, {"messages": [QUESTION], "tools": [TOOL], "tool_choice": choice})
     ((_, _, body),) = server.asked
@@ -146,8 +131,8 @@ def test_the_one_that_must_be_called_has_the_name_it_left_with(both: tuple[Door,
     assert answer.status == 400
 
 
-def test_a_call_changes_no_conversation(both: tuple[Door, Server]) -> None:
-    door, server = both
+def test_a_call_changes_no_conversation(at_server: tuple[Door, Server]) -> None:
+    door, server = at_server
     messages = [{"role": "user", "content": "Where is Quorvath?"}]
     charged = []
 
@@ -191,9 +176,9 @@ def test_a_call_changes_no_conversation(both: tuple[Door, Server]) -> None:
     ],
 )
 def test_a_call_of_what_was_not_offered_is_not_passed_on(
-    both: tuple[Door, Server], path: str, fields: dict[str, Any]
+    at_server: tuple[Door, Server], path: str, fields: dict[str, Any]
 ) -> None:
-    door, server = both
+    door, server = at_server
     unoffered = "tool_choice" not in fields and "tools" in fields
     name = "who" if unoffered else ""  # a field's
 

@@ -1,0 +1,25 @@
+"""Jobs whose database keeps a clock that the test sets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sottovoce.cloud.jobs.jobs import Jobs
+from tests.support.jobs import Clock, opened
+from tests.support.stores import Store
+
+
+@pytest.fixture
+def clock() -> Clock:
+    """The database's."""
+    return Clock()
+
+
+@pytest.fixture
+def jobs(tmp_path: Path, store: Store, clock: Clock) -> Iterator[Jobs]:
+    """The jobs of two tenants."""
+    with opened(tmp_path, store, clock) as jobs:
+        yield jobs

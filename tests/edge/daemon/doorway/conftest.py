@@ -1,0 +1,58 @@
+"""Doorways that the tests of this folder share, each with who answers behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sottovoce.core.text.tagger import Tagger
+from tests.support.doorway import Door, opened_doorway
+from tests.support.doorway_upstream import before_a_server
+from tests.support.echo import EchoingCloud, echo, echoing_cloud
+from tests.support.upstream_server import Server
+from tests.support.upstream_server import echo as echoed
+
+
+@pytest.fixture(scope="module")
+def before_our_cloud(
+    tmp_path_factory: pytest.TempPathFactory, small_bundle_folder: Path, lexicon_tagger: Tagger
+) -> Iterator[tuple[Door, EchoingCloud]]:
+    """Of a module's tests."""
+    folder = tmp_path_factory.mktemp("device")
+    with (
+        echoing_cloud() as cloud,
+        opened_doorway(
+            folder, small_bundle_folder, lexicon_tagger, SOTTO_CLOUD_ADDRESS=cloud.address
+        ) as door,
+    ):
+        yield door, cloud
+
+
+@pytest.fixture
+def at_cloud(before_our_cloud: tuple[Door, EchoingCloud]) -> tuple[Door, EchoingCloud]:
+    """A doorway before our cloud, which echoes."""
+    door, cloud = before_our_cloud
+    cloud.answer = echo
+    cloud.cancelled.clear()
+    return door, cloud
+
+
+@pytest.fixture(scope="module")
+def before_anothers(
+    tmp_path_factory: pytest.TempPathFactory, small_bundle_folder: Path, lexicon_tagger: Tagger
+) -> Iterator[tuple[Door, Server]]:
+    """Of a module's tests."""
+    folder = tmp_path_factory.mktemp("device")
+    with before_a_server(folder, small_bundle_folder, lexicon_tagger) as found:
+        yield found
+
+
+@pytest.fixture
+def at_server(before_anothers: tuple[Door, Server]) -> tuple[Door, Server]:
+    """A doorway before somebody else's server, which echoes and has been asked nothing."""
+    door, server = before_anothers
+    server.answer = echoed
+    server.asked.clear()
+    return door, server

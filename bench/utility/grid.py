@@ -31,7 +31,7 @@ from sottovoce.core.privacy.mechanisms.pct2t2 import PCT2T2
 from sottovoce.core.privacy.mechanisms.t2t import T2T
 from sottovoce.core.privacy.setting import Setting
 
-__all__ = ["Budget", "Cell", "Grid", "Place", "Source", "grid"]
+__all__ = ["Budget", "Cell", "Grid", "Place", "Source", "grid", "grid_at_home"]
 __all__ += ["preparing", "working"]
 
 _BATCH: Final = 32
@@ -71,11 +71,13 @@ class Budget:
         train: phrases of SST-2 to train on; 0 for all there are.
         brief: the same of the other tasks.
         epochs: how often each phrase is seen.
+        brief_epochs: the same of the other tasks; None for as often.
     """
 
     train: int
     brief: int
     epochs: int
+    brief_epochs: int | None = None
 
 
 @dataclass(frozen=True)
@@ -90,8 +92,10 @@ class Place:
 
     def options(self, cell: Cell) -> TrainingOptions:
         """The job of a cell."""
+        budget = self.budget
+        often = budget.epochs if cell.source.task == "sst2" else budget.brief_epochs
         return TrainingOptions(
-            cell.method, epochs=self.budget.epochs, batch_size=_BATCH, seed=cell.seed
+            cell.method, epochs=often or budget.epochs, batch_size=_BATCH, seed=cell.seed
         )
 
 
@@ -100,7 +104,7 @@ def grid(
 ) -> list[Cell]:
     """SST-2 in every way; the other tasks under PCT2T with one method and the first seed alone, so
     that quick mode is quick."""
-    cells = []
+    cells: list[Cell] = []
     for seed in seeds:
         for task in tasks if seed == seeds[0] else [task for task in tasks if task == "sst2"]:
             main = task == "sst2"
@@ -109,6 +113,17 @@ def grid(
             tried = methods if main else methods[:1]
             cells += [Cell(source, method, seed) for source in sources for method in tried]
     return cells
+
+
+def grid_at_home(tasks: Sequence[str], seeds: Sequence[int], methods: Sequence[str]) -> list[Cell]:
+    """Every task under PCT2T with one method and every seed: what is compared are two places to ask
+    the same adapter at."""
+    return [
+        Cell(source, methods[0], seed)
+        for task in tasks
+        for seed in seeds
+        for source in (Source(task), *(Source(task, PCT2T2.name, share) for share in REPLACED))
+    ]
 
 
 class Grid:

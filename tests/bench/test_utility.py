@@ -12,7 +12,17 @@ import pytest
 from rich.console import Console
 
 from bench.utility import tables as report
-from bench.utility.grid import Budget, Cell, Grid, Place, Source, grid, matthews, working
+from bench.utility.grid import (
+    Budget,
+    Cell,
+    Grid,
+    Place,
+    Source,
+    grid,
+    grid_at_home,
+    matthews,
+    working,
+)
 from bench.utility.tasks import TASKS, Device, Parts, files, join, load
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy.setting import Setting
@@ -127,6 +137,14 @@ def test_the_grid_is_the_one_promised() -> None:
     assert {c.method for c in grid(["sst2"], [0], methods=("full",))} == {"full"}
     named = {str(cell) for cell in cells}
     assert {"sst2 lora pct2t.v2 0.45", "cola lora clear"} <= named
+
+
+def test_devices_are_asked_with_every_seed() -> None:
+    cells = grid_at_home(["sst2", "trec"], range(3), ("lora", "prefix"))
+    assert {c.method for c in cells} == {"lora"}
+    assert len(set(cells)) == len(cells) == 2 * 3 * 4
+    place = Place(Path(), Path(), Path(), Budget(9, 9, 1, 10), at_home=True)
+    assert {(c.source.task, place.options(c).epochs) for c in cells} == {("sst2", 1), ("trec", 10)}
 
 
 def test_what_is_asked_at_home_stands_beside_what_the_cloud_answered() -> None:

@@ -153,17 +153,27 @@ def test_systemd_is_told(tmp_path: Path) -> None:
 def test_requests_in_progress_are_answered_before_the_end(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:
-    config = configured(tmp_path, bundle=small_bundle_folder)
-    text = " ".join([TEXT] * 3000)
-    with running(config, lexicon_tagger) as address:
-        channel = grpc.insecure_channel(
-            address, options=[("grpc.max_receive_message_length", 64 << 20)]
-        )
-        stub = edge_agent_pb2_grpc.EdgeAgentStub(channel)
-        pending = stub.Privatize.future(agent.PrivatizeRequest(text=text, words=True))
-        time.sleep(0.05)
-    assert len(pending.result(timeout=10).words) == 8 * 3000
-    channel.close()
+    began, ends = threading.Event(), threading.Event()
+
+    class Slow:
+        tagset = lexicon_tagger.tagset
+        reach = lexicon_tagger.reach
+
+        def tag(self, words: Sequence[str]) -> Tags:
+            if "lamp" in words:  # not what the agent warms up with
+                began.set()
+                assert ends.wait(60)
+            return lexicon_tagger.tag(words)
+
+    config = configured(tmp_path, bundle=small_bundle_folder, SOTTO_PRIVACY_MECHANISM="pct2t.v1")
+    with ExitStack() as after:
+        with running(config, Slow()) as address:
+            channel = after.enter_context(grpc.insecure_channel(address))
+            stub = edge_agent_pb2_grpc.EdgeAgentStub(channel)
+            pending = stub.Privatize.future(agent.PrivatizeRequest(text="a lamp", words=True))
+            assert began.wait(60)
+            threading.Timer(0.3, ends.set).start()  # when the agent has been told to end
+        assert len(pending.result(timeout=60).words) == 2
 
 
 def test_an_answer_may_be_larger_than_its_text(

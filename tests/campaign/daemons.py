@@ -15,9 +15,10 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from tests.support.processes import environment
 from tests.support.waiting import until
 
-__all__ = ["Daemon", "cloud", "device"]
+__all__ = ["PROGRAM", "Daemon", "cloud", "device"]
 
-_PROGRAM = "from sottovoce.{}.cli import main; main()"
+PROGRAM = "from sottovoce.{}.cli import main; main()"
+"""Either side's command, for an interpreter; which side is to be filled in."""
 
 
 @dataclass
@@ -83,19 +84,19 @@ class Daemon:
 
 
 @contextmanager
-def device(folder: Path, bundle: Path) -> Iterator[Daemon]:
-    """``sotto serve`` over ``bundle``, with no cloud to talk to; killed at the end."""
+def device(folder: Path, bundle: Path, **environ: str) -> Iterator[Daemon]:
+    """``sotto serve`` over ``bundle``; ``environ`` may name a cloud for it. Killed at the end."""
     home = folder / "home"
     (home / "bundles").mkdir(parents=True)
     (home / "bundles" / "current").symlink_to(bundle)
     address = f"unix:{folder}/agent.sock"
-    environ = {
+    environ |= {
         "HOME": str(home),
         "SOTTO_AGENT_LISTEN": address,
         "SOTTO_AGENT_STATE": str(folder / "state"),
         "SOTTO_BUNDLE_PATH": str(home / "bundles"),
     }
-    program = [sys.executable, "-c", _PROGRAM.format("edge"), "serve"]
+    program = [sys.executable, "-c", PROGRAM.format("edge"), "serve"]
     daemon = Daemon(program, environ, address, folder)
     try:
         daemon.start()
@@ -105,18 +106,20 @@ def device(folder: Path, bundle: Path) -> Iterator[Daemon]:
 
 
 @contextmanager
-def cloud(folder: Path, backbone: Path, bundle: Path) -> Iterator[Daemon]:
-    """``sotto-cloud serve`` with a state of its own; killed at the end."""
+def cloud(folder: Path, backbone: str, bundle: Path, **options: str) -> Iterator[Daemon]:
+    """``sotto-cloud serve`` with a state of its own, and more options; killed at the end."""
     address = f"unix:{folder}/cloud.sock"
-    options = {
-        "--listen": address,
-        "--state": folder / "state",
-        "--bundle": bundle,
-        "--backbone": backbone,
-        "--training-threads": 1,
+    options |= {
+        "listen": address,
+        "state": str(folder / "state"),
+        "bundle": str(bundle),
+        "backbone": backbone,
+        "training_threads": "1",
     }
-    flat = [str(part) for option in options.items() for part in option]
-    program = [sys.executable, "-c", _PROGRAM.format("cloud"), "serve", *flat]
+    flat = [
+        part for name, value in options.items() for part in (f"--{name.replace('_', '-')}", value)
+    ]
+    program = [sys.executable, "-c", PROGRAM.format("cloud"), "serve", *flat]
     daemon = Daemon(program, {"CUDA_VISIBLE_DEVICES": ""}, address, folder)
     try:
         daemon.start()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -11,8 +12,11 @@ from sottovoce.cloud.state.sqlite import SqliteDatabase
 from sottovoce.cloud.state.tenants import Tenants
 from tests.campaign import daemons, kills
 from tests.campaign.damage import damage
+from tests.campaign.faulty_line import faulty_line
+from tests.campaign.network import World, network
 from tests.campaign.tally import Tally
 from tests.campaign.wire import CLOUD, DEVICE, wire
+from tests.support import decoders
 from tests.support.backbones import tiny_bert
 from tests.support.caller import credentials
 from tests.support.paths import BUNDLE
@@ -65,7 +69,7 @@ def _to_cloud(folder: Path, tally: Tally, seed: str, trials: Sequence[int]) -> N
     database = SqliteDatabase(folder / "state")
     tenant = credentials("acme", Tenants(database).enroll("acme"))
     database.close()
-    with daemons.cloud(folder, bert, bundle) as daemon:
+    with daemons.cloud(folder, str(bert), bundle) as daemon:
         wire(daemon, CLOUD, tally, seed, trials, tenant)
 
 
@@ -78,7 +82,32 @@ def _worker_killed(folder: Path, tally: Tally, seed: str, trials: Sequence[int])
     kills.worker_killed(folder, str(tiny_bert(folder / "bert")), tally, seed, trials)
 
 
+def _network(folder: Path, tally: Tally, seed: str, trials: Sequence[int]) -> None:
+    database = SqliteDatabase(folder / "cloud" / "state")
+    token = folder / "token"
+    token.touch(mode=0o600)
+    token.write_text(f"{Tenants(database).enroll('acme')}\n")
+    database.close()
+    decoder = str(decoders.save(folder / "decoder"))
+    options = {"decoder": decoder, "hand_out_adapters": "acme"}
+    (folder / "device").mkdir()
+    with (
+        daemons.cloud(folder / "cloud", "default", BUNDLE, **options) as provider,
+        faulty_line(provider.address.removeprefix("unix:")) as line,
+        daemons.device(
+            folder / "device",
+            BUNDLE,
+            SOTTO_CLOUD_ADDRESS=line.address,
+            SOTTO_CLOUD_TENANT="acme",
+            SOTTO_CLOUD_TOKEN_FILE=str(token),
+        ) as owners,
+        closing(World(owners, line, provider)) as world,
+    ):
+        network(world, tally, seed, trials)
+
+
 PARTS: Final = {
+    "network": Part("errands over a line that fails", _network, 1_000, 12),
     "damage": Part("damaged files of the device", _damage, 6_000, 150),
     "wire-device": Part("messages to the device's daemon", _to_device, 50_000, 1_200),
     "wire-cloud": Part("messages to the cloud", _to_cloud, 50_000, 1_200),

@@ -42,6 +42,8 @@ class EchoingCloud(generation_grpc.GenerationServicer):
         self.answer: Callable[[generation.GenerateRequest], Iterable[str]] = echo
         self.ends = True
         """Whether the last message says how the answer ended."""
+        self.doubled = 0
+        """The piece of this number comes twice, as a line without TLS may have it."""
         self.asked: list[generation.GenerateRequest] = []
         self.cancelled = threading.Event()
         self.address = ""
@@ -50,15 +52,18 @@ class EchoingCloud(generation_grpc.GenerationServicer):
         check_padding(request.padding, LARGEST_PROMPT_PADDING)
         context.add_callback(self.cancelled.set)
         self.asked.append(request)
-        for delta in self.answer(request):
+        number = 0
+        for number, delta in enumerate(self.answer(request), 1):
             if not context.is_active():
                 return
-            yield generation.GenerateResponse(delta_text=delta)
+            piece = generation.GenerateResponse(delta_text=delta, number=number)
+            yield from [piece] * (2 if number == self.doubled else 1)
         if self.ends:
             yield generation.GenerateResponse(
+                number=number + 1,
                 done=generation.GenerateDone(
                     finish_reason=generation.FINISH_REASON_STOP, prompt_tokens=7
-                )
+                ),
             )
 
 

@@ -129,13 +129,15 @@ class GenerateDone(_message.Message):
     def __init__(self, finish_reason: _Optional[_Union[FinishReason, str]] = ..., prompt_tokens: _Optional[int] = ..., completion_tokens: _Optional[int] = ...) -> None: ...
 
 class GenerateResponse(_message.Message):
-    __slots__ = ("delta_text", "done", "tool_call", "padding")
+    __slots__ = ("delta_text", "done", "tool_call", "padding", "number")
     DELTA_TEXT_FIELD_NUMBER: _ClassVar[int]
     DONE_FIELD_NUMBER: _ClassVar[int]
     TOOL_CALL_FIELD_NUMBER: _ClassVar[int]
     PADDING_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
     delta_text: str
     done: GenerateDone
     tool_call: ReleasedToolCall
     padding: bytes
-    def __init__(self, delta_text: _Optional[str] = ..., done: _Optional[_Union[GenerateDone, _Mapping]] = ..., tool_call: _Optional[_Union[ReleasedToolCall, _Mapping]] = ..., padding: _Optional[bytes] = ...) -> None: ...
+    number: int
+    def __init__(self, delta_text: _Optional[str] = ..., done: _Optional[_Union[GenerateDone, _Mapping]] = ..., tool_call: _Optional[_Union[ReleasedToolCall, _Mapping]] = ..., padding: _Optional[bytes] = ..., number: _Optional[int] = ...) -> None: ...

@@ -240,6 +240,16 @@ def test_a_call_the_server_broke_off_may_be_tried_again(
     assert isinstance(back, errors.Unavailable)
 
 
+@pytest.mark.parametrize("code", [grpc.StatusCode.UNKNOWN, grpc.StatusCode.INTERNAL])
+def test_what_the_transport_could_not_read_may_be_tried_again(
+    service: Raising, channel: grpc.Channel, code: grpc.StatusCode
+) -> None:
+    service.act = lambda context: context.abort(code, "Stream removed (Failed parsing HTTP/2)")
+    back = from_rpc_error(failed(channel, "UnaryUnary"), peer="the cloud")
+    assert isinstance(back, errors.Unavailable)
+    assert back.fix.startswith("try again")
+
+
 @pytest.mark.parametrize("shape", ["UnaryUnary", "UnaryStream"])
 def test_a_method_that_is_declared_and_not_there_is_said_and_not_logged(
     service: Raising, channel: grpc.Channel, shape: str, caplog: pytest.LogCaptureFixture

@@ -19,10 +19,12 @@ from sottovoce.core.privacy.token_embedding import TokenEmbedding, pack
 from sottovoce.edge.client import secret_file
 from sottovoce.edge.client.cloud import SECONDS, UPLOAD_SECONDS, Cloud
 from sottovoce.edge.config import CloudConfig
+from sottovoce.v1 import generation_pb2 as generation
 from sottovoce.v1 import inference_pb2 as inference
 from sottovoce.v1 import training_pb2 as training
 from tests.support.agent import configured
 from tests.support.certificates import Certificate
+from tests.support.echo import echoing_cloud
 from tests.support.fake_cloud import FakeCloud, fake_cloud
 from tests.support.garbage import babbling
 
@@ -98,6 +100,20 @@ def test_queries_are_embedded_one_by_one_and_in_a_stream(
         assert server.queries == [*queries, *queries]
     assert apart == together
     assert [answer.request_id for answer in apart] == [query.request_id for query in queries]
+
+
+@pytest.mark.parametrize("doubled", [1, 2])
+def test_a_piece_of_a_text_that_comes_twice_is_noticed(tmp_path: Path, doubled: int) -> None:
+    request = generation.GenerateRequest(released_text="a long and cold winter")
+    with echoing_cloud() as server:
+        config = configured(tmp_path, SOTTO_CLOUD_ADDRESS=server.address).cloud
+        with closing(Cloud(config)) as cloud:
+            whole = [piece.delta_text for piece in cloud.generate(request, lambda stop: None)]
+            server.doubled = doubled
+            pieces = cloud.generate(request, lambda stop: None)
+            assert [next(pieces).delta_text for _ in range(doubled)] == whole[:doubled]
+            with pytest.raises(Unavailable, match="lost or doubled"):
+                next(pieces)
 
 
 def test_a_bundle_is_had_without_being_enrolled(small_bundle_folder: Path) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Generator, Iterator
 
 import pytest
 
-from sottovoce.core.errors import InvalidInput, SottovoceError, Unavailable
+from sottovoce.core.errors import InvalidInput, Unavailable
 from sottovoce.edge.client import resending
 from sottovoce.edge.client.resending import Resending
 from sottovoce.v1 import inference_pb2 as inference
@@ -90,7 +90,7 @@ def test_a_refusal_is_not_repeated() -> None:
     assert len(cloud.streams) == 1
 
 
-def test_an_answer_to_something_else_is_an_error() -> None:
+def test_an_answer_to_something_else_again_and_again_is_an_error() -> None:
     def confused(
         requests: Iterator[inference.EncodeRequest],
     ) -> Generator[inference.EncodeResponse, None, None]:
@@ -99,5 +99,24 @@ def test_an_answer_to_something_else_is_an_error() -> None:
 
     link = Resending(confused)
     link.send(_queries(1)[0])
-    with pytest.raises(SottovoceError, match="out of order"):
+    with pytest.raises(Unavailable, match="out of order"):
         link.receive()
+
+
+def test_an_answer_that_comes_twice_is_given_once() -> None:
+    cloud = Cloud()
+
+    def stuttering(
+        requests: Iterator[inference.EncodeRequest],
+    ) -> Generator[inference.EncodeResponse, None, None]:
+        for answer in cloud(requests):
+            yield answer
+            if len(cloud.streams) == 1:
+                yield answer
+
+    link = Resending(stuttering)
+    for query in _queries(4):
+        link.send(query)
+    assert [link.receive().request_id for _ in range(4)] == [f"q{n}" for n in range(4)]
+    link.close()
+    assert len(cloud.streams) == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
@@ -86,13 +87,14 @@ class GenerationService(generation_pb2_grpc.GenerationServicer):
             if not context.add_callback(pieces.cancel):
                 pieces.cancel()
             until = time.monotonic() + limits.WRITING_SECONDS
+            numbers = itertools.count(1)
             try:
                 for piece in pieces:
                     if time.monotonic() > until:
                         raise Unavailable(
                             "this text took too long", fix="ask for less of it, and read faster"
                         )
-                    yield from _responses(piece)
+                    yield from _responses(piece, numbers)
             except CancelledError:
                 return  # the caller has gone
             finally:
@@ -172,16 +174,16 @@ def _sampling(given: wire.GenerateSampling) -> Sampling:
     )
 
 
-def _responses(piece: Piece) -> Iterator[wire.GenerateResponse]:
+def _responses(piece: Piece, numbers: Iterator[int]) -> Iterator[wire.GenerateResponse]:
     if piece.text:
-        yield _padded(wire.GenerateResponse(delta_text=piece.text))
+        yield _padded(wire.GenerateResponse(delta_text=piece.text, number=next(numbers)))
     if piece.done is not None:
         done = wire.GenerateDone(
             finish_reason=_FINISHES[piece.done.finish],
             prompt_tokens=piece.done.prompt_tokens,
             completion_tokens=piece.done.completion_tokens,
         )
-        yield _padded(wire.GenerateResponse(done=done))
+        yield _padded(wire.GenerateResponse(done=done, number=next(numbers)))
 
 
 def _padded(response: wire.GenerateResponse) -> wire.GenerateResponse:

@@ -56,6 +56,9 @@ _GONE = (
     grpc.StatusCode.CANCELLED,  # not by us: how a server with too many calls breaks one off
 )
 
+_BROKEN = (grpc.StatusCode.UNKNOWN, grpc.StatusCode.INTERNAL)
+"""Without details of ours: what gRPC says itself of frames and messages that it cannot read."""
+
 
 def to_status(error: errors.SottovoceError) -> status_pb2.Status:
     """The error as a ``google.rpc.Status`` with details by its kind, cut to what a call's trailers
@@ -122,6 +125,11 @@ def from_rpc_error(error: grpc.RpcError, *, peer: str) -> errors.SottovoceError:
     if code in _GONE:
         return errors.Unavailable(
             f"{peer} does not answer", fix="check that it runs and that the address is right"
+        )
+    if code in _BROKEN:
+        return errors.Unavailable(
+            f"what {peer} sent arrived damaged, or was never an answer",
+            fix="try again; if it stays so, see what stands between the two, and use TLS",
         )
     kind = _BY_CODE.get(code, errors.SottovoceError)
     return kind(f"{peer} answered {code.name}: {call.details()}")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any
 
 import grpc
@@ -51,6 +51,7 @@ _RETRIED = {
         "CancelJob",
         "ListJobs",
         "ReinstateAdapter",
+        "DeleteJob",
     ),
     "sottovoce.v1.Inference": ("Predict", "Encode"),
     "sottovoce.v1.Generation": ("Generate",),  # until something was written
@@ -239,10 +240,22 @@ class Cloud:
     def generate(
         self, request: generation_pb2.GenerateRequest, stoppable: Stoppable
     ) -> Generator[generation_pb2.GenerateResponse, None, None]:
-        """What the cloud writes, piece by piece; ``stoppable`` gets what ends it at once."""
+        """What the cloud writes, piece by piece; ``stoppable`` gets what ends it at once.
+
+        Raises:
+            Unavailable: also where a piece was lost on the way, or came twice.
+        """
         call = self._stubs().generation.Generate
         credentials = self._credentials()
-        yield from self._streamed(call, request, credentials, WRITING_SECONDS, stoppable)
+        pieces = self._streamed(call, request, credentials, WRITING_SECONDS, stoppable)
+        with closing(pieces):
+            for number, piece in enumerate(pieces, 1):
+                if piece.number not in (0, number):
+                    raise Unavailable(
+                        f"a piece of the text was lost or doubled on the way from {self._peer}",
+                        fix="ask again",
+                    )
+                yield piece
 
     def _job(self, method: Any, request: Any) -> training_pb2.Job:
         job: training_pb2.Job = self._unary(method, request, self._credentials()).job
@@ -261,7 +274,7 @@ class Cloud:
         metadata: _Metadata,
         seconds: float | None = None,
         stoppable: Stoppable = lambda stop: None,
-    ) -> Iterator[Any]:
+    ) -> Generator[Any, None, None]:
         with self._explained():
             call = method(request, timeout=seconds, metadata=metadata)
             stoppable(lambda: _end(call))

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from typing import Final, Generic, Protocol, TypeVar
 
-from sottovoce.core.errors import SottovoceError, Unavailable
+from sottovoce.core.errors import Unavailable
 
 __all__ = ["WINDOW", "Resending"]
 
@@ -24,6 +24,8 @@ WINDOW: Final = 32
 _ATTEMPTS = 4
 _SECONDS = 0.2
 """Before the second attempt; twice that before the third, and so on."""
+
+_AGAIN = "try again; what was released is not charged a second time"
 
 
 class _Numbered(Protocol):
@@ -70,24 +72,30 @@ class Resending(Generic[_Q, _A]):
         """The answer to the oldest query without one.
 
         Raises:
-            Unavailable: the cloud cannot be reached, again and again.
-            SottovoceError: what the cloud refused it with, or an answer to something else.
+            Unavailable: the cloud cannot be reached, or answers something else, again and again.
+            SottovoceError: what the cloud refused it with.
         """
         for attempt in range(_ATTEMPTS):
             try:
-                answer = next(self._stream())
-                break
+                return self._next()
             except (Unavailable, StopIteration) as error:
-                self._answers = None
+                if self._answers is not None:
+                    self._answers.close()
+                    self._answers = None
                 if attempt == _ATTEMPTS - 1 or not self._wanted():
                     if isinstance(error, Unavailable):
                         raise
-                    raise Unavailable("the cloud ended the stream") from error
+                    raise Unavailable("the cloud ended the stream", fix=_AGAIN) from error
                 time.sleep(_SECONDS * 2**attempt)
+        raise AssertionError("the last attempt returns or raises")
+
+    def _next(self) -> _A:
+        """The next answer, if it is to the oldest query: one that came twice is none."""
+        answer = next(self._stream())
         with self._lock:
-            asked = self._unanswered.popleft()
-        if answer.request_id != asked.request_id:
-            raise SottovoceError("the cloud answered out of order")
+            if answer.request_id != self._unanswered[0].request_id:
+                raise Unavailable("the cloud answered out of order", fix=_AGAIN)
+            self._unanswered.popleft()
         return answer
 
     def close(self) -> None:

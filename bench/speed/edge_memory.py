@@ -1,9 +1,9 @@
 """What does the daemon hold in memory, and how soon is it ready?
 
 A real `sotto serve` process over the bundle, measured from outside by /proc: its peak (VmHWM) after
-texts of 10 to 50,000 words, for one daemon that does nothing else and for one that has embedded
-texts before, which loads the denoiser; what is resident then, by file; and the time from the start
-of the process to health SERVING.
+texts of 10 to 50,000 words, for one daemon that does nothing else and for two that embed texts as
+well, before or after, which loads the denoiser; what is resident then, by file; and the time from
+the start of the process to health SERVING.
 
     python -m bench.edge_memory
 """
@@ -15,7 +15,7 @@ import statistics
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -30,7 +30,15 @@ from sottovoce.edge.measure.latency import resident, wait_until_settled
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import edge_agent_pb2_grpc
 
-SIZES: Final = (10, 100, 1_000, 10_000, 50_000)
+_Call = agent.PrivatizeRequest | agent.EmbedRequest
+_TEXTS: Final[dict[str, _Call]] = {
+    f"{size:,} words": agent.PrivatizeRequest(text=document(size))
+    for size in (10, 100, 1_000, 10_000, 50_000)
+}
+_EMBEDDINGS: Final[dict[str, _Call]] = {
+    "denoiser loaded": agent.EmbedRequest(text=document(10), local=True),
+    "longest embedded": agent.EmbedRequest(text=document(400), local=True),
+}
 _MAPPING: Final = re.compile(r"[0-9a-f]+-[0-9a-f]+ \S{4} \S+ \S+ \d+\s*(.*)")
 
 
@@ -58,31 +66,22 @@ def startup(bundle: Path, repeats: int) -> list[float]:
     return found
 
 
-def serving(bundle: Path, *, embed: bool) -> Figures:
-    """Peak memory of one daemon, step by step.
-
-    Args:
-        bundle: to serve.
-        embed: also embed a text of the most tokens there may be, on the device, before all else.
-    """
-    steps: list[Figures] = []
+def serving(bundle: Bundle, calls: Mapping[str, _Call]) -> Figures:
+    """Peak memory of one daemon over ``bundle``, after each of ``calls``, which have names."""
     with tempfile.TemporaryDirectory() as folder:
-        daemon, _ = started(Path(folder), bundle)
+        daemon, _ = started(Path(folder), bundle.folder)
         assert daemon.process is not None
         pid = daemon.process.pid
         try:
             wait_until_settled(pid)
-            steps.append(step("warm", pid))
+            steps = [step("warm", pid)]
             options = [("grpc.max_receive_message_length", 64 << 20)]
             with grpc.insecure_channel(daemon.address, options=options) as channel:
                 stub = edge_agent_pb2_grpc.EdgeAgentStub(channel)  # type: ignore[no-untyped-call]
-                if embed:
-                    for size, name in ((10, "denoiser loaded"), (400, "longest embedded")):
-                        stub.Embed(agent.EmbedRequest(text=document(size), local=True))
-                        steps.append(step(name, pid))
-                for size in SIZES:
-                    stub.Privatize(agent.PrivatizeRequest(text=document(size)))
-                    steps.append(step(f"{size:,} words", pid))
+                for name, call in calls.items():
+                    ask = stub.Embed if isinstance(call, agent.EmbedRequest) else stub.Privatize
+                    ask(call)
+                    steps.append(step(name, pid))
             return {"steps": steps, "mappings": mappings(pid)}
         finally:
             daemon.stop()
@@ -128,15 +127,17 @@ def main() -> None:
     arguments = parser.parse_args()
     with console.STEPS.status("starting daemons"):
         ready = startup(arguments.bundle, arguments.repeats)
-        daemons = {"text alone": serving(arguments.bundle, embed=False)}
-        if Bundle.open(arguments.bundle).manifest.embed:
-            daemons["text after embeddings"] = serving(arguments.bundle, embed=True)
+        bundle = Bundle.open(arguments.bundle)
+        daemons = {"text alone": serving(bundle, _TEXTS)}
+        if bundle.manifest.embed:
+            daemons["text after embeddings"] = serving(bundle, {**_EMBEDDINGS, **_TEXTS})
+            daemons["embeddings after text"] = serving(bundle, {**_TEXTS, **_EMBEDDINGS})
     peaks = {
         name: {row["after"]: row["peak"] for row in found["steps"]}
         for name, found in daemons.items()
     }
     figures = {
-        "bundle": Bundle.open(arguments.bundle).id,
+        "bundle": bundle.id,
         "peak_mb": max(max(peak.values()) for peak in peaks.values()),
         "growth_mb": {
             name: round(peak["50,000 words"] - peak["10 words"], 1) for name, peak in peaks.items()

@@ -101,13 +101,6 @@ def test_like_texts_are_alike_without_a_cloud(bundle: Bundle, denoiser: Denoiser
     assert one @ same > one @ other + 0.2
 
 
-def test_the_network_opens_on_first_use(bundle: Bundle) -> None:
-    fresh = Denoiser.load(bundle.denoiser_folder, bundle)
-    assert "_opened" not in vars(fresh)
-    fresh.local([1_996])
-    assert "_opened" in vars(fresh)
-
-
 @pytest.mark.parametrize(
     ("alter", "says"),
     [

@@ -10,10 +10,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass
 from pathlib import Path
-from threading import Lock
 from typing import Any, Final, Self
 
 import numpy as np
@@ -118,7 +116,7 @@ class Additions:
 
 @dataclass(frozen=True, eq=False)
 class Encoder:
-    """The encoder of one bundle. Safe to share between threads; the graph opens on first use.
+    """The encoder of one bundle. Safe to share between threads.
 
     Attributes:
         shape: of it and its inputs.
@@ -126,9 +124,8 @@ class Encoder:
 
     shape: Shape
     _tokenizer: Tokenizer
-    _network: Path
+    _session: Any
     _table: RowFile
-    _opening: Lock = field(default_factory=Lock)
 
     @classmethod
     def load(cls, bundle: Bundle) -> Self:
@@ -194,7 +191,7 @@ class Encoder:
             raise _damaged(DESCRIPTION) from error
         if not fits:
             raise _damaged(TABLE)
-        return cls(shape, tokenizer, folder / NETWORK, table)
+        return cls(shape, tokenizer, _session(folder / NETWORK), table)
 
     def pooled(self, text: str, additions: Additions) -> Floats1d:
         """The mean of the last states of a text's tokens, special and virtual ones left out.
@@ -232,23 +229,16 @@ class Encoder:
         scale = np.ascontiguousarray(rows[:, -_SCALE_BYTES:]).view("<f4")  # (n, 1)
         return rows[:, :-_SCALE_BYTES] * scale  # type: ignore[no-any-return]
 
-    @cached_property
-    def _opened(self) -> Any:
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = 1
-        options.inter_op_num_threads = 1
-        options.enable_cpu_mem_arena = False  # what a long text needs is not kept for the next
-        try:
-            return onnxruntime.InferenceSession(
-                self._network, options, providers=["CPUExecutionProvider"]
-            )
-        except Exception as error:  # onnxruntime's own kinds have no narrower parent
-            raise _damaged(NETWORK) from error
 
-    @property
-    def _session(self) -> Any:
-        with self._opening:
-            return self._opened
+def _session(network: Path) -> Any:
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.inter_op_num_threads = 1
+    options.enable_cpu_mem_arena = False  # what a long text needs is not kept for the next
+    try:
+        return onnxruntime.InferenceSession(network, options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # onnxruntime's own kinds have no narrower parent
+        raise _damaged(NETWORK) from error
 
 
 def _damaged(path: str) -> DataLoss:

@@ -12,9 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from pathlib import Path
-from threading import Lock
 from typing import Any, Final, Self
 
 import numpy as np
@@ -56,8 +54,7 @@ _REPULL: Final = "fetch the bundle again with `sotto pull`"
 class Denoiser:
     """The denoiser of one bundle. Safe to share between threads.
 
-    The network opens on first use; the token table stays in its file, of which a query reads one
-    row a token.
+    The token table stays in its file, of which a query reads one row a token.
 
     Attributes:
         eta_range: the lowest and highest eta whose noise it can take out.
@@ -65,11 +62,10 @@ class Denoiser:
     """
 
     def __init__(
-        self, network: Path, table: RowFile, width: int, eta_range: tuple[float, float]
+        self, session: Any, table: RowFile, width: int, eta_range: tuple[float, float]
     ) -> None:
-        self._network = network
+        self._session = session
         self._table = table
-        self._opening = Lock()
         self.width = width
         self.eta_range = eta_range
 
@@ -98,7 +94,8 @@ class Denoiser:
             if why := misfit(facts, manifest.backbone, bundle.tokenizer_file, bundle.token_rows):
                 raise _mismatch(why)
             table = RowFile(folder / TABLE)
-            digest = hashlib.sha256((folder / NETWORK).read_bytes()).hexdigest()
+            network = (folder / NETWORK).read_bytes()
+            digest = hashlib.sha256(network).hexdigest()
             whole = digest == facts["sha256"] and table.shape == tuple(facts["table"])
             low, high = map(float, facts["eta"])
             width = int(facts["width"])
@@ -109,7 +106,7 @@ class Denoiser:
             raise _damaged() from error
         if not whole or table.dtype != np.int8:
             raise _damaged()
-        return cls(folder / NETWORK, table, width, (low, high))
+        return cls(_session(network), table, width, (low, high))
 
     def local(self, ids: Sequence[int]) -> Floats1d:
         """An estimate of the clean embedding from the text alone, with no help from a cloud.
@@ -174,20 +171,13 @@ class Denoiser:
         embedding: Floats1d = found
         return embedding
 
-    @cached_property
-    def _opened(self) -> Any:
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = 1
-        options.inter_op_num_threads = 1
-        options.enable_cpu_mem_arena = False  # what a long text needs is not kept for the next
-        return onnxruntime.InferenceSession(
-            self._network, options, providers=["CPUExecutionProvider"]
-        )
 
-    @property
-    def _session(self) -> Any:
-        with self._opening:
-            return self._opened
+def _session(network: bytes) -> Any:
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.inter_op_num_threads = 1
+    options.enable_cpu_mem_arena = False  # what a long text needs is not kept for the next
+    return onnxruntime.InferenceSession(network, options, providers=["CPUExecutionProvider"])
 
 
 def vocabulary_hash(tokenizer: Path) -> str:

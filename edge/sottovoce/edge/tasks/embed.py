@@ -226,8 +226,11 @@ def _eta(bundle: Bundle, level: str) -> float:
 
 
 def _open_denoiser(bundle: Bundle) -> Denoising:
+    # Each time, as what texts, the import and the network's start need is never there at once.
+    memory.give_back()
     from sottovoce.core.privacy.denoiser import Denoiser  # only where embeddings are asked for
 
+    memory.give_back()
     denoiser = Denoiser.load(bundle.denoiser_folder, bundle)
-    memory.give_back()  # what onnxruntime needed to start only
+    memory.give_back()
     return denoiser

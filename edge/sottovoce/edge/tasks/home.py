@@ -264,10 +264,13 @@ class Home:
 
 
 def _open_encoder(bundle: Bundle) -> Encoder:
+    # Each time, as what texts, the import and the graph's start need is never there at once.
+    memory.give_back()
     from sottovoce.core.local.encoder import Encoder
 
+    memory.give_back()
     encoder = Encoder.load(bundle)
-    memory.give_back()  # what onnxruntime needed to start only
+    memory.give_back()
     return encoder
 
 

@@ -17,6 +17,7 @@ import pytest
 from sottovoce.core.errors import ConfigError, DataLoss, QuotaExceeded
 from sottovoce.edge.state.database import DATABASE, KEY, Store
 from sottovoce.edge.state.keyring import Keyring
+from sottovoce.edge.state.ledger import Ledger, Spending
 
 INSERT = "INSERT INTO outbox VALUES (?, 0, ?)"
 
@@ -117,8 +118,7 @@ def test_half_a_state_is_never_taken_for_a_new_one(
     tmp_path: Path, name: str, damage: Callable[[Path], None], said: str
 ) -> None:
     store = Store.open(tmp_path)
-    with store.transaction() as transaction:
-        transaction.execute("UPDATE ledger SET spent = 7")
+    Ledger(store, 0).charge_once(b"digest", 7)
     store.close()
     sound = (tmp_path / name).read_bytes()
     damage(tmp_path / name)
@@ -186,8 +186,10 @@ def _as_of_version(folder: Path, version: int) -> None:
     """Takes back what later versions added."""
     staged = "example BLOB" if version == 3 else "sequence INTEGER"
     with sqlite3.connect(folder / DATABASE) as connection:
-        connection.execute("DROP TABLE conversations")
-        connection.execute("DROP TABLE answers")
+        connection.execute("ALTER TABLE ledger DROP COLUMN mac")
+        if version < 6:
+            connection.execute("DROP TABLE conversations")
+            connection.execute("DROP TABLE answers")
         if version < 5:
             for column in ("adapters_private", "adapter_epsilon", "adapter_delta"):
                 connection.execute(f"ALTER TABLE ledger DROP COLUMN {column}")
@@ -225,7 +227,7 @@ def _older(folder: Path, version: int, table: str | None = None) -> dict[str, li
     store = Store.open(folder)
     seal = store.seal
     with store.transaction() as transaction:
-        transaction.execute("UPDATE ledger SET spent = 7, releases = 3")
+        Ledger(store, 0).charge(transaction, 7, 3)
         transaction.execute(INSERT, ("c", b"v"))
         if table == "customizations":
             row = (1, "k", b"r", 0, seal.seal(b"v", b"customizationk"), b"", None)
@@ -246,7 +248,7 @@ def _older(folder: Path, version: int, table: str | None = None) -> dict[str, li
     ("version", "table"),
     [
         *product([1, 2, 3], ["releases", "customizations", None]),
-        *product([5], ["customizations", None]),
+        *product([5, 6], ["customizations", None]),
     ],
 )
 def test_an_older_state_is_held_to_its_key_keeps_its_ledger_and_is_brought_up(
@@ -260,7 +262,7 @@ def test_an_older_state_is_held_to_its_key_keeps_its_ledger_and_is_brought_up(
                 Store.open(tmp_path)
         _flip(tmp_path / KEY)
     store = Store.open(tmp_path)
-    assert store.rows("SELECT * FROM ledger") == [(1, 7.0, 3, 0.0, 0, 0, 0, 0.0, 0.0)]
+    assert Ledger(store, 0).spending() == Spending(7.0, 3)
     assert store.rows("SELECT * FROM outbox") == [("c", 0, b"v")]
     kept = [("k", None)] if table == "customizations" else []
     assert store.rows("SELECT id, labels FROM customizations") == kept

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import fields
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from sottovoce.core.errors import QuotaExceeded
+from sottovoce.core.errors import DataLoss, QuotaExceeded
 from sottovoce.edge.state import ledger as ledgers
 from sottovoce.edge.state.database import Store
 from sottovoce.edge.state.ledger import Ledger, Spending
@@ -27,6 +29,35 @@ def test_charges_add_up_and_survive(tmp_path: Path) -> None:
     store = Store.open(tmp_path)
     assert Ledger(store, 0).spending() == Spending(14.5, 2)
     store.close()
+
+
+@pytest.mark.parametrize("column", [field.name for field in fields(Spending)])
+def test_a_figure_that_was_altered_is_noticed(tmp_path: Path, column: str) -> None:
+    store = Store.open(tmp_path)
+    ledger = Ledger(store, 0)
+    _charge(store, ledger, 10.5)
+    with store.transaction() as transaction:
+        transaction.execute(f"UPDATE ledger SET {column} = {column} + 1")
+    with pytest.raises(DataLoss, match=r"ledger .* was altered") as caught:
+        ledger.spending()
+    assert "ledger starts at 0" in caught.value.fix
+    for charge in (
+        lambda: _charge(store, ledger, 4.0),
+        lambda: ledger.charge_each({b"a": 4.0}),
+        lambda: ledger.charge_once(b"b", 4.0),
+    ):
+        with pytest.raises(DataLoss, match=r"ledger .* was altered"):
+            charge()
+    with store.transaction() as transaction:
+        for made in (
+            partial(ledger.charge_labels, transaction, [b"k"], 1.0),
+            partial(ledger.charge_adapter, transaction, 1.0, 1e-6),
+        ):
+            with pytest.raises(DataLoss, match=r"ledger .* was altered"):
+                made()
+    store.close()
+    with pytest.raises(DataLoss, match=r"ledger .* was altered"):
+        Store.open(tmp_path)
 
 
 def test_the_limit_may_be_reached_but_not_passed(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from typing import Any
 
 from sottovoce.core.errors import ConfigError, DataLoss, QuotaExceeded, SottovoceError, Unavailable
 from sottovoce.core.system.files import disk, private_folder, sync_folder
+from sottovoce.edge.state import ledger_row
 from sottovoce.edge.state.sealing import AFRESH, Seal
 
 __all__ = ["DATABASE", "KEY", "Store", "noise_place"]
@@ -27,7 +28,7 @@ __all__ = ["DATABASE", "KEY", "Store", "noise_place"]
 DATABASE = "agent.db"
 KEY = "agent.key"
 _NEW_KEY = ".agent.key.new"
-_VERSION = 6
+_VERSION = 7
 _WAIT_SECONDS = 15
 _LOST = "is gone or empty, and its key is still there"
 _MARK = "CREATE TABLE seal (mark BLOB NOT NULL)"
@@ -255,9 +256,12 @@ def _prepare(connection: sqlite3.Connection, folder: Path) -> Seal:
     if version < 5:
         for statement in _FIFTH.split(";\n"):
             connection.execute(statement)
-    if version < _VERSION:
+    if version < 6:
         for statement in _SIXTH.split(";\n"):
             connection.execute(statement)
+    if version < _VERSION:
+        connection.execute("ALTER TABLE ledger ADD COLUMN mac BLOB")  # of what is in the row
+        ledger_row.sign(connection, seal)
         connection.execute(f"PRAGMA user_version = {_VERSION}")
         connection.execute("COMMIT")
         connection.execute("BEGIN IMMEDIATE")
@@ -265,6 +269,7 @@ def _prepare(connection: sqlite3.Connection, folder: Path) -> Seal:
     for table in ("ledger", "noise_key"):
         if connection.execute(f"SELECT COUNT(*) FROM {table}").fetchone() != (1,):
             raise _damaged(path)
+    ledger_row.figures(connection.execute(ledger_row.ROW), seal)
     connection.execute("COMMIT")
     return seal
 

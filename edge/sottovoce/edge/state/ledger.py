@@ -14,8 +14,10 @@ import math
 import sqlite3
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from sottovoce.core.errors import QuotaExceeded
+from sottovoce.edge.state import ledger_row
 from sottovoce.edge.state.database import Store
 
 __all__ = ["MOST_CHARGED", "MOST_LABELLED", "Ledger", "Spending"]
@@ -55,8 +57,9 @@ class Ledger:
 
         Raises:
             QuotaExceeded: the limit would be passed (subject "ledger"); nothing is charged.
+            DataLoss: the row was altered.
         """
-        (spent,) = transaction.execute("SELECT spent FROM ledger").fetchone()
+        spent, *_ = self._figures(transaction)
         if self.limit and spent + amount > self.limit:
             raise QuotaExceeded(
                 f"the privacy ledger is spent: {spent:.6g} of {self.limit:.6g}, "
@@ -64,9 +67,7 @@ class Ledger:
                 fix="raise privacy.ledger_limit, or release less",
                 subject="ledger",
             )
-        transaction.execute(
-            "UPDATE ledger SET spent = spent + ?, releases = releases + ?", (amount, releases)
-        )
+        self._add(transaction, spent=amount, releases=releases)
 
     def charge_labels(
         self, transaction: sqlite3.Connection, examples: Iterable[bytes], epsilon: float
@@ -102,11 +103,11 @@ class Ledger:
             "DELETE FROM labelled WHERE number <= (SELECT MAX(number) FROM labelled) - ?",
             (MOST_LABELLED,),
         )
-        transaction.execute(
-            "UPDATE ledger SET label_epsilon = label_epsilon + ?,"
-            " labels_randomized = labels_randomized + ?,"
-            " labels_as_they_are = labels_as_they_are + ?",
-            (math.fsum(added), randomized, as_they_are),
+        self._add(
+            transaction,
+            label_epsilon=math.fsum(added),
+            labels_randomized=randomized,
+            labels_as_they_are=as_they_are,
         )
 
     def charged(self, digest: bytes) -> bool:
@@ -158,16 +159,22 @@ class Ledger:
 
         Each is charged in full: the same examples asked for twice tell twice.
         """
-        transaction.execute(
-            "UPDATE ledger SET adapters_private = adapters_private + 1,"
-            " adapter_epsilon = adapter_epsilon + ?, adapter_delta = adapter_delta + ?",
-            (epsilon, delta),
-        )
+        self._add(transaction, adapters_private=1, adapter_epsilon=epsilon, adapter_delta=delta)
 
     def spending(self) -> Spending:
-        """What was spent so far."""
-        ((*figures,),) = self._store.rows(
-            "SELECT spent, releases, label_epsilon, labels_randomized, labels_as_they_are,"
-            " adapters_private, adapter_epsilon, adapter_delta FROM ledger"
-        )
-        return Spending(*figures)
+        """What was spent so far.
+
+        Raises:
+            DataLoss: the row was altered.
+        """
+        return Spending(*ledger_row.figures(self._store.rows(ledger_row.ROW), self._store.seal))
+
+    def _add(self, transaction: sqlite3.Connection, **amounts: float) -> None:
+        """Adds to figures of a row that is as it was written, and has it say so again."""
+        self._figures(transaction)
+        added = ", ".join(f"{name} = {name} + :{name}" for name in amounts)
+        transaction.execute(f"UPDATE ledger SET {added}", amounts)
+        ledger_row.sign(transaction, self._store.seal)
+
+    def _figures(self, transaction: sqlite3.Connection) -> list[Any]:
+        return ledger_row.figures(transaction.execute(ledger_row.ROW), self._store.seal)

@@ -30,10 +30,14 @@ MOMENTS: dict[str, tuple[str, int]] = {
     "before the first step": ("step", 1),
     "in the middle of the first checkpoint": ("checkpoint half written", 1),
     "in the middle of the third checkpoint": ("checkpoint half written", 3),
-    "before a written checkpoint is in place": ("checkpoint put in place", 2),
+    # In place where it was written, then among the objects, then by its row.
+    "before a written checkpoint is in place": ("checkpoint put in place", 3),
+    "before a checkpoint is among the objects": ("checkpoint put in place", 4),
+    "before a checkpoint counts": ("checkpoint kept", 2),
     "between the last checkpoint and the adapter": ("adapter file", 1),
     "in the middle of the adapter's weights": ("adapter file half written", 1),
     "before the adapter's folder is in place": ("adapter put in place", 1),
+    "before the adapter is among the objects": ("adapter put in place", 2),
     "before the job is told to have ended": ("end of job", 1),
     "before its end and the adapter's name are committed": ("adapter named", 1),
 }
@@ -150,6 +154,8 @@ def _arm(what: str, number: int) -> None:
             _before(torch.optim.AdamW, "step", lambda *_: die())
         case "end of job":
             _before(Queue, "finish", lambda *_: die())
+        case "checkpoint kept":
+            _before(Queue, "keep", lambda *_: die())
         case "adapter named":
             _after(queue, "install", die)
         case "example stored":

@@ -153,8 +153,9 @@ class Settings:
     "float32" or "bfloat16", ``metrics`` HOST:PORT for Prometheus ("" for none).
     ``generation_memory`` is bytes for what texts that are being written remember;
     ``upstream`` writes in the decoder's place. ``store`` is the URL of a database; it may hold a
-    password. ``trainer`` is False where others train. ``hand_out_adapters``
-    names the tenants whose devices may fetch their adapters, or `EVERY_TENANT`.
+    password; ``objects`` that of where adapters and checkpoints lie. ``trainer`` is False where
+    others train. ``hand_out_adapters`` names the tenants whose devices may fetch their adapters,
+    or `EVERY_TENANT`.
     """
 
     state: Path
@@ -176,6 +177,7 @@ class Settings:
     grace_seconds: float = 10.0
     limits: Limits = field(default_factory=Limits)
     store: str = field(default="", repr=False)
+    objects: str = ""
     trainer: bool = True
 
     def __post_init__(self) -> None:

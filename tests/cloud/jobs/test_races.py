@@ -16,7 +16,6 @@ import pytest
 
 from sottovoce.cloud.config import Limits
 from sottovoce.cloud.job import Job, State
-from sottovoce.cloud.jobs.disposal import job_folder
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.queue import LeaseLost, Queue
 from sottovoce.cloud.jobs.reinstatement import reinstate
@@ -206,7 +205,7 @@ def test_what_is_had_back_is_not_forgotten(processes: list[Jobs]) -> None:
         for version in ("old", "new"):
             job = queued(one, f"{number}-{version}")
             _, lease = claim(one)
-            folder = job_folder(one.database.state, job.id) / "1" / "adapter"
+            folder = one.database.state / "jobs" / job.id / "1" / "adapter"
             folder.mkdir(parents=True)
             files = AdapterFiles.of(folder)
             Queue(one.database).finish(lease, State.SUCCEEDED, adapter=files)

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from sottovoce.cloud.job import State
-from sottovoce.cloud.jobs.disposal import job_folder
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.queue import Queue
 from sottovoce.cloud.jobs.reinstatement import reinstate
@@ -22,7 +21,7 @@ def _trained(jobs: Jobs, request_id: str) -> str:
     """A job that trained "topics", written where a worker writes it."""
     queued(jobs, request_id)
     job, lease = claim(jobs)
-    folder = job_folder(jobs.database.state, job.id) / str(lease.token) / "adapter"
+    folder = jobs.database.state / "jobs" / job.id / str(lease.token) / "adapter"
     folder.mkdir(parents=True)
     (folder / "adapter.json").write_text(request_id)
     Queue(jobs.database).finish(lease, State.SUCCEEDED, adapter=AdapterFiles.of(folder))
@@ -57,7 +56,7 @@ def test_only_what_a_tenant_trained_and_is_there_gets_the_name(
         failed = finish(jobs, State.FAILED)
         with pytest.raises(NotReady, match="trained no adapter"):
             reinstate(jobs, failed.id, "acme")
-        shutil.rmtree(job_folder(tmp_path, first))
+        shutil.rmtree(tmp_path / "jobs" / first)
         with pytest.raises(NotFound, match="no longer kept"):
             reinstate(jobs, first, "acme")
         assert _named(jobs) == "second"

@@ -12,7 +12,6 @@ import pytest
 
 from sottovoce.cloud.config import Settings
 from sottovoce.cloud.job import Job, State, TrainingOptions
-from sottovoce.cloud.jobs.disposal import job_folder
 from sottovoce.cloud.models.methods import METHODS
 from sottovoce.cloud.state.sqlite import SqliteDatabase
 from sottovoce.cloud.state.tenants import Tenants
@@ -57,14 +56,17 @@ def test_a_job_survives_kill_9(
     accuracy = ended.progress.held_out_accuracy
     assert (done.progress.step, done.progress.held_out_accuracy) == (steps, accuracy)
     # Nothing half-made stays behind.
-    (folder,) = job_folder(state, job.id).iterdir()
+    (folder,) = (state / "jobs" / job.id).iterdir()
     assert os.listdir(folder) == ["adapter"]
+    assert os.listdir(state / "scratch") == []
     epoch = steps // OPTIONS.epochs
     expected = {
         "before the first step": steps,
         "in the middle of the first checkpoint": steps,
         "in the middle of the third checkpoint": steps - 2 * epoch,
         "before a written checkpoint is in place": steps - epoch,
+        "before a checkpoint is among the objects": steps - epoch,
+        "before a checkpoint counts": steps - epoch,
     }
     assert again == expected.get(moment, 0), "what was done is not done again"
 

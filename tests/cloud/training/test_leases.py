@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from sottovoce.cloud.job import Job, State, TrainingOptions
-from sottovoce.cloud.jobs.disposal import job_folder
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.uploads import Upload, append
 from sottovoce.cloud.state.adapters import digest, locate
@@ -38,8 +37,10 @@ def row(jobs: Jobs, job: Job) -> dict[str, Any]:
 
 def files(state: Path, job: Job) -> list[tuple[str, int]]:
     """What lies in the job's folder: names, and when each was written."""
-    home = job_folder(state, job.id)
-    return sorted((str(f.relative_to(home)), f.stat().st_mtime_ns) for f in home.rglob("*"))
+    home = state / "jobs" / job.id
+    return sorted(
+        (str(f.relative_to(home)), f.stat().st_mtime_ns) for f in home.rglob("*") if f.is_file()
+    )
 
 
 def test_two_workers_do_each_job_once(jobs: Jobs, bert: str, tmp_path: Path) -> None:
@@ -52,7 +53,7 @@ def test_two_workers_do_each_job_once(jobs: Jobs, bert: str, tmp_path: Path) -> 
     assert {each["lease_owner"] for each in found} == set(OWNERS)
     for job in made:
         located = locate(jobs.database, "acme", job.adapter)
-        assert located.folder == job_folder(tmp_path, job.id) / "1" / "adapter"
+        assert located.folder == tmp_path / "jobs" / job.id / "1" / "adapter"
         assert located.sha256 == digest(located.folder)
 
 
@@ -63,12 +64,13 @@ def test_a_killed_workers_job_goes_to_the_other(jobs: Jobs, bert: str, tmp_path:
         with working(tmp_path, bert, "two", SHORT):
             os.kill(one.pid, signal.SIGKILL)
             until(lambda: jobs.get(job.id).state == State.SUCCEEDED)
+            until(lambda: not row(jobs, job)["checkpoint"])  # and what it no longer needs is gone
     found = row(jobs, job)
     assert (found["lease_owner"], found["fence"] > 1) == ("two", True)
     assert jobs.get(job.id).progress.epoch == 25
     located = locate(jobs.database, "acme", "topics")
-    assert located.folder == job_folder(tmp_path, job.id) / str(found["fence"]) / "adapter"
-    assert os.listdir(job_folder(tmp_path, job.id)) == [str(found["fence"])]
+    assert located.folder == tmp_path / "jobs" / job.id / str(found["fence"]) / "adapter"
+    assert os.listdir(tmp_path / "jobs" / job.id) == [str(found["fence"])]
 
 
 def test_a_worker_that_slept_through_its_lease_changes_nothing_when_it_wakes(
@@ -80,6 +82,7 @@ def test_a_worker_that_slept_through_its_lease_changes_nothing_when_it_wakes(
         os.kill(one.pid, signal.SIGSTOP)
         with working(tmp_path, bert, "two", SHORT):
             until(lambda: jobs.get(job.id).state == State.SUCCEEDED)
+            until(lambda: not row(jobs, job)["checkpoint"])  # and what it no longer needs is gone
         before = row(jobs, job), files(tmp_path, job), locate(jobs.database, "acme", "topics")
         os.kill(one.pid, signal.SIGCONT)
         following = queue(jobs, "next", epochs=1)

@@ -19,7 +19,7 @@ import pytest
 from safetensors import SafetensorError
 
 from sottovoce.cloud.job import Job, Progress, Release, State, TrainingOptions
-from sottovoce.cloud.jobs.disposal import discard, job_folder
+from sottovoce.cloud.jobs.disposal import discard
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.queue import Queue
 from sottovoce.cloud.jobs.uploads import Upload, append
@@ -66,8 +66,8 @@ def test_a_queued_job_becomes_an_adapter(worker: Worker, jobs: Jobs, tmp_path: P
     adapter = adapters.load(locate(jobs.database, "acme", "topics").folder)
     assert adapter.origin["bundle_id"] == RELEASE.bundle_id
     assert adapter.origin["release"]["eta"] == RELEASE.eta
-    assert os.listdir(job_folder(tmp_path, job.id)) == ["1"]
-    assert os.listdir(job_folder(tmp_path, job.id) / "1") == ["adapter"]
+    assert os.listdir(tmp_path / "jobs" / job.id) == ["1"]
+    assert os.listdir(tmp_path / "jobs" / job.id / "1") == ["adapter"]
     assert not worker.run_next()
 
 
@@ -84,9 +84,9 @@ def test_a_new_job_replaces_the_adapter_only_when_it_succeeds(
     assert jobs.get(second.id).state == State.FAILED
     assert "at least 2 labels" in jobs.get(second.id).message
     kept = locate(jobs.database, "acme", "topics")
-    assert kept.folder == job_folder(tmp_path, first.id) / "1" / "adapter"
+    assert kept.folder == tmp_path / "jobs" / first.id / "1" / "adapter"
     assert kept.sha256 == digest(kept.folder)
-    assert not job_folder(tmp_path, second.id).exists()
+    assert not (tmp_path / "jobs" / second.id).exists()
 
     third = queue(jobs, "3")
     worker.run_next()
@@ -113,7 +113,7 @@ def test_a_cancelled_job_ends_within_steps_and_leaves_nothing(
     thread.join(60)
     assert not thread.is_alive()
     assert jobs.get(job.id).state == State.CANCELLED
-    assert not job_folder(tmp_path, job.id).exists()
+    assert not (tmp_path / "jobs" / job.id).exists()
 
 
 def test_a_running_job_that_is_deleted_is_purged(
@@ -126,7 +126,7 @@ def test_a_running_job_that_is_deleted_is_purged(
     assert not jobs.delete(job.id, "acme")
     thread.join(60)
     assert not thread.is_alive()
-    assert not job_folder(tmp_path, job.id).exists()
+    assert not (tmp_path / "jobs" / job.id).exists()
     assert worker.queue.examples(job.id) == []
     assert worker.queue.claim("another") is None
 
@@ -142,7 +142,7 @@ def test_a_stopped_worker_leaves_the_job_for_the_next(
     thread.join(60)
     left = jobs.get(job.id)
     assert (left.state, left.attempts) == (State.RUNNING, 0)
-    assert (job_folder(tmp_path, job.id) / "1" / "checkpoints" / "last.safetensors").is_file()
+    assert [*(tmp_path / "jobs" / job.id).glob("1/checkpoints/*/last.safetensors")]
 
     following = Worker(tmp_path, bert)
     following.run_next()
@@ -187,9 +187,9 @@ def test_a_job_that_takes_too_long_fails_and_leaves_the_adapter_there_was(
     assert "fewer examples or epochs" in found.message
     assert found.trained >= 999.5
     assert found.progress.step < 600, "it did not go on to its end"
-    assert not job_folder(tmp_path, second.id).exists()
+    assert not (tmp_path / "jobs" / second.id).exists()
     kept = locate(jobs.database, "acme", "topics")
-    assert kept.folder == job_folder(tmp_path, first.id) / "1" / "adapter"
+    assert kept.folder == tmp_path / "jobs" / first.id / "1" / "adapter"
     quotas.change(jobs.database, "acme", "training_seconds", None)
     third = queue(jobs, "3")
     worker.run_next()
@@ -250,7 +250,7 @@ def test_files_that_cannot_be_removed_are_not_forgotten(
         assert [each.id for each in jobs.unpurged()] == [job.id]
     assert not worker.run_next()
     assert jobs.unpurged() == []
-    assert not job_folder(tmp_path, job.id).exists()
+    assert not (tmp_path / "jobs" / job.id).exists()
 
 
 def test_an_idle_worker_is_woken_by_a_job_and_by_its_end(
@@ -396,4 +396,4 @@ def test_an_orphan_puts_its_job_down_and_ends(tmp_path: Path, bert: str, jobs: J
 
     until(gone)
     assert jobs.get(job.id).state == State.RUNNING
-    assert (job_folder(tmp_path, job.id) / "1" / "checkpoints" / "last.safetensors").is_file()
+    assert [*(tmp_path / "jobs" / job.id).glob("1/checkpoints/*/last.safetensors")]

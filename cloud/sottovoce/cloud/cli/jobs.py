@@ -12,7 +12,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from sottovoce.cloud.cli.options import state_option, store_option
+from sottovoce.cloud.cli.options import objects_option, state_option, store_option
 from sottovoce.cloud.job import Job, State
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.state.opening import open_database
@@ -20,8 +20,8 @@ from sottovoce.core.system.console import Command, json_option, print_json
 
 
 @contextmanager
-def _jobs(state: Path, store: str) -> Iterator[Jobs]:
-    database = open_database(state, store, create=False)
+def _jobs(state: Path, store: str, objects: str) -> Iterator[Jobs]:
+    database = open_database(state, store, objects, create=False)
     try:
         yield Jobs(database)
     finally:
@@ -80,12 +80,13 @@ def command() -> None:
 @command.command("list", cls=Command)
 @state_option
 @store_option
+@objects_option
 @click.option("--tenant", help="Only this tenant's.")
 @json_option
-def list_(state: Path, store: str, tenant: str | None, as_json: bool) -> None:
+def list_(state: Path, store: str, objects: str, tenant: str | None, as_json: bool) -> None:
     """All jobs, newest first."""
     found: list[Job] = []
-    with _jobs(state, store) as jobs:
+    with _jobs(state, store, objects) as jobs:
         token = ""
         while True:
             page, token = jobs.page(tenant, page_size=200, page_token=token)
@@ -110,10 +111,11 @@ def list_(state: Path, store: str, tenant: str | None, as_json: bool) -> None:
 @click.argument("job_id")
 @state_option
 @store_option
+@objects_option
 @json_option
-def show(job_id: str, state: Path, store: str, as_json: bool) -> None:
+def show(job_id: str, state: Path, store: str, objects: str, as_json: bool) -> None:
     """One job."""
-    with _jobs(state, store) as jobs:
+    with _jobs(state, store, objects) as jobs:
         _print(jobs.get(job_id), as_json)
 
 
@@ -121,12 +123,13 @@ def show(job_id: str, state: Path, store: str, as_json: bool) -> None:
 @click.argument("job_id")
 @state_option
 @store_option
+@objects_option
 @json_option
-def cancel(job_id: str, state: Path, store: str, as_json: bool) -> None:
+def cancel(job_id: str, state: Path, store: str, objects: str, as_json: bool) -> None:
     """Cancel a job; a running one ends within a step."""
     from sottovoce.cloud.jobs import ending
 
-    with _jobs(state, store) as jobs:
+    with _jobs(state, store, objects) as jobs:
         _print(ending.cancel(jobs, job_id), as_json)
 
 
@@ -134,12 +137,13 @@ def cancel(job_id: str, state: Path, store: str, as_json: bool) -> None:
 @click.argument("job_id")
 @state_option
 @store_option
+@objects_option
 @json_option
-def delete(job_id: str, state: Path, store: str, as_json: bool) -> None:
+def delete(job_id: str, state: Path, store: str, objects: str, as_json: bool) -> None:
     """Delete a job, its examples, its checkpoint and its adapter."""
     from sottovoce.cloud.jobs import ending
 
-    with _jobs(state, store) as jobs:
+    with _jobs(state, store, objects) as jobs:
         ending.delete(jobs, job_id)
     if as_json:
         print_json({"id": job_id, "deleted": True})

@@ -13,7 +13,7 @@ from sottovoce.cloud.config import STORE_VARIABLE, Limits
 from sottovoce.core.system.console import progress_bar
 
 __all__ = ["backbone_option", "decoder_option", "folder", "limit_option", "state_option"]
-__all__ += ["store_option", "watch_stages"]
+__all__ += ["objects_option", "store_option", "watch_stages"]
 
 folder = click.Path(file_okay=False, path_type=Path)
 
@@ -33,6 +33,15 @@ store_option = click.option(
     envvar=STORE_VARIABLE,
     show_envvar=True,
     help="postgresql://... for jobs and tenants, shared by many; a file in --state by default.",
+)
+
+objects_option = click.option(
+    "--objects",
+    default="",
+    envvar="SOTTO_CLOUD_OBJECTS",
+    show_envvar=True,
+    metavar="URL",
+    help="file:///folder for adapters and checkpoints, shared by many; in --state by default.",
 )
 
 backbone_option = click.option(

@@ -14,6 +14,7 @@ from sottovoce.cloud.cli.options import (
     decoder_option,
     folder,
     limit_option,
+    objects_option,
     state_option,
     store_option,
 )
@@ -37,6 +38,7 @@ _threads = click.IntRange(min=1)
 )
 @state_option
 @store_option
+@objects_option
 @click.option(
     "--bundle",
     "bundles",
@@ -48,7 +50,7 @@ _threads = click.IntRange(min=1)
 @click.option(
     "--no-trainer",
     is_flag=True,
-    help="Start no worker; `sotto-cloud trainer` trains, on the same --state and --store.",
+    help="Start no worker; `sotto-cloud trainer` trains, with the same --store and --objects.",
 )
 @backbone_option
 @decoder_option
@@ -142,6 +144,7 @@ def command(
     listen: str,
     state: Path,
     store: str,
+    objects: str,
     bundles: tuple[Path, ...],
     no_trainer: bool,
     backbone: str,
@@ -182,6 +185,7 @@ def command(
     settings = Settings(
         state=state,
         store=store,
+        objects=objects,
         trainer=not no_trainer,
         bundles=bundles,
         listen=listen,

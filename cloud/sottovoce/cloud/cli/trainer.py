@@ -13,6 +13,7 @@ from sottovoce.cloud.cli.options import (
     decoder_option,
     folder,
     limit_option,
+    objects_option,
     state_option,
     store_option,
 )
@@ -23,6 +24,7 @@ from sottovoce.core.system.console import Command, json_option, print_json
 @click.command("trainer", cls=Command)
 @state_option
 @store_option
+@objects_option
 @click.option(
     "--bundle",
     "bundles",
@@ -44,6 +46,7 @@ from sottovoce.core.system.console import Command, json_option, print_json
 def command(
     state: Path,
     store: str,
+    objects: str,
     bundles: tuple[Path, ...],
     backbone: str,
     decoder: str,
@@ -53,7 +56,7 @@ def command(
 ) -> None:
     """Train queued jobs until SIGTERM or Ctrl-C, one at a time; one process for each GPU.
 
-    It shares --state, or --store and --state, with servers and with other trainers, which may
+    It shares --state, or --store and --objects, with servers and with other trainers, which may
     come and go: a job whose trainer has died is given to another after ten seconds. Give it the
     --backbone, --decoder and --bundle of the servers.
     """
@@ -62,7 +65,15 @@ def command(
 
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     limits = Limits(training_seconds=limit_training_seconds)
-    worker = Worker(state, backbone, limits=limits, bundles=bundles, decoder=decoder, store=store)
+    worker = Worker(
+        state,
+        backbone,
+        limits=limits,
+        bundles=bundles,
+        decoder=decoder,
+        store=store,
+        objects=objects,
+    )
     if as_json:
         print_json({"ready": True, "pid": os.getpid()})
     else:

@@ -1,22 +1,54 @@
-"""What a deleted job leaves behind, and how it goes."""
+"""What a job leaves behind, what each part is called, and how it goes."""
 
 from __future__ import annotations
 
 import logging
-import shutil
-from pathlib import Path
 
-from sottovoce.cloud.job import Job
+from sottovoce.cloud.job import Job, State
 from sottovoce.cloud.jobs.jobs import Jobs
+from sottovoce.cloud.state.objects import Objects
+from sottovoce.core.errors import Unavailable
 
-__all__ = ["discard", "job_folder"]
+__all__ = ["adapter_name", "checkpoint_name", "discard", "job_name", "tidy"]
 
 _log = logging.getLogger(__name__)
 
 
-def job_folder(state: Path, job_id: str) -> Path:
-    """Where a job keeps its checkpoint and its adapter."""
-    return state / "jobs" / job_id
+def job_name(job: str) -> str:
+    """What all objects of a job begin with."""
+    return f"jobs/{job}"
+
+
+def adapter_name(job: str, token: int) -> str:
+    """The object that a holder of the job's lease makes in the end."""
+    return f"jobs/{job}/{token}/adapter"
+
+
+def checkpoint_name(job: str, token: int, number: int) -> str:
+    """The object of a checkpoint, the ``number``-th of that holder."""
+    return f"jobs/{job}/{token}/checkpoints/{number}"
+
+
+def tidy(jobs: Jobs) -> None:
+    """Removes what jobs that have ended no longer need: of one that succeeded all but the adapter
+    that the last holder of its lease made, of others everything."""
+    for job, token in jobs.untidy():
+        try:
+            _leave_adapter(jobs.database.objects, job, token)
+        except Unavailable as error:
+            _log.error("job %s: %s", job.id, error)
+        else:
+            jobs.tidied(job.id)
+
+
+def _leave_adapter(objects: Objects, job: Job, token: int) -> None:
+    if job.state != State.SUCCEEDED:
+        objects.remove(job_name(job.id))
+        return
+    for each in objects.within(job_name(job.id)):
+        if each != str(token):
+            objects.remove(f"{job_name(job.id)}/{each}")
+    objects.remove(f"{job_name(job.id)}/{token}/checkpoints")
 
 
 def discard(jobs: Jobs, job: Job) -> None:
@@ -24,9 +56,9 @@ def discard(jobs: Jobs, job: Job) -> None:
 
     A job whose files cannot be removed stays `Jobs.unpurged`, and the worker tries again.
     """
-    folder = job_folder(jobs.database.state, job.id)
-    shutil.rmtree(folder, ignore_errors=True)
-    if folder.exists():
-        _log.error("job %s: its files cannot be removed", job.id)
+    try:
+        jobs.database.objects.remove(job_name(job.id))
+    except Unavailable as error:
+        _log.error("job %s: %s", job.id, error)
     else:
         jobs.purge(job.id)

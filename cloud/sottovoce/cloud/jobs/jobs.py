@@ -245,7 +245,7 @@ class Jobs:
             transaction.change("DELETE FROM examples WHERE job = :job", job=job_id)
             transaction.change(
                 "UPDATE jobs SET adapter = '', labels = '[]', message = '', progress = '{}', "
-                "purged = 1 WHERE id = :job AND deleted = 1",
+                "checkpoint = '', purged = 1 WHERE id = :job AND deleted = 1",
                 job=job_id,
             )
         self.database.scrub()
@@ -256,6 +256,21 @@ class Jobs:
         with self.database.read() as transaction:
             rows = transaction.rows("SELECT * FROM jobs WHERE deleted = 1 AND purged = 0")
         return [job for job in map(job_of, rows) if job.state in FINAL]
+
+    def untidy(self) -> list[tuple[Job, int]]:
+        """Jobs that have ended and whose checkpoints are still to be removed, each with the token
+        of its last lease."""
+        with self.database.read() as transaction:
+            rows = transaction.rows(
+                "SELECT * FROM jobs WHERE checkpoint <> '' AND "
+                "state IN ('SUCCEEDED', 'FAILED', 'CANCELLED') AND deleted = 0"
+            )
+        return [(job_of(row), row["fence"]) for row in rows]
+
+    def tidied(self, job_id: str) -> None:
+        """Notes that no checkpoint of the job is left."""
+        with self.database.write() as transaction:
+            transaction.change("UPDATE jobs SET checkpoint = '' WHERE id = :job", job=job_id)
 
     def give_up_abandoned(self) -> None:
         """Cancels jobs nothing was uploaded to in a month of the cloud's running: what they hold is

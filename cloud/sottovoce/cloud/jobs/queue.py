@@ -111,9 +111,17 @@ class Queue:
             more = max(trained, 1.0) - max(row["trained"], 1.0)
             _charge(transaction, row["tenant"], more)
 
-    def forgive(self, lease: Lease) -> None:
-        """Forgets failed attempts: the job got further."""
-        self._write(lease, attempts=0)
+    def keep(self, lease: Lease, checkpoint: str) -> str:
+        """Records the object that the job goes on from, whoever does. Gives the one before ("" if
+        there was none), and forgets failed attempts: the job got further."""
+        with self.database.write() as transaction:
+            row = self._set(transaction, lease, checkpoint=checkpoint, attempts=0)
+        return str(row["checkpoint"])
+
+    def checkpoint(self, lease: Lease) -> str:
+        """The object that the job goes on from; "" if there is none."""
+        with self.database.read() as transaction:
+            return str(_held(transaction, lease)["checkpoint"])
 
     def stop_requested(self, lease: Lease) -> bool:
         """Whether the job is to be cancelled."""
@@ -140,7 +148,7 @@ class Queue:
                     job.tenant,
                     job.adapter,
                     job=job.id,
-                    folder=adapter.folder.relative_to(self.database.state).as_posix(),
+                    folder=adapter.folder.relative_to(self.database.objects.place("")).as_posix(),
                     sha256=adapter.sha256,
                 )
         self.database.scrub()

@@ -6,11 +6,11 @@ A job's files stay for as long as the job is remembered, whoever took its adapte
 from __future__ import annotations
 
 from sottovoce.cloud.job import Job, State
-from sottovoce.cloud.jobs.disposal import job_folder
+from sottovoce.cloud.jobs.disposal import adapter_name
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.records import find, job_of
 from sottovoce.cloud.state import quotas
-from sottovoce.cloud.state.adapters import AdapterFiles, install
+from sottovoce.cloud.state.adapters import digest, install
 from sottovoce.core.errors import NotFound, NotReady
 
 __all__ = ["reinstate"]
@@ -28,14 +28,14 @@ def reinstate(jobs: Jobs, job_id: str, tenant: str | None = None) -> Job:
     job = job_of(row)
     if job.state != State.SUCCEEDED:
         raise NotReady("the job trained no adapter", fix="name one that succeeded", subject=job_id)
-    # In the folder of the lease under which it was trained, which was the last.
-    folder = job_folder(jobs.database.state, job.id) / str(row["fence"]) / "adapter"
-    try:
-        files = AdapterFiles.of(folder)
-    except FileNotFoundError as error:
-        raise NotFound(
-            "what the job trained is no longer kept", fix="train it again", subject=job_id
-        ) from error
+    # Under the lease with which it was trained, which was the last.
+    name = adapter_name(job.id, row["fence"])
+    with jobs.database.objects.at(name) as folder:
+        if not folder.is_dir() or not any(folder.iterdir()):
+            raise NotFound(
+                "what the job trained is no longer kept", fix="train it again", subject=job_id
+            )
+        sha256 = digest(folder)
     with jobs.database.write() as transaction:
         quotas.lock(transaction, job.tenant)  # nor are its past jobs forgotten now
         find(transaction, job_id, tenant, lock=True)  # not deleted meanwhile
@@ -44,7 +44,7 @@ def reinstate(jobs: Jobs, job_id: str, tenant: str | None = None) -> Job:
             job.tenant,
             job.adapter,
             job=job.id,
-            folder=files.folder.relative_to(jobs.database.state).as_posix(),
-            sha256=files.sha256,
+            folder=name,
+            sha256=sha256,
         )
     return job

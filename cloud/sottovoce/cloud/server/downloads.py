@@ -9,9 +9,10 @@ from typing import Any, Final
 from sottovoce.cloud.config import EVERY_TENANT, check_name
 from sottovoce.cloud.models.local_adapter import to_local
 from sottovoce.cloud.server.admission import Admission
-from sottovoce.cloud.state.adapters import with_files
+from sottovoce.cloud.state.adapters import AdapterFiles, with_files
 from sottovoce.cloud.state.database import Database
 from sottovoce.core.errors import NotReady, OutOfRange
+from sottovoce.core.local.adapter import LocalAdapter
 from sottovoce.core.wire.limits import LARGEST_ADAPTER
 from sottovoce.v1 import training_pb2 as wire
 
@@ -54,7 +55,7 @@ class Downloads:
                 self._database,
                 tenant,
                 request.adapter,
-                lambda files: to_local(files.folder, self._encoder),
+                self._read,
             )
             data = adapter.to_bytes()
             if len(data) > LARGEST_ADAPTER:
@@ -76,6 +77,10 @@ class Downloads:
             yield wire.GetAdapterResponse(file=wire.AdapterFile(sha256=digest, bytes=len(data)))
             for place in range(start, len(data), CHUNK):
                 yield wire.GetAdapterResponse(chunk=data[place : place + CHUNK])
+
+    def _read(self, files: AdapterFiles) -> LocalAdapter:
+        with files.opened() as folder:
+            return to_local(folder, self._encoder)
 
 
 def stays_here() -> NotReady:

@@ -105,6 +105,7 @@ class WorkerProcess:
         self._command = [
             sys.executable, "-m", "sottovoce.cloud.training.worker",
             "--state", str(settings.state),
+            "--objects", settings.objects,
             "--backbone", settings.backbone,
             "--decoder", settings.decoder,
             "--threads", str(settings.training_threads),
@@ -171,7 +172,7 @@ class Server:
         self.decoder = decoder.load(settings.decoder, dtype=dtype) if settings.decoder else None
         upstream = _upstream(settings)
         self.bundles = _open_bundles(settings, loaded.sha256)
-        self.database = open_database(settings.state, settings.store)
+        self.database = open_database(settings.state, settings.store, settings.objects)
         self.signatures = {
             identity: signature_of(bundle, settings.state / SIGNING_KEY)
             for identity, bundle in self.bundles.items()

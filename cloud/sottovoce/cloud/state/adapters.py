@@ -7,15 +7,17 @@ power cut parts the two.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self, TypeVar
 
 from sottovoce.cloud.state.database import Database, Transaction
+from sottovoce.cloud.state.objects import Objects
 from sottovoce.core.errors import DataLoss, NotFound
 
-__all__ = ["AdapterFiles", "digest", "install", "locate", "uninstall", "with_files"]
+__all__ = ["AdapterFiles", "digest", "install", "locate", "stored", "uninstall", "with_files"]
 
 T = TypeVar("T")
 
@@ -23,15 +25,42 @@ T = TypeVar("T")
 @dataclass(frozen=True, slots=True)
 class AdapterFiles:
     """An adapter's folder and the `digest` of what it holds; one that is trained anew under the
-    same name is another object, so whoever keeps adapters can know them by this."""
+    same name is another object, so whoever keeps adapters can know them by this.
+
+    Attributes:
+        folder: on this machine; or, with ``objects``, what takes its place there.
+        sha256: its `digest`.
+        objects: where it is fetched from.
+    """
 
     folder: Path
     sha256: str
+    objects: Objects | None = field(default=None, compare=False, repr=False)
 
     @classmethod
     def of(cls, folder: Path) -> Self:
         """What is in ``folder`` now."""
         return cls(folder, digest(folder))
+
+    @contextmanager
+    def opened(self) -> Iterator[Path]:
+        """A folder of this machine with the files, for as long as the block.
+
+        Raises:
+            Unavailable: the store they are fetched from cannot be reached.
+            DataLoss: they are not there, or others.
+        """
+        if self.objects is None:
+            yield self.folder
+            return
+        with self.objects.at(self.folder.as_posix()) as folder:
+            if digest(folder) != self.sha256:
+                raise DataLoss(
+                    "the adapter's files are damaged",
+                    fix="customise again under the same name",
+                    subject="adapter",
+                )
+            yield folder
 
 
 def digest(folder: Path) -> str:
@@ -62,7 +91,12 @@ def locate(database: Database, tenant: str, name: str) -> AdapterFiles:
             fix="train one with `sotto customize NAME`, or see `sotto list` for those there are",
             subject="adapter",
         )
-    return AdapterFiles(database.state / found["folder"], found["sha256"])
+    return stored(database.objects, found["folder"], found["sha256"])
+
+
+def stored(objects: Objects, name: str, sha256: str) -> AdapterFiles:
+    """The adapter that is kept as ``name``."""
+    return AdapterFiles(objects.place(name), sha256, objects if objects.remote else None)
 
 
 def with_files(database: Database, tenant: str, name: str, use: Callable[[AdapterFiles], T]) -> T:
@@ -89,7 +123,7 @@ def install(
     """Makes what ``job`` trained the tenant's adapter ``name``, in place of another.
 
     Args:
-        folder: within the state's folder, so that that can be moved.
+        folder: the name of its object.
         sha256: its `digest`.
     """
     transaction.change(

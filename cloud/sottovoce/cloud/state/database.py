@@ -15,6 +15,8 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Protocol
 
+from sottovoce.cloud.state.objects import Objects
+
 __all__ = ["Database", "Row", "Transaction"]
 
 Row = Mapping[str, Any]
@@ -62,10 +64,12 @@ class Database(Protocol):
     """The state of one cloud, shared by the threads of this process and by other processes.
 
     Attributes:
-        state: the folder for what is kept as files.
+        state: a folder of this machine, for what it keeps for itself.
+        objects: where adapters and checkpoints lie.
     """
 
     state: Path
+    objects: Objects
 
     def read(self) -> AbstractContextManager[Transaction]:
         """For queries. They see what is committed: within `write`, nothing of it; they wait for

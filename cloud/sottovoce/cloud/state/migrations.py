@@ -123,6 +123,11 @@ ALTER TABLE jobs ADD COLUMN touched REAL NOT NULL DEFAULT 0;
 _OUTPUTS: Final = """
 ALTER TABLE examples ADD COLUMN output TEXT NOT NULL DEFAULT '';
 """
+_CHECKPOINTS: Final = """
+ALTER TABLE jobs ADD COLUMN checkpoint TEXT NOT NULL DEFAULT '';
+CREATE INDEX jobs_untidy ON jobs (id)
+  WHERE checkpoint <> '' AND state IN ('SUCCEEDED', 'FAILED', 'CANCELLED');
+"""
 
 
 def _read_links(transaction: Transaction, state: Path) -> None:
@@ -152,6 +157,19 @@ def _number_folders(transaction: Transaction, state: Path) -> None:
                 old.rename(home / "0" / old.name)
 
 
+def _name_checkpoints(transaction: Transaction, state: Path) -> None:
+    """Whoever took a job over looked for files; now a row says which they are."""
+    for row in transaction.rows("SELECT id FROM jobs WHERE state = 'RUNNING'"):
+        home = state / "jobs" / row["id"]
+        tokens = [int(f.parent.name) for f in home.glob("[0-9]*/checkpoints")]
+        if tokens:
+            transaction.change(
+                "UPDATE jobs SET checkpoint = :name WHERE id = :job",
+                name=f"jobs/{row['id']}/{max(tokens)}/checkpoints",
+                job=row["id"],
+            )
+
+
 VERSIONS: Final = (
     Version(_FIRST),
     Version(_LIMITS),
@@ -159,6 +177,7 @@ VERSIONS: Final = (
     Version(_LEASES, _number_folders),
     Version(_CLOCK),
     Version(_OUTPUTS),
+    Version(_CHECKPOINTS, _name_checkpoints),
 )
 
 

@@ -1,22 +1,27 @@
-"""Opens the database that a `--store` names."""
+"""Opens the database that a `--store` names, with the objects of an `--objects`."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 from sottovoce.cloud.state.database import Database
+from sottovoce.cloud.state.objects import FileObjects, Objects
 from sottovoce.cloud.state.sqlite import SqliteDatabase
 from sottovoce.core.errors import ConfigError
 
-__all__ = ["open_database"]
+__all__ = ["open_database", "open_objects"]
 
 
-def open_database(state: Path, store: str = "", *, create: bool = True) -> Database:
+def open_database(
+    state: Path, store: str = "", objects: str = "", *, create: bool = True
+) -> Database:
     """The state of a cloud.
 
     Args:
         state: the folder of its files.
         store: ``postgresql://...``; "" for a SQLite file in the folder.
+        objects: ``file:///folder``; "" for the folder itself.
         create: begin one if there is none.
 
     Raises:
@@ -24,7 +29,7 @@ def open_database(state: Path, store: str = "", *, create: bool = True) -> Datab
         SottovoceError: see `SqliteDatabase` and `PostgresDatabase`.
     """
     if not store:
-        return SqliteDatabase(state, create=create)
+        return SqliteDatabase(state, open_objects(objects, state), create=create)
     if not store.startswith(("postgresql://", "postgres://")):
         raise ConfigError(
             "--store is no URL of a database",  # which may hold a password: not quoted
@@ -39,4 +44,26 @@ def open_database(state: Path, store: str = "", *, create: bool = True) -> Datab
             fix="pip install 'sottovoce-cloud[scale]'",
             subject="store",
         ) from error
-    return PostgresDatabase(store, state, create=create)
+    return PostgresDatabase(store, state, open_objects(objects, state), create=create)
+
+
+def open_objects(url: str, state: Path) -> Objects:
+    """Where adapters and checkpoints lie.
+
+    Args:
+        url: ``file:///folder``; "" for ``state``.
+        state: the folder of this machine's files.
+
+    Raises:
+        ConfigError: it is no such URL.
+    """
+    if not url:
+        return FileObjects(state)
+    parts = urlsplit(url)
+    if parts.scheme == "file" and not parts.netloc and len(parts.path) > 1:
+        return FileObjects(Path(unquote(parts.path)))
+    raise ConfigError(
+        "--objects is no URL of a store",
+        fix="give one like file:///srv/sotto-objects, or none for the folder of --state",
+        subject="objects",
+    )

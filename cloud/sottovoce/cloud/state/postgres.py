@@ -2,7 +2,7 @@
 
 Transactions are READ COMMITTED: a statement sees what is committed when it begins, and whoever
 decides by a row holds its lock (see `Transaction.lock`), which a process that stands still loses
-with its connection. The files stay where they were, in a folder that all processes share.
+with its connection. Adapters and checkpoints lie in a store that all processes share.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from psycopg.rows import dict_row
 from psycopg_pool import ConnectionPool
 
 from sottovoce.cloud.state.database import Row, Transaction
+from sottovoce.cloud.state.objects import FileObjects, Objects
 from sottovoce.cloud.state.postgres_schema import upgrade
 from sottovoce.cloud.state.postgres_url import conninfo
 from sottovoce.core.errors import DataLoss, InvalidInput, NotReady, Unavailable
@@ -57,6 +58,7 @@ class PostgresDatabase:
     Args:
         url: ``postgresql://USER@HOST/DATABASE``, with all that libpq knows.
         state: the folder for files.
+        objects: where adapters and checkpoints lie; in the folder, too, if None.
         create: make the schema if it is not there.
         clock: in place of the server's.
 
@@ -72,11 +74,13 @@ class PostgresDatabase:
         self,
         url: str,
         state: Path,
+        objects: Objects | None = None,
         *,
         create: bool = True,
         clock: Callable[[], float] | None = None,
     ) -> None:
         self.state = state
+        self.objects = objects or FileObjects(state)
         self._conninfo = conninfo(url)
         self._clock = clock
         self._listening, self._news = threading.Lock(), 0
@@ -93,7 +97,7 @@ class PostgresDatabase:
         with _reached(), contextlib.closing(self._connect()) as connection:
             _configure(connection)
             try:
-                upgrade(connection, state, create=create)
+                upgrade(connection, _Transaction(connection, clock), state, create=create)
             except psycopg.errors.InsufficientPrivilege as error:
                 raise NotReady(
                     "this user may not make the tables of the cloud's state",

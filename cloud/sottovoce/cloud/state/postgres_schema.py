@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import psycopg
 
+from sottovoce.cloud.state.database import Transaction
 from sottovoce.cloud.state.migrations import VERSIONS
 from sottovoce.core.errors import ConfigError, DataLoss, NotFound
 
@@ -38,10 +39,13 @@ def in_postgres(declaration: str) -> str:
     return declaration
 
 
-def upgrade(connection: psycopg.Connection[Any], state: Path, *, create: bool) -> None:
+def upgrade(
+    connection: psycopg.Connection[Any], transaction: Transaction, state: Path, *, create: bool
+) -> None:
     """Brings the schema to today's version, all of it or nothing.
 
     Args:
+        transaction: on the connection.
         state: the folder of the cloud's files.
         create: make it if it is not there.
 
@@ -77,8 +81,9 @@ def upgrade(connection: psycopg.Connection[Any], state: Path, *, create: bool) -
                 subject="store",
             )
         for following in VERSIONS[version:]:
-            # What a version reads from files is older than any state on a server.
             connection.execute(in_postgres(following.statements).encode())
+            if following.read_files:
+                following.read_files(transaction, state)
         if version < len(VERSIONS):
             connection.execute("UPDATE schema_version SET version = %s", [len(VERSIONS)])
 

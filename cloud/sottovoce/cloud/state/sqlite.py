@@ -19,6 +19,7 @@ from pathlib import Path
 
 from sottovoce.cloud.state.database import Row, Transaction
 from sottovoce.cloud.state.migrations import VERSIONS, remove_leftovers
+from sottovoce.cloud.state.objects import FileObjects, Objects
 from sottovoce.core.errors import DataLoss, NotFound, NotReady, Unavailable
 
 __all__ = ["SqliteDatabase"]
@@ -31,6 +32,7 @@ class SqliteDatabase:
 
     Args:
         state: the folder.
+        objects: where adapters and checkpoints lie; in the folder, too, if None.
         create: make it if it is not there; else a mistyped name would look like an empty state.
         clock: SQLite runs within its users' processes, so this machine's clock is the database's.
 
@@ -42,9 +44,15 @@ class SqliteDatabase:
     """
 
     def __init__(
-        self, state: Path, *, create: bool = True, clock: Callable[[], float] = time.time
+        self,
+        state: Path,
+        objects: Objects | None = None,
+        *,
+        create: bool = True,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self.state = state
+        self.objects = objects or FileObjects(state)
         self._clock = clock
         self._writing, self._reading = threading.RLock(), threading.RLock()
         file = state / "sottovoce.db"

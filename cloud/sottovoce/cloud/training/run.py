@@ -159,5 +159,6 @@ class Run:
         except Stopped:
             if self.resume:
                 point.save(self.resume, self.identity, model, optimizer)
+                watch.kept()
             raise
         model.restore(point.best)

@@ -4,9 +4,11 @@ It is a process of its own so that training never slows an answer's interpreter
 and a crash in it takes no request along. Leases keep workers apart, and a worker
 whose parent has died puts its job down by itself.
 
-What a lease's holder writes lies in a folder named after its token,
-``jobs/<job>/<token>``. Who comes next renames it: the files are taken over, and
-the paths of a holder that was only asleep lead nowhere.
+What a lease's holder works on lies in a folder of its own, ``scratch/<job>.<token>``
+of its machine. Checkpoints and the adapter are put among the objects from there,
+under names that begin with the token, and count once a row names them: whoever has
+the job next goes on from the row's checkpoint, on whatever machine, and what a
+holder puts there that was only asleep is of no consequence.
 
     python -m sottovoce.cloud.training.worker --state DIR
 """
@@ -18,7 +20,6 @@ import contextlib
 import logging
 import os
 import secrets
-import shutil
 import signal
 import threading
 import time
@@ -30,9 +31,8 @@ from pathlib import Path
 import torch
 
 from sottovoce.cloud.config import STORE_VARIABLE, Limits
-from sottovoce.cloud.disk import full_disk_is_unavailable
 from sottovoce.cloud.job import Example, Job, Progress, State
-from sottovoce.cloud.jobs.disposal import discard, job_folder
+from sottovoce.cloud.jobs.disposal import discard, job_name, tidy
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.queue import LEASE_SECONDS, Lease, LeaseLost, Queue
 from sottovoce.cloud.jobs.wakeup import Wakeup
@@ -47,6 +47,7 @@ from sottovoce.cloud.training.generation_trainer import train_generation
 from sottovoce.cloud.training.pate_trainer import train_pate
 from sottovoce.cloud.training.private_trainer import train_private
 from sottovoce.cloud.training.run import Result, Stopped, Watch
+from sottovoce.cloud.training.scratch import Scratch, clear, scratch
 from sottovoce.cloud.training.trainer import train
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import BundleMismatch, QuotaExceeded, SottovoceError, Unavailable
@@ -64,10 +65,10 @@ _log = logging.getLogger(__name__)
 
 
 class Worker:
-    """Trains the jobs of one state folder.
+    """Trains the jobs of one database.
 
     Args:
-        state: the state folder.
+        state: the folder of this machine's files.
         backbone_name: what jobs are trained on.
         parent: process id that this worker belongs to; it stops when that
             process is gone. None for a worker that stands alone.
@@ -78,6 +79,7 @@ class Worker:
         owner: goes on at once with the jobs of an earlier worker of that name, which must be dead;
             by default a name of its own.
         store: URL of the database; "" for a file in the folder.
+        objects: URL of where adapters and checkpoints lie; "" for the folder.
         lease_seconds: after which others take the job of a worker that died or stands still.
     """
 
@@ -92,10 +94,12 @@ class Worker:
         lease_seconds: float = LEASE_SECONDS,
         decoder: str = "",
         store: str = "",
+        objects: str = "",
     ) -> None:
         self.state = state
         self._bundles = bundles
-        self.database = open_database(state, store)
+        self.database = open_database(state, store, objects)
+        self.objects = self.database.objects
         self.jobs = Jobs(self.database, limits)
         self.queue = Queue(self.database, lease_seconds)
         self._owner = owner or secrets.token_hex(8)
@@ -131,8 +135,7 @@ class Worker:
         Raises:
             Unavailable: how a job ended could not be written. The next call sees to it.
         """
-        for deleted in self.jobs.unpurged():
-            discard(self.jobs, deleted)
+        self._clean_up()
         self.jobs.give_up_abandoned()
         claimed = self.queue.claim(self._owner)
         if claimed is None:
@@ -145,6 +148,13 @@ class Worker:
         except LeaseLost:
             _log.warning("job %s: another worker has it now", job.id)
         return True
+
+    def _clean_up(self) -> None:
+        """After those who died before they could, and after itself."""
+        clear(self.state, self.queue)
+        for deleted in self.jobs.unpurged():
+            discard(self.jobs, deleted)
+        tidy(self.jobs)
 
     def _bring_to_an_end(self, job: Job, lease: Lease) -> None:
         state, message, adapter = State.SUCCEEDED, "", None
@@ -176,9 +186,9 @@ class Worker:
             # Before the job ends: nothing looks at the folder of one that has ended. And only if
             # it is this worker's still: another's must not lose what it goes on from.
             self.queue.renew(lease)
-            shutil.rmtree(job_folder(self.state, job.id), ignore_errors=True)
-        if self.queue.finish(lease, state, message, adapter):
-            discard(self.jobs, job)
+            self.objects.remove(job_name(job.id))
+        self.queue.finish(lease, state, message, adapter)
+        self._clean_up()
 
     def _patiently(self, job: Job, lease: Lease) -> AdapterFiles:
         """Trains, and waits for as long as the disk is full or the database away: that is not the
@@ -204,37 +214,18 @@ class Worker:
             time.sleep(POLL_SECONDS)
 
     def _train(self, job: Job, lease: Lease) -> AdapterFiles:
-        folder = self._taken_over(lease)
-        adapter = folder / "adapter"
-        # The adapter's folder appears whole or not at all: if it is there, a worker died between
-        # that and the end of the job, and nothing is left to train.
-        if not adapter.is_dir():
-            self._fit(job, lease, folder)
-        shutil.rmtree(folder / "checkpoints", ignore_errors=True)
-        return AdapterFiles.of(adapter)
+        with scratch(self.state, self.queue, lease) as place:
+            place.fetch()
+            self._fit(job, lease, place)
+            return place.put_adapter()
 
-    def _taken_over(self, lease: Lease) -> Path:
-        """The lease's folder, with what the holder before left in its own."""
-        home = job_folder(self.state, lease.job)
-        mine = home / str(lease.token)
-        with full_disk_is_unavailable():
-            home.mkdir(parents=True, exist_ok=True)
-            before = [int(f.name) for f in home.glob("[0-9]*") if int(f.name) < lease.token]
-            if before and not mine.exists():
-                (home / str(max(before))).rename(mine)
-            mine.mkdir(exist_ok=True)
-        for left in mine.rglob(".*"):  # half written by a worker that was killed
-            shutil.rmtree(left) if left.is_dir() else left.unlink()
-        return mine
-
-    def _fit(self, job: Job, lease: Lease, folder: Path) -> None:
+    def _fit(self, job: Job, lease: Lease, place: Scratch) -> None:
         began = time.monotonic()
         most = quotas.of(self.database, job.tenant, self.jobs.limits).training_seconds
         learn = self._trainer(job)
         examples: list[Example] = self.queue.examples(job.id)
         self.queue.begin(lease, tuple(sorted({e.label for e in examples} - {""})))
         reported = 0.0
-        further = False
 
         def taken() -> float:
             return job.trained + time.monotonic() - began
@@ -244,12 +235,6 @@ class Worker:
             if time.monotonic() - reported > REPORT_SECONDS or progress.step == progress.steps:
                 self.queue.report(lease, progress, taken())
                 reported = time.monotonic()
-
-        def kept() -> None:
-            nonlocal further
-            if not further:
-                self.queue.forgive(lease)
-            further = True
 
         checked = 0.0
 
@@ -273,9 +258,9 @@ class Worker:
         learn(
             examples,
             job.training,
-            folder=folder / "adapter",
-            resume=folder / "checkpoints" / "last.safetensors",
-            watch=Watch(report, kept, should_stop),
+            folder=place.adapter,
+            resume=place.checkpoint,
+            watch=Watch(report, place.keep, should_stop),
             origin={
                 "job": job.id,
                 "bundle_id": job.release.bundle_id,
@@ -363,6 +348,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--training-seconds", type=int, default=Limits().training_seconds)
     parser.add_argument("--owner", default="")
+    parser.add_argument("--objects", default="")
     parser.add_argument("--bundle", type=Path, action="append", default=[])
     options = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="worker: %(message)s")
@@ -376,6 +362,7 @@ def main() -> None:
         options.owner,
         decoder=options.decoder,
         store=os.environ.get(STORE_VARIABLE, ""),
+        objects=options.objects,
     )
     work(worker, options.threads)
 

@@ -1,0 +1,107 @@
+"""The folder a lease's holder works in, and how what it makes there comes to count.
+
+Why it is here: whoever has a job next may be on another machine. So checkpoints are put among the
+objects, and the row of the job names the newest; the folder itself is of use to nobody else.
+"""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from sottovoce.cloud.disk import full_disk_is_unavailable
+from sottovoce.cloud.jobs.disposal import adapter_name, checkpoint_name
+from sottovoce.cloud.jobs.queue import Lease, LeaseLost, Queue
+from sottovoce.cloud.state.adapters import AdapterFiles, digest, stored
+from sottovoce.cloud.state.objects import copy_files
+
+__all__ = ["Scratch", "clear", "scratch"]
+
+
+class Scratch:
+    """A holder's folder.
+
+    Attributes:
+        adapter: what training is to make.
+        checkpoint: the file it goes on from, and writes; what lies beside it is kept with it.
+    """
+
+    def __init__(self, folder: Path, queue: Queue, lease: Lease) -> None:
+        self.adapter = folder / "adapter"
+        self.checkpoint = folder / "checkpoints" / "last.safetensors"
+        self._queue, self._lease = queue, lease
+        self._objects = queue.database.objects
+        self._numbers = itertools.count(1)
+
+    def fetch(self) -> None:
+        """Brings what the job has reached, under whatever holder.
+
+        Raises:
+            LeaseLost: see `Queue`. Unavailable: it cannot be fetched now, or the disk is full.
+        """
+        if reached := self._queue.checkpoint(self._lease):
+            with self._objects.at(reached) as files, full_disk_is_unavailable():
+                if files.is_dir():  # else it is lost, and the job begins anew
+                    copy_files(files, self.checkpoint.parent)
+
+    def keep(self) -> None:
+        """Has the job go on from the checkpoint as it is now.
+
+        Raises:
+            LeaseLost, Unavailable: see `fetch`.
+        """
+        name = checkpoint_name(self._lease.job, self._lease.token, next(self._numbers))
+        self._objects.put(self.checkpoint.parent, name)
+        try:
+            before = self._queue.keep(self._lease, name)
+        except LeaseLost:
+            self._objects.remove(name)
+            raise
+        if before:
+            self._objects.remove(before)
+
+    def put_adapter(self) -> AdapterFiles:
+        """Puts what was trained where it is found once it has its name.
+
+        Raises:
+            Unavailable: see `fetch`.
+        """
+        name = adapter_name(self._lease.job, self._lease.token)
+        self._objects.put(self.adapter, name)
+        return stored(self._objects, name, digest(self.adapter))
+
+
+@contextmanager
+def scratch(state: Path, queue: Queue, lease: Lease) -> Iterator[Scratch]:
+    """A folder for as long as the block.
+
+    Args:
+        state: of this machine.
+
+    Raises:
+        Unavailable: the disk is full.
+    """
+    folder = _home(state) / f"{lease.job}.{lease.token}"
+    try:
+        with full_disk_is_unavailable():
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        yield Scratch(folder, queue, lease)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def clear(state: Path, queue: Queue) -> None:
+    """Removes the folders of holders that are none any more, and died before they could."""
+    for folder in _home(state).glob("*.*"):
+        job, _, token = folder.name.rpartition(".")
+        try:
+            queue.checkpoint(Lease(job, int(token)))
+        except LeaseLost:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _home(state: Path) -> Path:
+    return state / "scratch"

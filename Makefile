@@ -44,16 +44,20 @@ test: install .venv-edge/.done lint bundle  ## Lint, then every test; the edge's
 	OMP_NUM_THREADS=1 $(EDGE_BIN)/pytest $(PYTEST_FLAGS) tests/edge tests/core tests/protos
 	OMP_NUM_THREADS=1 $(BIN)/pytest $(PYTEST_FLAGS) tests/e2e tests/cloud tests/bench tests/architecture tests/mutation tests/protos tests/campaign
 
-# Tests on PostgreSQL start a server of their own; without it they are skipped and say so.
-# It never waits for a password, and has Debian start no server of its own beside theirs.
+# Tests on PostgreSQL and HAProxy start servers of their own; without them they are skipped and say
+# so. It never waits for a password, and has Debian start no PostgreSQL of its own beside theirs; its
+# HAProxy listens nowhere.
 AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo -n)
+APT := $(AS_ROOT) env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends
 CLUSTERS := /etc/postgresql-common/createcluster.conf
-test-deps:  ## Install what tests need that pip cannot: PostgreSQL (Debian's; as root, or by sudo)
+test-deps:  ## Install what tests need that pip cannot: PostgreSQL, HAProxy (Debian's; as root, or by sudo)
 	@ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || { \
 	  $(AS_ROOT) apt-get update -q && \
-	  $(AS_ROOT) env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends postgresql-common && \
+	  $(APT) postgresql-common && \
 	  $(AS_ROOT) sed -i 's/^#* *create_main_cluster.*/create_main_cluster = false/' $(CLUSTERS) && \
-	  $(AS_ROOT) env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends postgresql; }
+	  $(APT) postgresql; }
+	@test -x /usr/sbin/haproxy || { \
+	  $(AS_ROOT) apt-get update -q && $(APT) haproxy; }
 
 # A Raspberry Pi 4's processor, emulated: the edge gives there what it gives here, within tolerances.
 check-arm64: $(BUNDLE) .venv-edge/.done  ## Run the edge on an emulated ARM device and compare

@@ -20,7 +20,7 @@ from pathlib import Path
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-__all__ = ["Agent", "Cloud", "command", "free_port"]
+__all__ = ["Agent", "Cloud", "command", "free_port", "serving"]
 
 READY_SECONDS = 90.0
 
@@ -37,7 +37,8 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def _serving(address: str) -> bool:
+def serving(address: str) -> bool:
+    """Whether who listens there, in plaintext, says that he serves."""
     with grpc.insecure_channel(address) as channel:
         request = health_pb2.HealthCheckRequest()
         try:
@@ -60,7 +61,7 @@ class _Server:
                 arguments, env={**os.environ, **env}, stdout=log, stderr=log, start_new_session=True
             )
         deadline = time.monotonic() + READY_SECONDS
-        while not _serving(self.address):
+        while not serving(self.address):
             if self.process.poll() is not None or time.monotonic() > deadline:
                 self.kill()
                 raise RuntimeError(f"{arguments[0]} did not start; see {self.log}")

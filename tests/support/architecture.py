@@ -46,7 +46,7 @@ PLAN: Plan = {
         ["cli"],
     ],
     "sottovoce.cloud": [
-        ["corpus", "metrics", "disk", "job", "config", "private"],
+        ["balancing", "corpus", "metrics", "disk", "job", "config", "private"],
         ["tagger", "models", "state"],
         ["building", "serving", "jobs"],
         ["denoiser", "server", "training"],
@@ -77,6 +77,7 @@ FORBIDDEN = (
     Forbidden("sottovoce.cloud", ("sottovoce.edge",)),
     Forbidden("sottovoce.cloud.jobs", _LEARNING),
     Forbidden("sottovoce.cloud.state", _LEARNING),
+    Forbidden("sottovoce.cloud.server.front", _LEARNING),
     *(Forbidden(part, ("bench", "tests", "examples")) for part in PLAN if part != "bench"),
 )
 

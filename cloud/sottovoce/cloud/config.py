@@ -154,8 +154,9 @@ class Settings:
     ``generation_memory`` is bytes for what texts that are being written remember;
     ``upstream`` writes in the decoder's place. ``store`` is the URL of a database; it may hold a
     password; ``objects`` that of where adapters and checkpoints lie. ``trainer`` is False where
-    others train. ``hand_out_adapters`` names the tenants whose devices may fetch their adapters,
-    or `EVERY_TENANT`.
+    others train, ``jobs`` where others take uploads and watches: a replica's.
+    ``hand_out_adapters`` names the tenants whose devices may fetch their adapters, or
+    `EVERY_TENANT`.
     """
 
     state: Path
@@ -179,6 +180,7 @@ class Settings:
     store: str = field(default="", repr=False)
     objects: str = ""
     trainer: bool = True
+    jobs: bool = True
 
     def __post_init__(self) -> None:
         """Refuses what would be unsafe.

@@ -14,7 +14,7 @@ import grpc
 import pytest
 
 from sottovoce.cloud.config import Settings
-from sottovoce.cloud.server import server as servers
+from sottovoce.cloud.server import listener
 from sottovoce.cloud.server.attendant import Attendant
 from sottovoce.cloud.server.inference_service import CALLS, CALLS_PER_TENANT
 from sottovoce.core.errors import Unauthenticated, Unavailable
@@ -210,7 +210,7 @@ def test_tenants_with_idle_streams_hold_predictions_from_nobody(tmp_path: Path) 
             return caught.value.code()
 
         until(lambda: answered() is grpc.StatusCode.RESOURCE_EXHAUSTED)
-        running.server._attendant._idle = 0.5
+        running.server.listener._attendant._idle = 0.5
         until(lambda: answered() is grpc.StatusCode.NOT_FOUND)  # let in, and looked for
         ended = {call.code() for call in calls}
         for _ in calls:
@@ -222,7 +222,7 @@ def test_tenants_with_idle_streams_hold_predictions_from_nobody(tmp_path: Path) 
 def test_a_renewed_token_ends_what_the_old_one_opened(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(servers, "TOKENS_AGAIN", 0.1)
+    monkeypatch.setattr(listener, "TOKENS_AGAIN", 0.1)
     with _cloud(tmp_path) as running, running.caller("acme") as acme:
         job = acme.create(running.bundle_id)
         request = training.WatchJobRequest(job_id=job.id)

@@ -21,7 +21,9 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from sottovoce.cloud.config import STORE_VARIABLE, Settings
+from sottovoce.cloud.server import running as running_module
 from sottovoce.cloud.server import server as server_module
+from sottovoce.cloud.server import worker_process
 from sottovoce.cloud.server.server import Server
 from sottovoce.cloud.state.sqlite import SqliteDatabase
 from sottovoce.cloud.state.tenants import Tenants
@@ -180,16 +182,16 @@ def test_a_worker_that_dies_at_once_is_started_ever_less_often(
             waits.append(timeout)
             return super().wait(0.001)
 
-    monkeypatch.setattr(server_module.subprocess, "Popen", Dead)
-    monkeypatch.setattr(server_module.threading, "Event", Short)
+    monkeypatch.setattr(worker_process.subprocess, "Popen", Dead)
+    monkeypatch.setattr(worker_process.threading, "Event", Short)
     settings = Settings(tmp_path, (tmp_path,), store="postgresql://u:secret@h/d")
-    process = server_module.WorkerProcess(settings, 0)
+    process = worker_process.WorkerProcess(settings, 0)
     until(lambda: len(starts) > 12)
     process.stop()
     for command, store in starts:
         assert store == settings.store
         assert "secret" not in str(command), "all users of a machine can read it"
-    look, longest = server_module.RESTART_SECONDS, server_module.LONGEST_PAUSE
+    look, longest = worker_process.RESTART_SECONDS, worker_process.LONGEST_PAUSE
     pauses = [min(look * 2**times, longest) for times in range(1, 12)]
     assert waits[:22] == [wait for pause in pauses for wait in (look, pause)]
     assert longest in pauses
@@ -206,7 +208,7 @@ def test_what_starting_made_is_not_looked_through_for_garbage(
         def stop(self) -> None: ...
 
     monkeypatch.setattr(server_module, "WorkerProcess", Nothing)
-    monkeypatch.setattr(server_module, "Ending", Nothing)
+    monkeypatch.setattr(running_module, "Ending", Nothing)
     settings = Settings(tmp_path, (folders[1],), "127.0.0.1:0", str(folders[0]))
     found: list[int] = []
     try:
@@ -228,7 +230,7 @@ def test_a_server_may_leave_training_to_others(
         def wait(self) -> None: ...
 
     monkeypatch.setattr(server_module, "WorkerProcess", Nothing)
-    monkeypatch.setattr(server_module, "Ending", Nothing)
+    monkeypatch.setattr(running_module, "Ending", Nothing)
     settings = Settings(
         tmp_path, (folders[1],), "127.0.0.1:0", str(folders[0]), threads=1, trainer=False
     )
@@ -258,7 +260,7 @@ def test_a_stopping_server_finishes_what_it_has_begun(
 
         stream = acme.inference.PredictStream(ask(), metadata=acme.metadata)
         answered.append(len(next(stream).response.scores))
-        stopping = threading.Thread(target=running.server._server.stop(30).wait)
+        stopping = threading.Thread(target=running.server.listener.server.stop(30).wait)
         stopping.start()
         answered += [len(answer.response.scores) for answer in stream]
         stopping.join(30)

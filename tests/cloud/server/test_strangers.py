@@ -11,7 +11,7 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from sottovoce.cloud.config import Settings
-from sottovoce.cloud.server.server import STREAMS
+from sottovoce.cloud.server.listener import STREAMS
 from sottovoce.v1 import bundles_pb2 as wire
 from sottovoce.v1 import bundles_pb2_grpc
 from tests.support.backbones import tiny_bert

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import stat
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -25,6 +27,18 @@ def test_a_key_is_made_once_and_private(tmp_path: Path) -> None:
     file.chmod(0o640)
     with pytest.raises(ConfigError, match="other users can read"):
         signing_key(file)
+
+
+def test_servers_that_start_together_on_one_state_sign_with_one_key(tmp_path: Path) -> None:
+    together = threading.Barrier(8)
+
+    def start(_: int) -> bytes:
+        together.wait(60)
+        return signing_key(tmp_path / "signing.key").private_bytes_raw()
+
+    with ThreadPoolExecutor(8) as pool:
+        assert len(set(pool.map(start, range(8)))) == 1
+    assert [file.name for file in tmp_path.iterdir()] == ["signing.key"]
 
 
 @pytest.mark.parametrize("kind", ["empty", "no PEM", "another kind", "a folder"])

@@ -18,7 +18,10 @@ __all__ = ["ALIASES", "COMMANDS", "HINTS", "main"]
 
 COMMANDS = {
     "serve": "Serve bundles, training and predictions.",
+    "replica": "Serve predictions and bundles, as one of many behind a balancer.",
+    "front": "Take uploads and answer for jobs, without a model, behind a balancer.",
     "trainer": "Train queued jobs, beside others or alone on a machine.",
+    "balancer-config": "Print a configuration of HAProxy or Envoy before replicas and fronts.",
     "enroll": "Add a tenant and print its token.",
     "limit": "Show or change the limits of one tenant.",
     "jobs": "List, show, cancel or delete customisation jobs.",

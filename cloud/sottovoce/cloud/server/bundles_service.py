@@ -2,20 +2,64 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
 import grpc
 
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.manifest import MANIFEST
 from sottovoce.core.bundle.signature import Signature
-from sottovoce.core.errors import NotFound, OutOfRange
+from sottovoce.core.errors import BundleMismatch, ConfigError, NotFound, OutOfRange
 from sottovoce.v1 import bundles_pb2 as wire
 from sottovoce.v1 import bundles_pb2_grpc
 
-__all__ = ["CHUNK", "BundlesService", "find"]
+__all__ = ["CHUNK", "BundlesService", "find", "open_bundles", "released_with"]
 
 CHUNK = 256 * 1024
+
+
+def open_bundles(
+    folders: Sequence[Path], backbone: tuple[str, str] | None = None
+) -> dict[str, Bundle]:
+    """Bundles by id, in the order given.
+
+    Args:
+        folders: where they are.
+        backbone: name and hash of the one they must be made from; None where nobody reads them.
+
+    Raises:
+        ConfigError: there is none.
+        BundleMismatch: one was made from another backbone.
+    """
+    if not folders:
+        raise ConfigError("no bundle to serve", fix="give --bundle DIR")
+    bundles: dict[str, Bundle] = {}
+    for folder in folders:
+        bundle = Bundle.open(folder)
+        if backbone is not None and bundle.manifest.backbone.sha256 != backbone[1]:
+            raise BundleMismatch(
+                f"the bundle at {folder} was made from another backbone than {backbone[0]}",
+                fix="build it again with `sotto-cloud build-bundle`, or give its --backbone",
+                subject="bundle",
+            )
+        bundles[bundle.id] = bundle
+    return bundles
+
+
+def released_with(bundles: Mapping[str, Bundle], bundle_id: str) -> Bundle:
+    """The bundle that a job's examples were released with.
+
+    Raises:
+        BundleMismatch: this cloud does not serve it.
+    """
+    if bundle_id not in bundles:
+        raise BundleMismatch(
+            "the examples were released with a bundle this cloud does not serve",
+            fix="fetch the current one with `sotto pull HOST:PORT` and customise again",
+            subject="bundle_id",
+        )
+    return bundles[bundle_id]
 
 
 def find(bundles: Mapping[str, Bundle], bundle_id: str) -> Bundle:

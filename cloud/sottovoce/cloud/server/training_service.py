@@ -1,44 +1,42 @@
-"""Customisation jobs over the wire, and the adapters they leave. Every call names its tenant."""
+"""Customisation jobs over the wire. Every call names its tenant.
+
+Loads no model and no torch, so that whoever watches jobs and uploads needs none: what has to know
+the models is in `models_service`.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
+from typing import Final, Protocol
 
 import grpc
 
-from sottovoce.cloud.job import FINAL, Example, Job, Release, TrainingOptions
+from sottovoce.cloud.job import FINAL, Example, Job, TrainingOptions
 from sottovoce.cloud.jobs.ending import cancel, delete
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.reinstatement import reinstate
 from sottovoce.cloud.jobs.uploads import Upload, append
-from sottovoce.cloud.models import methods, noise_aware
-from sottovoce.cloud.models.backbone import LoadedBackbone
-from sottovoce.cloud.models.decoder import Decoder, no_decoder
 from sottovoce.cloud.server.admission import Admission
-from sottovoce.cloud.server.downloads import Downloads, stays_here
+from sottovoce.cloud.server.bundles_service import released_with
 from sottovoce.cloud.state.tenants import Tenants
 from sottovoce.core.bundle.folder import Bundle
-from sottovoce.core.errors import BundleMismatch, InvalidInput
-from sottovoce.core.privacy.policies import POLICIES
-from sottovoce.core.wire import training_settings
+from sottovoce.core.errors import NotReady
 from sottovoce.core.wire.limits import LARGEST_MESSAGE
 from sottovoce.core.wire.padding import check_padding
 from sottovoce.core.wire.training_settings import METHODS, TASKS
 from sottovoce.v1 import training_pb2 as wire
 from sottovoce.v1 import training_pb2_grpc
 
-__all__ = ["UPLOADS", "WATCHES", "TrainingService", "job_message"]
+__all__ = ["ALIKE", "UPLOADS", "WATCHES", "TrainingService", "job_message"]
 
 POLL_SECONDS = 0.3
 UPLOADS, UPLOADS_PER_TENANT = 64, 16
 WATCHES, WATCHES_PER_TENANT = 128, 32
 """Calls open at once; each holds a thread for as long as the caller likes."""
 
-_METHODS = {number: name for name, number in METHODS.items()}
-_TASKS = {number: name for name, number in TASKS.items()}
-_ALIKE = [f.name for f in fields(TrainingOptions) if f.name not in ("method", "task")]
+ALIKE: Final = [f.name for f in fields(TrainingOptions) if f.name not in ("method", "task")]
 """What `TrainingOptions` and the wire's TrainingSettings call by the same name."""
 
 
@@ -52,7 +50,7 @@ def job_message(job: Job) -> wire.Job:
         training=wire.TrainingSettings(
             method=METHODS[training.method],
             task=TASKS[training.task],
-            **{name: getattr(training, name) for name in _ALIKE},
+            **{name: getattr(training, name) for name in ALIKE},
         ),
         release=wire.ReleaseSettings(
             mechanism=release.mechanism,
@@ -81,18 +79,6 @@ def job_message(job: Job) -> wire.Job:
     return message
 
 
-def _options(settings: wire.TrainingSettings) -> TrainingOptions:
-    """What the tenant chose.
-
-    Raises:
-        InvalidInput: settings that contradict one another.
-    """
-    training_settings.check(settings)
-    method = _METHODS[settings.method or wire.METHOD_LORA]
-    task = _TASKS[settings.task or wire.TASK_CLASSIFICATION]
-    return TrainingOptions(method, task=task, **{n: getattr(settings, n) for n in _ALIKE})
-
-
 def _uploads(message: wire.UploadExamplesRequest) -> list[Upload]:
     return [
         Upload(
@@ -109,88 +95,70 @@ def _uploads(message: wire.UploadExamplesRequest) -> list[Upload]:
     ]
 
 
+class WithModels(Protocol):
+    """Answers the calls that need a model."""
+
+    def CreateJob(  # noqa: N802 - the wire's names
+        self, request: wire.CreateJobRequest, context: grpc.ServicerContext
+    ) -> wire.CreateJobResponse:
+        """A new job, or the one this request id made."""
+        ...
+
+    def GetAdapter(  # noqa: N802
+        self, request: wire.GetAdapterRequest, context: grpc.ServicerContext
+    ) -> Iterator[wire.GetAdapterResponse]:
+        """The tenant's adapter, for a device to run."""
+        ...
+
+
 class TrainingService(training_pb2_grpc.TrainingServicer):
-    """Jobs of the tenants who call."""
+    """Jobs of the tenants who call.
+
+    Args:
+        jobs: the tenants'.
+        tenants: who may call.
+        bundles: by id, those that examples may have been released with.
+        models: answers the calls that need a model; None where there is none.
+    """
 
     def __init__(
         self,
         jobs: Jobs,
         tenants: Tenants,
         bundles: Mapping[str, Bundle],
-        backbone: LoadedBackbone,
-        decoder: Decoder | None = None,
-        adapters: Downloads | None = None,
+        models: WithModels | None = None,
     ) -> None:
-        self._adapters = adapters
         self._jobs = jobs
         self._tenants = tenants
         self._bundles = bundles
-        self._backbone = backbone
-        self._decoder = decoder
+        self._models = models
         self._uploads = Admission(calls=UPLOADS, per_tenant=UPLOADS_PER_TENANT)
         self._watches = Admission(calls=WATCHES, per_tenant=WATCHES_PER_TENANT)
 
     def _tenant(self, context: grpc.ServicerContext) -> str:
         return self._tenants.authenticate(context.invocation_metadata())
 
-    def _bundle(self, bundle_id: str) -> Bundle:
-        bundle = self._bundles.get(bundle_id)
-        if bundle is None:
-            raise BundleMismatch(
-                "the examples were released with a bundle this cloud does not serve",
-                fix="fetch the current one with `sotto pull HOST:PORT` and customise again",
-                subject="bundle_id",
+    def _with_models(self, context: grpc.ServicerContext) -> WithModels:
+        if self._models is None:
+            self._tenant(context)
+            raise NotReady(
+                "replicas answer this call, and this is a front without a model",
+                fix="call the provider's balancer; see `sotto-cloud balancer-config`",
+                subject="address",
             )
-        return bundle
-
-    def _trained(self, options: TrainingOptions) -> LoadedBackbone:
-        """What a job is trained on."""
-        if not options.writes:
-            return self._backbone
-        if self._decoder is None:
-            raise no_decoder()
-        return self._decoder.backbone
+        return self._models
 
     def CreateJob(  # noqa: N802 - the wire's names
         self, request: wire.CreateJobRequest, context: grpc.ServicerContext
     ) -> wire.CreateJobResponse:
-        """A new job, or the one this request id made.
+        """See `ModelsService`."""
+        return self._with_models(context).CreateJob(request, context)
 
-        Raises:
-            InvalidInput: see `_options`, `methods.check` and `Jobs.create`.
-            NotReady: a method this cloud cannot run, generation where there is no decoder, or a
-                bundle without the word counts that the noise-aware input needs.
-            BundleMismatch: released with a bundle that is not served here.
-            QuotaExceeded: too many unfinished jobs.
-        """
-        tenant = self._tenant(context)
-        options, release = _options(request.training), request.release
-        methods.check(options, self._trained(options))
-        bundle = self._bundle(release.bundle_id)
-        if options.noise_aware:  # else the job would fail once all is uploaded
-            noise_aware.class_counts(bundle)
-            if release.policy not in POLICIES:
-                raise InvalidInput(
-                    "unknown policy",
-                    fix=f"use one of: {', '.join(POLICIES)}",
-                    subject="release.policy",
-                )
-        if release.mechanism not in bundle.manifest.calibration:
-            raise InvalidInput(
-                "unknown mechanism; there is none for clear text",
-                fix=f"use one of: {', '.join(sorted(bundle.manifest.calibration))}",
-                subject="release.mechanism",
-            )
-        job = self._jobs.create(
-            tenant,
-            request.request_id,
-            request.adapter,
-            options,
-            Release(
-                release.mechanism, release.eta, release.level, release.bundle_id, release.policy
-            ),
-        )
-        return wire.CreateJobResponse(job=job_message(job))
+    def GetAdapter(  # noqa: N802
+        self, request: wire.GetAdapterRequest, context: grpc.ServicerContext
+    ) -> Iterator[wire.GetAdapterResponse]:
+        """See `ModelsService`."""
+        yield from self._with_models(context).GetAdapter(request, context)
 
     def UploadExamples(  # noqa: N802
         self,
@@ -204,7 +172,7 @@ class TrainingService(training_pb2_grpc.TrainingServicer):
             for message in request_iterator:
                 check_padding(message.padding, LARGEST_MESSAGE)
                 job = self._jobs.get(message.job_id, tenant)
-                words = self._bundle(job.release.bundle_id).manifest.words
+                words = released_with(self._bundles, job.release.bundle_id).manifest.words
                 first, uploads = message.first_sequence, _uploads(message)
                 held = append(self._jobs, job.id, tenant, first, uploads, words)
         return wire.UploadExamplesResponse(next_sequence=held)
@@ -270,12 +238,3 @@ class TrainingService(training_pb2_grpc.TrainingServicer):
         """Gives an earlier adapter its name back."""
         job = reinstate(self._jobs, request.job_id, self._tenant(context))
         return wire.ReinstateAdapterResponse(job=job_message(job))
-
-    def GetAdapter(  # noqa: N802
-        self, request: wire.GetAdapterRequest, context: grpc.ServicerContext
-    ) -> Iterator[wire.GetAdapterResponse]:
-        """The tenant's adapter, for a device to run."""
-        tenant = self._tenant(context)
-        if self._adapters is None:
-            raise stays_here()
-        yield from self._adapters.stream(tenant, request)

@@ -7,6 +7,9 @@ anything, and who wants to keep the key off the server signs when the bundle is 
 
 from __future__ import annotations
 
+import contextlib
+import os
+import secrets
 from pathlib import Path
 from typing import Final
 
@@ -17,7 +20,7 @@ from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.manifest import MANIFEST
 from sottovoce.core.bundle.signature import Signature
 from sottovoce.core.errors import ConfigError
-from sottovoce.core.system.files import atomic, open_to_others
+from sottovoce.core.system.files import atomic, disk, open_to_others
 
 __all__ = ["SIGNING_KEY", "signature_of", "signing_key"]
 
@@ -32,16 +35,7 @@ def signing_key(file: Path) -> Ed25519PrivateKey:
         ConfigError: it cannot be read or written, others can read it, or it is no Ed25519 key.
     """
     if not file.exists():
-        made = Ed25519PrivateKey.generate()
-        with atomic(file) as out:
-            out.write(
-                made.private_bytes(
-                    serialization.Encoding.PEM,
-                    serialization.PrivateFormat.PKCS8,
-                    serialization.NoEncryption(),
-                )
-            )
-        return made
+        _make(file)
     try:
         if open_to_others(file):
             raise ConfigError(
@@ -53,6 +47,24 @@ def signing_key(file: Path) -> Ed25519PrivateKey:
     if not isinstance(key, Ed25519PrivateKey):
         raise _unusable(file)
     return key
+
+
+def _make(file: Path) -> None:
+    """Writes a new key, unless another process has done so meanwhile: all of them sign with one."""
+    aside = file.with_name(f".{file.name}.{secrets.token_hex(8)}")
+    with atomic(aside) as out:
+        out.write(
+            Ed25519PrivateKey.generate().private_bytes(
+                serialization.Encoding.PEM,
+                serialization.PrivateFormat.PKCS8,
+                serialization.NoEncryption(),
+            )
+        )
+    try:
+        with disk(file), contextlib.suppress(FileExistsError):
+            os.link(aside, file)
+    finally:
+        aside.unlink()
 
 
 def signature_of(bundle: Bundle, file: Path) -> Signature:

@@ -1,0 +1,1 @@
+"""Configurations of load balancers before replicas and fronts."""

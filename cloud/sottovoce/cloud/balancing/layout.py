@@ -1,0 +1,118 @@
+"""What stands behind a balancer, and which call goes where.
+
+Why it is here: HAProxy and Envoy are told the same. Calls are spread by the tenant they name, so
+that a tenant's adapters are in one replica's memory. The name stands in a header of its own beside
+the token, which is a secret that no balancer should look at; whoever answers checks that token and
+name belong together, so a false name finds no one's adapters, and wins no more than a false path.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Self
+
+from sottovoce.core.errors import ConfigError
+from sottovoce.core.wire.address import is_loopback, split_address
+from sottovoce.v1 import inference_pb2, training_pb2
+
+__all__ = ["BUSIEST", "REPEATABLE", "TENANT", "TRAINING", "WITH_MODELS", "Backend", "Layout"]
+
+TENANT: Final = "sottovoce-tenant"
+"""The header that names the tenant."""
+
+BUSIEST: Final = 150
+"""Percent of the mean load that a replica may bear; what is more spills over to the next."""
+
+_INFERENCE: Final = inference_pb2.DESCRIPTOR.services_by_name["Inference"].full_name
+_TRAINING: Final = training_pb2.DESCRIPTOR.services_by_name["Training"].full_name
+TRAINING: Final = f"/{_TRAINING}/"
+"""How the paths of customisation begin, which fronts answer."""
+
+WITH_MODELS: Final = (f"/{_TRAINING}/CreateJob", f"/{_TRAINING}/GetAdapter")
+"""Those that replicas answer."""
+
+REPEATABLE: Final = (f"/{_INFERENCE}/Predict", f"/{_INFERENCE}/Encode")
+"""What a balancer may send again: it changes nothing, and the same bytes have the same answer."""
+
+_BACKEND = re.compile(r"(?P<address>[^*\s]+?)(\*(?P<most>[1-9][0-9]{0,3}))?")
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """Where a process listens; ``most``: the host is a name of as many addresses, at most."""
+
+    host: str
+    port: int
+    most: int = 1
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Of HOST:PORT or NAME:PORT*MOST.
+
+        Raises:
+            ConfigError: it is neither.
+        """
+        found = _BACKEND.fullmatch(text)
+        if found is None or any(c in text for c in "'\"#\\$%"):
+            raise ConfigError(
+                f"{text!r} is no address of a process",
+                fix="give HOST:PORT, or NAME:PORT*16 for a name with up to 16 addresses",
+                subject="address",
+            )
+        return cls(*split_address(found["address"]), int(found["most"] or 1))
+
+    def __str__(self) -> str:
+        """As addresses are written."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """A balancer and what is behind it.
+
+    Attributes:
+        listen: where devices call.
+        replicas, fronts: what answers.
+        tls_cert, tls_key: of the balancer; HAProxy wants both in the first.
+        insecure_plaintext: whether others may reach it without TLS.
+        backend_ca: PEM of who signed the certificates of replicas and fronts; None: plaintext.
+        peer_calls: a second, of one address.
+        peer_connections: at once, of one address.
+        metrics: HOST:PORT of the balancer's own, None for none.
+    """
+
+    listen: Backend
+    replicas: tuple[Backend, ...]
+    fronts: tuple[Backend, ...]
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
+    insecure_plaintext: bool = False
+    backend_ca: Path | None = None
+    peer_calls: int = 200
+    peer_connections: int = 64
+    metrics: Backend | None = None
+
+    def __post_init__(self) -> None:
+        """Refuses what could not work, or would be unsafe.
+
+        Raises:
+            ConfigError: nobody who answers, or plaintext on a public address.
+        """
+        for name, backends in (("replica", self.replicas), ("front", self.fronts)):
+            if not backends:
+                raise ConfigError(f"no {name} behind the balancer", fix=f"give --{name} HOST:PORT")
+        for file in (self.tls_cert, self.tls_key, self.backend_ca):
+            if file is not None and re.search(r"[\s'\"#\\$]", str(file)):
+                raise ConfigError(
+                    f"{str(file)!r} cannot be written into a configuration",
+                    fix="give a path without spaces, quotes, #, $ and backslashes",
+                )
+        local = is_loopback(self.listen.host)
+        if self.tls_cert is None and not local and not self.insecure_plaintext:
+            raise ConfigError(
+                f"devices would talk to {self.listen} in plaintext",
+                fix="give --tls-cert, listen on 127.0.0.1, or, behind what ends TLS, say "
+                "--insecure-plaintext",
+            )

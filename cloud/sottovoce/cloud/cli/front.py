@@ -1,0 +1,41 @@
+"""``sotto-cloud front``."""
+
+from __future__ import annotations
+
+import logging
+import os
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from sottovoce.cloud.cli import serving
+from sottovoce.core.system.console import Command, json_option, print_json
+
+if TYPE_CHECKING:
+    from sottovoce.cloud.server.front import Front
+
+
+@click.command("front", cls=Command)
+@serving.address_options
+@serving.job_limits
+@json_option
+def command(as_json: bool, **given: Any) -> None:
+    """Take uploads and answer for jobs until SIGTERM or Ctrl-C, beside replicas and trainers.
+
+    It has no model, starts in a moment and shares --store with the others behind a balancer
+    (`sotto-cloud balancer-config`), which sends the calls that need a model to replicas. Give it
+    the bundles of the replicas. Several may run.
+    """
+    settings = serving.settings(given, trainer=False)
+    # Imported late, as a server is.
+    from sottovoce.cloud.server import front
+
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
+
+    def ready(running: Front) -> None:
+        if as_json:
+            print_json({"ready": True, "address": running.address, "pid": os.getpid()})
+        else:
+            click.echo(f"answering for jobs on {running.address}", err=True)
+
+    front.serve(settings, ready)

@@ -1,0 +1,174 @@
+"""What the commands that answer devices can be told, and the settings made of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from sottovoce.cloud.cli.options import (
+    backbone_option,
+    decoder_option,
+    folder,
+    limit_option,
+    objects_option,
+    state_option,
+    store_option,
+)
+from sottovoce.cloud.config import DEFAULT_LISTEN, Limits, Settings, UpstreamSettings
+
+__all__ = ["address_options", "job_limits", "model_options", "settings", "threads"]
+
+Option = Callable[[Any], Any]
+threads: Final = click.IntRange(min=1)
+_file = click.Path(dir_okay=False, exists=True, path_type=Path)
+
+_ADDRESS: Final[tuple[Option, ...]] = (
+    click.option(
+        "--listen",
+        default=DEFAULT_LISTEN,
+        show_default=True,
+        help="HOST:PORT, or unix:PATH; port 0 takes a free one.",
+    ),
+    state_option,
+    store_option,
+    objects_option,
+    click.option(
+        "--bundle",
+        "bundles",
+        type=folder,
+        multiple=True,
+        required=True,
+        help="Bundle folder to serve; may be given again. The first is the default.",
+    ),
+    click.option("--tls-cert", type=_file, help="PEM certificate chain."),
+    click.option("--tls-key", type=_file, help="PEM private key."),
+    click.option(
+        "--insecure-plaintext",
+        is_flag=True,
+        help="Allow plaintext on an address others can reach; for use behind a proxy that ends "
+        "TLS.",
+    ),
+    click.option(
+        "--metrics",
+        default="",
+        metavar="HOST:PORT",
+        help="Serve Prometheus metrics there, in plaintext; off by default.",
+    ),
+)
+
+_MODELS: Final[tuple[Option, ...]] = (
+    backbone_option,
+    decoder_option,
+    click.option(
+        "--generation-memory",
+        type=click.IntRange(min=1),
+        default=2048,
+        show_default=True,
+        metavar="MIB",
+        help="Memory for what texts that the decoder is writing remember.",
+    ),
+    click.option(
+        "--upstream",
+        default="",
+        metavar="URL",
+        help="Have a server write that speaks OpenAI's protocol (vLLM, llama-server, ollama), say "
+        "http://127.0.0.1:8000/v1, in place of a decoder.",
+    ),
+    click.option("--upstream-key-file", type=_file, help="Key for it, on one line."),
+    click.option("--upstream-model", default="", metavar="MODEL", help="What it calls its model."),
+    click.option(
+        "--upstream-adapter",
+        "upstream_adapters",
+        multiple=True,
+        metavar="TENANT/ADAPTER=MODEL",
+        help="What it calls a tenant's adapter; may be given again.",
+    ),
+    click.option(
+        "--upstream-plaintext",
+        is_flag=True,
+        help="Allow http:// to a server on another machine, on a network of your own.",
+    ),
+    click.option(
+        "--hand-out-adapters",
+        multiple=True,
+        metavar="TENANT",
+        help="Let this tenant's devices fetch its adapters and answer themselves; ALL for every "
+        "tenant; may be given again.",
+    ),
+    click.option(
+        "--threads",
+        type=threads,
+        default=max(1, (os.cpu_count() or 2) // 2),
+        show_default="half the cores",
+        help="CPU threads for predictions.",
+    ),
+    click.option(
+        "--adapter-memory",
+        type=click.IntRange(min=1),
+        default=1024,
+        show_default=True,
+        metavar="MIB",
+        help="Memory for adapters; beyond it the least recently used are read again when asked "
+        "for.",
+    ),
+    click.option(
+        "--precision",
+        type=click.Choice(["auto", "float32", "bfloat16"]),
+        default="auto",
+        show_default=True,
+        help="Of predictions; auto is bfloat16 on a GPU, else float32. bfloat16 is two to three "
+        "times as fast on CPUs with AVX512-BF16 or AMX.",
+    ),
+)
+
+_LIMITS: Final[tuple[Option, ...]] = (
+    limit_option("examples", "Examples a job may hold."),
+    limit_option("upload_bytes", "Bytes of examples a job may hold."),
+    limit_option("unfinished_jobs", "Jobs of a tenant that may wait or run at once."),
+    limit_option("held_bytes", "Bytes of examples that those jobs may hold together."),
+    limit_option("past_jobs", "Jobs of a tenant that are remembered after they ended."),
+)
+
+
+def _taking(options: tuple[Option, ...]) -> Option:
+    def take(command: Any) -> Any:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return take
+
+
+address_options = _taking(_ADDRESS)
+"""Where it is reached, and what it keeps."""
+
+model_options = _taking(_MODELS)
+"""What it answers from."""
+
+job_limits = _taking(_LIMITS)
+"""What jobs of tenants may be."""
+
+
+def settings(given: dict[str, Any], **more: Any) -> Settings:
+    """What options of the three kinds ask for; ``more`` goes before them.
+
+    Raises:
+        ConfigError: see `Settings` and `UpstreamSettings`.
+    """
+    given = {**given, **more}
+    for name in ("adapter_memory", "generation_memory"):
+        if name in given:
+            given[name] <<= 20
+    limits = {f.name: given.pop(f"limit_{f.name}", f.default) for f in fields(Limits)}
+    parts = {
+        name: given.pop(f"upstream_{name}", None)
+        for name in ("model", "key_file", "adapters", "plaintext")
+    }
+    url = given.pop("upstream", "")
+    upstream = UpstreamSettings(url, **parts) if url else None
+    return Settings(**given, upstream=upstream, limits=Limits(**limits))

@@ -1,0 +1,66 @@
+"""The process that answers for jobs: uploads, watches, cancellations, deletions. It has no model.
+
+Why it is here: uploads and watches stay open for hours and need no more than the database. A front
+starts in a moment, takes a tenth of a replica's memory, and its death disturbs no prediction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sottovoce.cloud.config import Settings
+from sottovoce.cloud.jobs.ending import keep_room
+from sottovoce.cloud.jobs.jobs import Jobs
+from sottovoce.cloud.metrics import Metrics
+from sottovoce.cloud.server.bundles_service import open_bundles
+from sottovoce.cloud.server.listener import TRAINING, Listener
+from sottovoce.cloud.server.metrics import JobsCollector
+from sottovoce.cloud.server.running import until_told
+from sottovoce.cloud.server.training_service import UPLOADS, WATCHES, TrainingService
+from sottovoce.cloud.state.opening import open_database
+from sottovoce.cloud.state.tenants import Tenants
+from sottovoce.core.errors import ConfigError
+from sottovoce.v1 import training_pb2_grpc
+
+__all__ = ["Front", "serve"]
+
+
+class Front:
+    """The gRPC server of a front.
+
+    Raises:
+        ConfigError: the port is taken, no bundle is given, or a TLS file unreadable.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        bundles = open_bundles(settings.bundles)
+        self.database = open_database(settings.state, settings.store, settings.objects)
+        jobs = Jobs(self.database, settings.limits)
+        keep_room(settings.state)
+        tenants = Tenants(self.database)
+        metrics = Metrics()
+        metrics.registry.register(JobsCollector(jobs))
+        try:
+            self._listener = Listener(settings, tenants, metrics, (TRAINING,), UPLOADS + WATCHES)
+        except ConfigError:
+            self.database.close()
+            raise
+        self.address = self._listener.address
+        training_pb2_grpc.add_TrainingServicer_to_server(  # type: ignore[no-untyped-call]
+            TrainingService(jobs, tenants, bundles), self._listener.server
+        )
+
+    def start(self) -> None:
+        """Opens for business."""
+        self._listener.start()
+
+    def stop(self) -> None:
+        """Turns callers away, lets calls in progress end, frees everything."""
+        self._listener.stop()
+        self._listener.close()
+        self.database.close()
+
+
+def serve(settings: Settings, on_ready: Callable[[Front], None]) -> None:
+    """Runs a front until SIGTERM or SIGINT."""
+    until_told(lambda: Front(settings), on_ready)

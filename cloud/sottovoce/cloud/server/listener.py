@@ -1,0 +1,164 @@
+"""The port of a process that answers devices, whatever it answers them: who comes in, and how many.
+
+Why it is here: a server, a replica and a front differ in the services that they add; how callers
+are bounded, known, counted and sent home is the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from concurrent.futures import ThreadPoolExecutor
+
+import grpc
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+
+from sottovoce.cloud.config import Settings
+from sottovoce.cloud.metrics import Metrics
+from sottovoce.cloud.server.attendant import Attendant
+from sottovoce.cloud.server.metrics import CallCounter, expose
+from sottovoce.cloud.state.tenants import Tenants
+from sottovoce.core.errors import ConfigError
+from sottovoce.core.wire.certificates import check_certificate
+from sottovoce.core.wire.doorkeeper import Doorkeeper
+from sottovoce.core.wire.open_streams import OpenStreams
+from sottovoce.core.wire.reflection import serve_reflection
+from sottovoce.core.wire.status import ErrorInterceptor
+from sottovoce.v1 import bundles_pb2, generation_pb2, inference_pb2, training_pb2
+
+__all__ = ["BUNDLES", "GENERATION", "INFERENCE", "STREAMS", "TRAINING", "Listener"]
+
+STREAMS = 64  # of callers who need not say who they are: downloads, health, reflection
+WAITING = 128  # calls whose request has not arrived
+PATIENCE = 60.0, 10.0  # seconds with a tenant's, and with those of nobody in particular
+IDLE, TOKENS_AGAIN = 300.0, 5.0  # seconds: of a stream without messages, between looks at tokens
+QUEUED_CALLS = 256  # beyond the threads, until one is free to answer or refuse them
+
+BUNDLES, TRAINING, INFERENCE, GENERATION = (
+    module.DESCRIPTOR.services_by_name[name].full_name
+    for module, name in (
+        (bundles_pb2, "Bundles"),
+        (training_pb2, "Training"),
+        (inference_pb2, "Inference"),
+        (generation_pb2, "Generation"),
+    )
+)
+_TENANTS_ONLY = frozenset((TRAINING, INFERENCE, GENERATION))
+_OPTIONS = (
+    ("grpc.max_concurrent_streams", 256),  # of one connection; what is more waits there
+    ("grpc.server_handshake_timeout_ms", 10_000),
+    ("grpc.keepalive_time_ms", 60_000),
+    ("grpc.keepalive_timeout_ms", 20_000),
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
+    ("grpc.so_reuseport", 0),  # a second server on the port is an error, not a twin
+)
+
+
+class Listener:
+    """A gRPC server on ``settings.listen``, to which services are added before it starts.
+
+    Args:
+        settings: address, TLS and metrics.
+        tenants: who may call.
+        metrics: where calls are counted.
+        services: the names of those it answers for, as health tells them.
+        calls: of tenants, open at once; each holds a thread.
+
+    Attributes:
+        server: takes the services.
+        address: with the port that it got.
+
+    Raises:
+        ConfigError: the port is taken, or a TLS file unreadable.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        tenants: Tenants,
+        metrics: Metrics,
+        services: Collection[str],
+        calls: int,
+    ) -> None:
+        self._services = tuple(services)
+        self._grace = settings.grace_seconds
+        self._health = health.HealthServicer()
+        # What is open holds one, what is short the rest.
+        threads = calls + STREAMS + WAITING + 64
+        self._calls = ThreadPoolExecutor(threads, thread_name_prefix="rpc")
+        self._doorkeeper = Doorkeeper(
+            most=WAITING,
+            seconds=PATIENCE,
+            tenants_only=_TENANTS_ONLY,
+            authenticate=tenants.authenticate,
+        )
+        self._attendant = Attendant(
+            _TENANTS_ONLY, tenants.authenticate, idle=IDLE, again=TOKENS_AGAIN
+        )
+        self.server = grpc.server(
+            self._calls,
+            interceptors=[
+                CallCounter(metrics),
+                ErrorInterceptor(),
+                self._doorkeeper,
+                OpenStreams(STREAMS, lambda service: service not in _TENANTS_ONLY),
+                self._attendant,
+            ],
+            options=[
+                *_OPTIONS,
+                ("grpc.max_receive_message_length", settings.limits.message),
+                ("grpc.max_send_message_length", settings.limits.message),
+            ],
+            maximum_concurrent_rpcs=threads + QUEUED_CALLS,
+        )
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, self.server)
+        serve_reflection(self.server, (*self._services, health.SERVICE_NAME))
+        self.address = self._bind(settings)
+        self._stop_metrics = self._expose(settings, metrics)
+
+    def _bind(self, settings: Settings) -> str:
+        try:
+            if settings.tls_cert and settings.tls_key:
+                pair = (settings.tls_key.read_bytes(), settings.tls_cert.read_bytes())
+                check_certificate(pair[1], "--tls-cert")
+                credentials = grpc.ssl_server_credentials([pair])
+                port = self.server.add_secure_port(settings.listen, credentials)
+            else:
+                port = self.server.add_insecure_port(settings.listen)
+        except (OSError, RuntimeError) as error:
+            raise ConfigError(
+                f"cannot listen on {settings.listen}",
+                fix="choose a free address with --listen, and check the TLS files if there are any",
+            ) from error
+        if settings.listen.startswith("unix:"):
+            return settings.listen
+        return f"{settings.listen.rpartition(':')[0]}:{port}"
+
+    def _expose(self, settings: Settings, metrics: Metrics) -> Callable[[], None]:
+        if not settings.metrics:
+            return lambda: None
+        try:
+            return expose(metrics, settings.metrics)
+        except ConfigError:
+            self.server.stop(None)
+            raise
+
+    def start(self) -> None:
+        """Opens for business."""
+        self.server.start()
+        self._doorkeeper.start()
+        self._attendant.start()
+        for name in ("", *self._services):
+            self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
+
+    def stop(self) -> None:
+        """Turns callers away and lets calls in progress end. Metrics are told until `close`."""
+        self._health.enter_graceful_shutdown()
+        self.server.stop(self._grace).wait()
+        self._calls.shutdown(wait=False)  # which grpc leaves to us
+        self._doorkeeper.close()
+        self._attendant.close()
+
+    def close(self) -> None:
+        """Tells no metrics any more."""
+        self._stop_metrics()

@@ -1,0 +1,254 @@
+"""The real HAProxy, with the configuration that we print, before servers that say who they are."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from click.testing import CliRunner
+
+from bench.live import haproxy
+from sottovoce.cloud.cli import main
+from tests.support.addresses import free_address
+from tests.support.answering import Answering, answering
+from tests.support.certificates import Certificate
+from tests.support.cloud import OWN_CONNECTION
+from tests.support.paths import ROOT
+from tests.support.processes import environment
+from tests.support.waiting import until
+
+PREDICT, ENCODE = "/sottovoce.v1.Inference/Predict", "/sottovoce.v1.Inference/Encode"
+CREATE = "/sottovoce.v1.Training/CreateJob"
+TENANTS = [f"tenant-{n}" for n in range(24)]
+
+
+@pytest.fixture(scope="module")
+def program() -> str:
+    """HAProxy itself."""
+    found = haproxy.found()
+    if found is None:
+        pytest.skip(haproxy.HINT)
+    return found
+
+
+def printed(address: str, replicas: list[str], fronts: list[str], *more: str) -> str:
+    """What `balancer-config haproxy` prints."""
+    options = ["--listen", address, *(part for r in replicas for part in ("--replica", r))]
+    options += [part for f in fronts for part in ("--front", f)]
+    done = CliRunner().invoke(main, ["balancer-config", "haproxy", *options, *more])
+    assert done.exit_code == 0, done.output
+    return str(done.stdout)
+
+
+class Place:
+    """Two replicas and a front behind a balancer."""
+
+    def __init__(
+        self, address: str, balancer: haproxy.Balancer, channel: grpc.Channel, *behind: Answering
+    ) -> None:
+        self.address, self.balancer, self.channel = address, balancer, channel
+        self.one, self.two, self.front = behind
+
+    def call(self, path: str, tenant: str = "acme", message: bytes = b"") -> str:
+        """Who answers, as soon as somebody does."""
+        called: list[Any] = []
+
+        def answered() -> bool:
+            called.append(self.begin(path, tenant, message))
+            return bool(called[-1].code() != grpc.StatusCode.UNAVAILABLE)
+
+        until(answered)
+        return bytes(called[-1].result()).decode()
+
+    def begin(self, path: str, tenant: str = "acme", message: bytes = b"") -> Any:
+        """The same without waiting."""
+        method = self.channel.unary_unary(path)
+        metadata = (("sottovoce-tenant", tenant), ("authorization", "Bearer hush"))
+        return method.future(message, metadata=metadata, timeout=60)
+
+
+@contextmanager
+def place(program: str, *more: str) -> Iterator[Place]:
+    """All of it, ready."""
+    with ExitStack() as stack:
+        behind = [stack.enter_context(answering(name)) for name in ("one", "two", "front")]
+        one, two, front = (each.address for each in behind)
+        address = free_address()
+        text = printed(address, [one, two], [front], *more)
+        balancer = stack.enter_context(haproxy.running(program, text, address))
+        channel = stack.enter_context(grpc.insecure_channel(address, OWN_CONNECTION))
+        found = Place(address, balancer, channel, *behind)
+        until(lambda: {found.call(PREDICT, t) for t in TENANTS} == {"one", "two"})
+        until(lambda: found.begin("/sottovoce.v1.Training/GetJob").code() == grpc.StatusCode.OK)
+        yield found
+
+
+@pytest.fixture(scope="module")
+def running(program: str) -> Iterator[Place]:
+    """One that tests share who leave it as it was."""
+    with place(program, "--peer-calls", "1000", "--metrics", free_address()) as found:
+        yield found
+
+
+def test_a_tenant_stays_with_a_replica_and_calls_go_where_they_are_answered(
+    running: Place,
+) -> None:
+    for tenant in TENANTS[:8]:
+        paths = (PREDICT, ENCODE, "/sottovoce.v1.Generation/Generate", CREATE)
+        assert len({running.call(path, tenant) for path in paths for _ in range(3)}) == 1
+    assert running.call("/sottovoce.v1.Training/GetAdapter") in ("one", "two")
+    for path in ("UploadExamples", "WatchJob", "StartJob"):
+        assert running.call(f"/sottovoce.v1.Training/{path}") == "front"
+    assert running.call("/sottovoce.v1.Bundles/GetManifest") in ("one", "two")
+
+
+def test_a_stream_goes_both_ways_while_it_is_open(running: Place) -> None:
+    stream = running.channel.stream_stream("/sottovoce.v1.Inference/PredictStream")
+    ended = False
+
+    def ask() -> Iterator[bytes]:
+        yield b"first"
+        while not ended:
+            yield b"another"
+
+    answers = stream(ask(), metadata=(("sottovoce-tenant", "acme"),), timeout=60)
+    assert {bytes(next(answers)) for _ in range(5)} <= {b"one", b"two"}
+    ended = True
+    answers.cancel()
+
+
+def hot(replica: Answering) -> int:
+    """Calls of one tenant that it has had."""
+    return sum(metadata.get("sottovoce-tenant") == "hot" for _, metadata in replica.seen)
+
+
+def test_a_tenant_with_more_than_its_share_spills_over(running: Place) -> None:
+    calls = [running.begin(PREDICT, "hot", b"hold") for _ in range(12)]
+    try:
+        held = (running.one, running.two)
+        waiting = [
+            lambda s=s: sum(m.get("sottovoce-tenant") == "hot" for _, m in s.seen) for s in held
+        ]
+        until(lambda: sum(count() for count in waiting) == 12)
+        assert min(count() for count in waiting) >= 2
+    finally:
+        for each in (running.one, running.two):
+            each.let_go.set()
+    assert {bytes(call.result()) for call in calls} == {b"one", b"two"}
+
+
+def test_who_says_that_he_does_not_serve_is_left_out(running: Place) -> None:
+    running.one.healthy(False)
+    until(lambda: {running.call(PREDICT, tenant) for tenant in TENANTS} == {"two"})
+    running.one.healthy(True)
+    until(lambda: {running.call(PREDICT, tenant) for tenant in TENANTS} == {"one", "two"})
+
+
+def test_nothing_of_who_calls_is_logged(running: Place) -> None:
+    running.call(PREDICT, "secretive", b"a text")
+    until(lambda: b"Inference/Predict" in running.balancer.log.read_bytes())
+    log = running.balancer.log.read_text()
+    for secret in ("secretive", "hush", "a text", "acme"):
+        assert secret not in log
+
+
+def test_what_changes_nothing_is_sent_again_when_a_replica_dies_and_nothing_else_is(
+    program: str,
+) -> None:
+    with ExitStack() as stack:
+        alive = stack.enter_context(answering("alive"))
+        front = stack.enter_context(answering("front"))
+        dying = free_address()
+        address = free_address()
+        text = printed(address, [dying, alive.address], [front.address])
+        stack.enter_context(haproxy.running(program, text, address))
+        channel = stack.enter_context(grpc.insecure_channel(address, OWN_CONNECTION))
+        found = Place(address, None, channel, alive, alive, front)  # type: ignore[arg-type]
+
+        def die_in(path: str) -> grpc.StatusCode:
+            """What comes of a call whose first replica dies in the middle of it."""
+            started = subprocess.Popen(
+                [sys.executable, "-m", "tests.support.answering", dying.rpartition(":")[2]],
+                cwd=ROOT,
+                env=environment(),
+            )
+            try:
+                until(lambda: "dying" in {found.call(ENCODE, tenant) for tenant in TENANTS})
+                (tenant, *_) = [t for t in TENANTS if found.call(ENCODE, t) == "dying"]
+                call = found.begin(path, tenant, b"die")
+                return grpc.StatusCode(call.code())
+            finally:
+                started.kill()
+                started.wait()
+
+        assert die_in(PREDICT) == grpc.StatusCode.OK
+        assert die_in(CREATE) == grpc.StatusCode.UNAVAILABLE
+
+
+def test_one_address_is_held_back_before_anybody_asks_who_it_is(program: str) -> None:
+    with ExitStack() as stack:
+        one, front = (stack.enter_context(answering(name)) for name in ("one", "front"))
+        address = free_address()
+        limits = ("--peer-calls", "30", "--peer-connections", "4")
+        text = printed(address, [one.address], [front.address], *limits)
+        stack.enter_context(haproxy.running(program, text, address))
+        channel = stack.enter_context(grpc.insecure_channel(address, OWN_CONNECTION))
+        found = Place(address, None, channel, one, one, front)  # type: ignore[arg-type]
+        calls = [found.begin(PREDICT) for _ in range(900)]
+        assert {call.code() for call in calls} == {grpc.StatusCode.OK, grpc.StatusCode.UNAVAILABLE}
+        assert len(one.seen) <= 300
+        host, _, port = found.address.rpartition(":")
+        for _ in range(3):  # beside the one that is there
+            stack.enter_context(socket.create_connection((host, int(port)), 60))
+        for _ in range(4):
+            with contextlib.suppress(ConnectionResetError):
+                one_more = stack.enter_context(socket.create_connection((host, int(port)), 60))
+                assert one_more.recv(1) == b"", "the balancer has begun to talk"
+
+
+def test_tls_is_ended_and_devices_see_the_certificate(program: str, tmp_path: Path) -> None:
+    made = Certificate.make()
+    both = tmp_path / "both.pem"
+    both.write_bytes(made.certificate + made.key)
+    with answering("one") as one, answering("front") as front:
+        address = free_address()
+        text = printed(address, [one.address], [front.address], "--tls-cert", str(both))
+        trusted = grpc.ssl_channel_credentials(made.certificate)
+        with (
+            haproxy.running(program, text) as balancer,
+            grpc.secure_channel(address, trusted, OWN_CONNECTION) as channel,
+        ):
+            found = Place(address, balancer, channel, one, one, front)
+            until(lambda: found.begin(PREDICT).code() == grpc.StatusCode.OK)
+
+
+def test_the_balancers_own_figures_say_nothing_of_tenants(program: str) -> None:
+    metrics = free_address()
+    with place(program, "--metrics", metrics) as found:
+        found.call(PREDICT, "secretive")
+        with urllib.request.urlopen(f"http://{metrics}/metrics", timeout=60) as answer:
+            told = answer.read().decode()
+        assert 'haproxy_server_status{proxy="replicas",server="replica1"' in told
+        assert "secretive" not in told
+
+
+def test_a_name_of_many_addresses_and_tls_behind_are_understood(
+    program: str, tmp_path: Path
+) -> None:
+    ca = tmp_path / "ca.pem"
+    ca.write_bytes(Certificate.make().certificate)
+    text = printed(
+        free_address(), ["replica.example.org:8471*16"], ["[::1]:8471"], "--backend-ca", str(ca)
+    )
+    with haproxy.running(program, text) as balancer:
+        assert balancer.process.poll() is None
+    assert "server-template replica1- 1-16 replica.example.org:8471" in text

@@ -30,7 +30,9 @@ __all__ = ["CLOUD", "DEVICE", "wire"]
 CLOUD: Final = tuple(
     f"sottovoce.v1.{name}" for name in ("Bundles", "Training", "Inference", "Generation")
 )
-DEVICE: Final = tuple(f"sottovoce.v1.{name}" for name in ("EdgeAgent", "EdgeChat", "EdgeAdapters"))
+DEVICE: Final = tuple(
+    f"sottovoce.v1.{name}" for name in ("EdgeAgent", "EdgeChat", "EdgeAdapters", "EdgeOwner")
+)
 _EVERYBODYS: Final = (health.SERVICE_NAME, reflection.SERVICE_NAME)
 _NEVER: Final = {"INTERNAL", "UNKNOWN", "UNAVAILABLE", "DEADLINE_EXCEEDED", "DATA_LOSS"}
 _WARMING: Final = 400

@@ -36,6 +36,7 @@ __all__ = [
     "PredictConfig",
     "PrivacyConfig",
     "TaggerConfig",
+    "UiConfig",
     "load",
 ]
 
@@ -97,7 +98,8 @@ class PrivacyConfig:
 
     ``largest_eta`` is the loosest a level may be, and ``least_policy`` the lightest that a word may
     be treated, whoever asks and whatever it is called.
-    ``ledger_limit`` is the permitted sum of eta over protected words; 0 means none.
+    ``ledger_limit`` is the permitted sum of eta over protected words; 0 means none. Without one,
+    the owner is warned once as much was spent as ``warn_after`` messages cost; 0 never warns.
     ``plain_tokens`` is the number in front of each example; 0 takes the program's default.
     """
 
@@ -108,6 +110,7 @@ class PrivacyConfig:
     least_policy: str = LEAST_POLICY
     unsure_below: float = 0.7
     ledger_limit: float = 0.0
+    warn_after: int = 1_000
     plain_tokens: int = 0
 
 
@@ -147,6 +150,15 @@ class DoorwayConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class UiConfig:
+    """Where the daemon answers the owner's browser once it is asked to: "127.0.0.1:PORT", 0 for a
+    free one. ``record`` keeps in memory, for an hour, what left."""
+
+    address: str = "127.0.0.1:0"
+    record: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class PredictConfig:
     """Where texts are classified: "device", "cloud", or "auto", which is the device for adapters
     that it holds."""
@@ -174,6 +186,7 @@ class Config:
     doorway: DoorwayConfig
     predict: PredictConfig
     tagger: TaggerConfig
+    ui: UiConfig
     source: Path | None = None
 
 
@@ -186,6 +199,7 @@ _SECTIONS: dict[str, Any] = {
     "doorway": DoorwayConfig,
     "predict": PredictConfig,
     "tagger": TaggerConfig,
+    "ui": UiConfig,
 }
 
 
@@ -329,6 +343,7 @@ def _check(config: Config) -> None:
             "privacy.ledger_limit",
             "0 for no limit, or the permitted sum of eta",
         ),
+        (privacy.warn_after >= 0, "privacy.warn_after", "a number of messages, 0 for never"),
         (
             0 <= privacy.plain_tokens <= MOST["plain_tokens"],
             "privacy.plain_tokens",

@@ -30,3 +30,39 @@ def test_what_is_left_is_told_in_messages(
     assert "on average 37.5 a text" in shown
     assert "925: about 6 more messages" in shown  # of ten words, 150 each
     assert device.json("ledger")[0]["messages_left"] == 6
+
+
+def test_days_and_purposes_are_told(device: Device) -> None:
+    device.sotto("privatize", TEXT)
+    (told,) = device.json("ledger")
+    ((day, purpose),) = zip(told["days"], told["purposes"], strict=True)
+    assert purpose == {"heading": "apps on this device", "spent": 30.0, "releases": 1}
+    assert (day["spent"], day["releases"]) == (30.0, 1)
+    shown = device.sotto("ledger").stdout
+    assert day["heading"] in shown
+    assert "apps on this device" in shown
+
+
+def test_who_set_no_limit_is_warned_all_the_same(
+    new_device: Callable[..., Device], tagged_bundle: Path
+) -> None:
+    device = new_device(tagged_bundle, SOTTO_PRIVACY_WARN_AFTER="1")  # message of 150
+    device.sotto("privatize", TEXT)
+    assert device.json("ledger")[0]["warning"] == ""
+    device.sotto("privatize", f"{' and the lake' * 5}")
+    (told,) = device.json("ledger")
+    assert told["spent"] == 105.0
+    assert told["warning"] == ""
+    device.sotto("privatize", f"{' and the garden' * 5}")
+    assert "no limit is set" in device.json("ledger")[0]["warning"]
+    assert "warning" in device.sotto("ledger").stdout
+    device.environment["SOTTO_PRIVACY_WARN_AFTER"] = "0"
+    assert device.json("ledger")[0]["warning"] == ""
+
+
+def test_the_limit_is_said_to_be_near(
+    new_device: Callable[..., Device], tagged_bundle: Path
+) -> None:
+    device = new_device(tagged_bundle, SOTTO_PRIVACY_LEDGER_LIMIT="37")
+    device.sotto("privatize", TEXT)
+    assert "81% of your limit" in device.json("ledger")[0]["warning"]

@@ -26,9 +26,15 @@ from sottovoce.core.wire.unreadable import ReadingChannel, answered
 from sottovoce.edge.config import Config
 from sottovoce.edge.state.outbox import ENDED
 from sottovoce.v1 import edge_adapters_pb2 as adapters
-from sottovoce.v1 import edge_adapters_pb2_grpc, edge_agent_pb2_grpc, edge_chat_pb2_grpc
+from sottovoce.v1 import (
+    edge_adapters_pb2_grpc,
+    edge_agent_pb2_grpc,
+    edge_chat_pb2_grpc,
+    edge_owner_pb2_grpc,
+)
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import edge_chat_pb2 as chats
+from sottovoce.v1 import edge_owner_pb2 as owner
 
 __all__ = ["Backend", "Remote", "backend", "in_process", "is_running", "remote", "request_id"]
 
@@ -58,6 +64,9 @@ class Backend(Protocol):
     def status(self) -> agent.GetStatusResponse:
         """Says what there is."""
 
+    def spending(self) -> owner.GetSpendingResponse:
+        """Says what was spent, by day and by what it was for."""
+
     def cancel(self, request: adapters.CancelCustomizationRequest) -> agent.Customization:
         """Ends a customisation."""
 
@@ -85,6 +94,9 @@ class Remote:
         )
 
         self._adapters = edge_adapters_pb2_grpc.EdgeAdaptersStub(  # type: ignore[no-untyped-call]
+            ReadingChannel(self._channel)
+        )
+        self._owner = edge_owner_pb2_grpc.EdgeOwnerStub(  # type: ignore[no-untyped-call]
             ReadingChannel(self._channel)
         )
 
@@ -120,6 +132,16 @@ class Remote:
             self._stub.GetStatus, agent.GetStatusRequest()
         )
         return response
+
+    def spending(self) -> owner.GetSpendingResponse:
+        response: owner.GetSpendingResponse = self._call(
+            self._owner.GetSpending, owner.GetSpendingRequest()
+        )
+        return response
+
+    def open_page(self) -> str:
+        """A link to the page, good once."""
+        return str(self._call(self._owner.OpenPage, owner.OpenPageRequest()).url)
 
     def cancel(self, request: adapters.CancelCustomizationRequest) -> agent.Customization:
         record: agent.Customization = self._call(

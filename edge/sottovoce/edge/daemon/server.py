@@ -39,6 +39,7 @@ from sottovoce.core.wire.status import ErrorInterceptor
 from sottovoce.edge.config import AgentConfig, Config, DoorwayConfig
 from sottovoce.edge.daemon.adapters_service import AdaptersService
 from sottovoce.edge.daemon.chat_service import ChatService
+from sottovoce.edge.daemon.owner_service import OwnerService
 from sottovoce.edge.daemon.service import Service
 from sottovoce.edge.tasks.agent import Agent
 from sottovoce.edge.tasks.engine import Engine
@@ -49,6 +50,8 @@ from sottovoce.v1 import (
     edge_agent_pb2_grpc,
     edge_chat_pb2,
     edge_chat_pb2_grpc,
+    edge_owner_pb2,
+    edge_owner_pb2_grpc,
 )
 
 if TYPE_CHECKING:
@@ -91,9 +94,13 @@ def serve(
     with _only_one(config.agent.state), _agent(config, engine) as device:
         service, checks = Service(device), health.HealthServicer()
         doorkeeper = Doorkeeper(most=WAITING, seconds=(PATIENCE, PATIENCE))
-        adapters = AdaptersService(device.adapters)
-        server = _server(service, ChatService(device), adapters, checks, doorkeeper)
-        with _bound(server, config.agent) as address, _doorway(device, config.doorway) as doorway:
+        adapters, owner = AdaptersService(device.adapters), OwnerService(device)
+        server = _server(service, ChatService(device), adapters, owner, checks, doorkeeper)
+        with (
+            owner,
+            _bound(server, config.agent) as address,
+            _doorway(device, config.doorway) as doorway,
+        ):
             service.begin(doorway.address if doorway else "")
             server.start()
             doorkeeper.start()
@@ -113,6 +120,7 @@ def serve(
             service.end_watches()
             if doorway:
                 doorway.stop(GRACE_SECONDS)
+            owner.stop(GRACE_SECONDS)
             server.stop(GRACE_SECONDS).wait()
             doorkeeper.close()
             service.finish()
@@ -124,6 +132,7 @@ def _server(
     service: Service,
     conversations: ChatService,
     adapters: AdaptersService,
+    owner: OwnerService,
     checks: health.HealthServicer,
     doorkeeper: Doorkeeper,
 ) -> grpc.Server:
@@ -149,11 +158,15 @@ def _server(
     edge_adapters_pb2_grpc.add_EdgeAdaptersServicer_to_server(  # type: ignore[no-untyped-call]
         adapters, server
     )
+    edge_owner_pb2_grpc.add_EdgeOwnerServicer_to_server(  # type: ignore[no-untyped-call]
+        owner, server
+    )
     health_pb2_grpc.add_HealthServicer_to_server(checks, server)
     names = (
         edge_agent_pb2.DESCRIPTOR.services_by_name["EdgeAgent"].full_name,
         edge_chat_pb2.DESCRIPTOR.services_by_name["EdgeChat"].full_name,
         edge_adapters_pb2.DESCRIPTOR.services_by_name["EdgeAdapters"].full_name,
+        edge_owner_pb2.DESCRIPTOR.services_by_name["EdgeOwner"].full_name,
         health.SERVICE_NAME,
     )
     serve_reflection(server, names)

@@ -37,7 +37,7 @@ class Service(edge_agent_pb2_grpc.EdgeAgentServicer):
             device.outbox,
             Defaults(device.default, device.config.privacy.plain_tokens or DEFAULT_PLAIN_TOKENS),
         )
-        self._uploader = Uploader(device.cloud, device.outbox)
+        self._uploader = Uploader(device.cloud, device.outbox, device.record)
 
     def begin(self, doorway: str = "") -> None:
         """Takes up unfinished work; call once, when no other daemon uses the state.

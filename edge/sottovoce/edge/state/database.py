@@ -28,7 +28,7 @@ __all__ = ["DATABASE", "KEY", "Store", "noise_place"]
 DATABASE = "agent.db"
 KEY = "agent.key"
 _NEW_KEY = ".agent.key.new"
-_VERSION = 7
+_VERSION = 8
 _WAIT_SECONDS = 15
 _LOST = "is gone or empty, and its key is still there"
 _MARK = "CREATE TABLE seal (mark BLOB NOT NULL)"
@@ -122,6 +122,16 @@ CREATE TABLE conversations (
 CREATE TABLE answers (
     digest BLOB PRIMARY KEY,           -- keyed hash of an answer as it was shown
     conversation BLOB NOT NULL
+) WITHOUT ROWID;
+"""
+_EIGHTH = """
+CREATE TABLE accounts (
+    day INTEGER NOT NULL,              -- since 1970
+    name BLOB NOT NULL,                -- keyed hash of what was released for
+    sealed BLOB NOT NULL,              -- the same, to be read
+    spent REAL NOT NULL,
+    releases INTEGER NOT NULL,
+    PRIMARY KEY (day, name)
 ) WITHOUT ROWID;
 """
 
@@ -259,9 +269,12 @@ def _prepare(connection: sqlite3.Connection, folder: Path) -> Seal:
     if version < 6:
         for statement in _SIXTH.split(";\n"):
             connection.execute(statement)
-    if version < _VERSION:
+    if version < 7:
         connection.execute("ALTER TABLE ledger ADD COLUMN mac BLOB")  # of what is in the row
         ledger_row.sign(connection, seal)
+    if version < _VERSION:
+        for statement in _EIGHTH.split(";\n"):
+            connection.execute(statement)
         connection.execute(f"PRAGMA user_version = {_VERSION}")
         connection.execute("COMMIT")
         connection.execute("BEGIN IMMEDIATE")

@@ -18,7 +18,9 @@ from typing import Any
 
 from sottovoce.core.errors import QuotaExceeded
 from sottovoce.edge.state import ledger_row
+from sottovoce.edge.state.accounts import Accounts
 from sottovoce.edge.state.database import Store
+from sottovoce.edge.state.purpose import FOR_APPS, Purpose
 
 __all__ = ["MOST_CHARGED", "MOST_LABELLED", "Ledger", "Spending"]
 
@@ -51,8 +53,15 @@ class Ledger:
     def __init__(self, store: Store, limit: float) -> None:
         self._store = store
         self.limit = limit
+        self.accounts = Accounts(store)
 
-    def charge(self, transaction: sqlite3.Connection, amount: float, releases: int) -> None:
+    def charge(
+        self,
+        transaction: sqlite3.Connection,
+        amount: float,
+        releases: int,
+        purpose: Purpose = FOR_APPS,
+    ) -> None:
         """Adds `amount` for so many new releases, as part of the caller's transaction.
 
         Raises:
@@ -68,6 +77,8 @@ class Ledger:
                 subject="ledger",
             )
         self._add(transaction, spent=amount, releases=releases)
+        if releases:
+            self.accounts.add(transaction, purpose, amount, releases)
 
     def charge_labels(
         self, transaction: sqlite3.Connection, examples: Iterable[bytes], epsilon: float
@@ -123,7 +134,7 @@ class Ledger:
         transaction.execute("DELETE FROM charged WHERE number <= ?", (oldest,))
         return True
 
-    def charge_once(self, digest: bytes, amount: float) -> None:
+    def charge_once(self, digest: bytes, amount: float, purpose: Purpose = FOR_APPS) -> None:
         """Charges one release, on disk when this returns, unless it was charged already.
 
         Raises:
@@ -133,13 +144,16 @@ class Ledger:
             return
         with self._store.transaction() as transaction:
             if self.first(transaction, digest):
-                self.charge(transaction, amount, 1)
+                self.charge(transaction, amount, 1, purpose)
 
-    def charge_each(self, charges: Mapping[bytes, float]) -> tuple[float, int]:
+    def charge_each(
+        self, charges: Mapping[bytes, float], purpose: Purpose = FOR_APPS
+    ) -> tuple[float, int]:
         """Charges several releases at once, those that were not charged before: all or none.
 
         Args:
             charges: of each digest what its release costs.
+            purpose: what they are for.
 
         Returns:
             What was charged, and for how many.
@@ -151,7 +165,7 @@ class Ledger:
             return 0.0, 0
         with self._store.transaction() as transaction:
             new = [amount for digest, amount in charges.items() if self.first(transaction, digest)]
-            self.charge(transaction, math.fsum(new), len(new))
+            self.charge(transaction, math.fsum(new), len(new), purpose)
         return math.fsum(new), len(new)
 
     def charge_adapter(self, transaction: sqlite3.Connection, epsilon: float, delta: float) -> None:

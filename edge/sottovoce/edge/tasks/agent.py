@@ -9,12 +9,15 @@ from sottovoce.core.privacy.setting import Setting
 from sottovoce.edge.client.cloud import Cloud
 from sottovoce.edge.client.generation import Stoppable, Writer
 from sottovoce.edge.config import Config
+from sottovoce.edge.state.accounts import DAYS
 from sottovoce.edge.state.adapters import ADAPTERS
 from sottovoce.edge.state.conversations import Conversations
 from sottovoce.edge.state.database import Store
 from sottovoce.edge.state.keyring import Keyring
 from sottovoce.edge.state.ledger import Ledger
 from sottovoce.edge.state.outbox import Outbox
+from sottovoce.edge.state.purpose import FOR_APPS
+from sottovoce.edge.state.record import Record
 from sottovoce.edge.tasks.adapters import Adapters
 from sottovoce.edge.tasks.chat import Chat
 from sottovoce.edge.tasks.cloud_writer import CloudWriter
@@ -26,6 +29,7 @@ from sottovoce.edge.tasks.privatize import Releases, resolve, to_response
 from sottovoce.v1 import edge_adapters_pb2 as adapters
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import edge_chat_pb2 as chats
+from sottovoce.v1 import edge_owner_pb2 as owner
 
 __all__ = ["Agent"]
 
@@ -46,14 +50,22 @@ class Agent:
         self.keyring = Keyring(self.store)
         self.ledger = Ledger(self.store, privacy.ledger_limit)
         self.outbox = Outbox(self.store)
+        self.record = Record(on=config.ui.record)
         self.cloud = Cloud(config.cloud)
         fetched = config.agent.state / ADAPTERS
         self.adapters = Adapters(self.cloud, self.outbox, fetched)
         self.releases = Releases(self.engine, self.keyring, self.ledger)
         self.home = Home(self.engine, self.cloud, self.outbox, fetched, config.predict.where)
-        self.predictor = Predictor(self.releases, self.cloud, self.outbox, self.default, self.home)
+        self.predictor = Predictor(
+            self.releases, self.cloud, self.outbox, self.default, self.home, self.record
+        )
         self.embedder = Embedder(
-            self.engine, self.keyring, self.ledger, self.cloud, self.default.level
+            self.engine,
+            self.keyring,
+            self.ledger,
+            self.cloud,
+            self.default.level,
+            record=self.record,
         )
         self.writer = self._writer()
         self.conversations = Chat(
@@ -63,12 +75,14 @@ class Agent:
             self.outbox,
             self.writer,
             Setting(privacy.level, privacy.mechanism, config.chat.policy),
+            self.record,
         )
 
     def privatize(self, request: agent.PrivatizeRequest) -> agent.PrivatizeResponse:
         """One text; see `Releases.release`."""
         setting = resolve(request.privacy, self.default)
         release = self.releases.release(request.text, setting, request.session)
+        self.record.note(FOR_APPS, "", release.text)
         return to_response(release, words=request.words)
 
     def predict(self, request: agent.PredictRequest) -> agent.PredictResponse:
@@ -121,6 +135,20 @@ class Agent:
 
             return OpenAIWriter(self.config.chat, is_adapter)
         return CloudWriter(self.cloud, self.outbox)
+
+    def spending(self) -> owner.GetSpendingResponse:
+        """What was spent, by day and by what it was for."""
+        accounts = self.ledger.accounts
+        response = owner.GetSpendingResponse(today=accounts.today)
+        for each in accounts.since(accounts.today - DAYS + 1):
+            response.accounts.add(
+                day=each.day,
+                kind=each.purpose.kind,
+                name=each.purpose.name,
+                spent=each.spent,
+                releases=each.releases,
+            )
+        return response
 
     def status(self) -> agent.GetStatusResponse:
         """What the agent holds and can do."""

@@ -26,6 +26,8 @@ from sottovoce.core.text.readings import READINGS
 from sottovoce.edge.client.generation import Stoppable, Writer
 from sottovoce.edge.state.conversations import Conversation, Conversations
 from sottovoce.edge.state.outbox import Outbox
+from sottovoce.edge.state.purpose import Purpose
+from sottovoce.edge.state.record import Record
 from sottovoce.edge.tasks.asked import Asked, asks
 from sottovoce.edge.tasks.engine import Engine
 from sottovoce.edge.tasks.functions import Functions, Returning, canonical
@@ -71,6 +73,7 @@ class Chat:
         outbox: knows what adapters were trained with.
         writer: answers.
         default: how a turn is privatised where a request does not say.
+        record: notes what leaves.
     """
 
     def __init__(
@@ -81,7 +84,9 @@ class Chat:
         outbox: Outbox,
         writer: Writer,
         default: Setting,
+        record: Record | None = None,
     ) -> None:
+        self._record = record or Record()
         self._engine = engine
         self._releases = releases
         self._conversations = conversations
@@ -173,7 +178,11 @@ class Chat:
         if not drawn or not asks(asked.turns[-1]):
             raise InvalidInput("there is nothing to answer", fix="send a text", subject="turns")
         places = observe([each.release for each in drawn.values()], known=conversation.places)
-        charged, number = self._releases.charge(drawn.values())
+        purpose = Purpose("chat", asked.model)
+        charged, number = self._releases.charge(drawn.values(), purpose)
+        self._record.note(
+            purpose, self._writer.peer, "\n".join(_texts(turns, tools)), f"{len(turns)} turns"
+        )
         conversation.observed(places)
         self._conversations.keep(conversation)
         release = next(reversed(drawn.values())).release

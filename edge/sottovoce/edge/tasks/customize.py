@@ -31,6 +31,7 @@ from sottovoce.edge.state.database import Store
 from sottovoce.edge.state.ledger import Ledger
 from sottovoce.edge.state.outbox import Outbox, outbox_place
 from sottovoce.edge.state.pseudonyms import adapter_id, label_ids
+from sottovoce.edge.state.purpose import Purpose
 from sottovoce.edge.tasks.engine import Engine, OpenBundle
 from sottovoce.edge.tasks.examples import (
     check_example,
@@ -125,7 +126,8 @@ class Customizer:
             own = {sent[label]: label for label in sent if sent[label] != label}
             try:
                 with self._store.transaction() as transaction:
-                    self._commit(transaction, identity, settings.label_epsilon, sent)
+                    purpose = Purpose("customize", settings.adapter)
+                    self._commit(transaction, identity, settings.label_epsilon, sent, purpose)
                     if wanted.dp_epsilon:
                         self._ledger.charge_adapter(transaction, wanted.dp_epsilon, wanted.dp_delta)
                     self._outbox.insert(transaction, record, request_id, job, own)
@@ -238,7 +240,12 @@ class Customizer:
             transaction.executemany("INSERT INTO staged VALUES (?, ?, ?, ?, ?, ?)", rows)
 
     def _commit(
-        self, transaction: sqlite3.Connection, identity: str, epsilon: float, sent: dict[str, str]
+        self,
+        transaction: sqlite3.Connection,
+        identity: str,
+        epsilon: float,
+        sent: dict[str, str],
+        purpose: Purpose,
     ) -> None:
         """Moves staged rows into the outbox, in the order of their random ids, and charges what was
         not charged before; `sent` is what each label is to the cloud."""
@@ -265,7 +272,7 @@ class Customizer:
                 "INSERT INTO outbox VALUES (?, ?, ?)",
                 (identity, sequence, seal.seal(example.SerializeToString(), place)),
             )
-        self._ledger.charge(transaction, math.fsum(charges), len(charges))
+        self._ledger.charge(transaction, math.fsum(charges), len(charges), purpose)
         if not any(classes):  # of generation: there are no labels
             return
         asked = transaction.execute(

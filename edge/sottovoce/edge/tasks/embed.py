@@ -31,6 +31,8 @@ from sottovoce.edge.client.cloud import Cloud, Stoppable
 from sottovoce.edge.client.resending import WINDOW, Resending
 from sottovoce.edge.state.keyring import Keyring
 from sottovoce.edge.state.ledger import Ledger
+from sottovoce.edge.state.purpose import Purpose
+from sottovoce.edge.state.record import Record
 from sottovoce.edge.tasks.engine import Engine
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import inference_pb2 as inference
@@ -81,6 +83,7 @@ class Embedder:
         cloud: encodes.
         level: for requests that name none.
         denoiser: opens that of a bundle; the shipped kind by default.
+        record: notes what leaves.
     """
 
     def __init__(
@@ -91,7 +94,9 @@ class Embedder:
         cloud: Cloud,
         level: str,
         denoiser: Callable[[Bundle], Denoising] | None = None,
+        record: Record | None = None,
     ) -> None:
+        self._record = record or Record()
         self._engine = engine
         self._keyring = keyring
         self._ledger = ledger
@@ -162,7 +167,9 @@ class Embedder:
         self._denoiser(tokens.bundle)
         key, ids = self._keyring.current(), tokens.ids
         digest = key.name("embed", repr(mechanism), tokens.bundle.id, *map(str, ids))
-        self._ledger.charge_once(digest, mechanism.charge(len(ids)))
+        purpose = Purpose("embed")
+        self._ledger.charge_once(digest, mechanism.charge(len(ids)), purpose)
+        self._record.note(purpose, self._cloud.address, "", f"{len(ids)} tokens, as vectors")
         vectors = unit_rows(tokens.bundle.token_rows[ids])  # (n, r)
         random = key.token_noise(tokens.bundle.token_space_id, mechanism.eta, ids)
         noisy = mechanism.perturb(vectors, random)

@@ -20,6 +20,8 @@ from sottovoce.edge.client.cloud import Cloud
 from sottovoce.edge.client.resending import WINDOW, Resending
 from sottovoce.edge.state.outbox import Outbox
 from sottovoce.edge.state.pseudonyms import Pseudonyms
+from sottovoce.edge.state.purpose import Purpose
+from sottovoce.edge.state.record import Record
 from sottovoce.edge.tasks.home import Home
 from sottovoce.edge.tasks.privatize import Releases, resolve
 from sottovoce.v1 import edge_agent_pb2 as agent
@@ -37,11 +39,19 @@ class Predictor:
         outbox: knows what adapters were trained with.
         default: for adapters that this device did not train.
         home: answers what need not leave.
+        record: notes what leaves.
     """
 
     def __init__(
-        self, releases: Releases, cloud: Cloud, outbox: Outbox, default: Setting, home: Home
+        self,
+        releases: Releases,
+        cloud: Cloud,
+        outbox: Outbox,
+        default: Setting,
+        home: Home,
+        record: Record | None = None,
     ) -> None:
+        self._record = record or Record()
         self._home = home
         self._releases = releases
         self._cloud = cloud
@@ -95,7 +105,9 @@ class Predictor:
         self._cloud.check()
         names, trained = self._outbox.adapter(request.adapter)
         setting = resolve(request.privacy, self._outbox.trained_with(trained) or self._default)
-        release = self._releases.release(request.text, setting, request.session)
+        purpose = Purpose("predict", request.adapter)
+        release = self._releases.release(request.text, setting, request.session, purpose)
+        self._record.note(purpose, self._cloud.address, release.text)
         message = inference.InferencePredictRequest(
             adapter=names.adapter_id, released_text=release.text, bundle_id=release.bundle_id
         )

@@ -16,6 +16,7 @@ from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.privacy.surrogates.document import Owners
 from sottovoce.edge.state.keyring import Keyring
 from sottovoce.edge.state.ledger import Ledger
+from sottovoce.edge.state.purpose import FOR_APPS, Purpose
 from sottovoce.edge.tasks.engine import Engine, OpenBundle
 from sottovoce.v1 import edge_agent_pb2
 
@@ -89,13 +90,16 @@ class Releases:
                 subject="session",
             )
 
-    def release(self, document: str, setting: Setting, session: str = "") -> Release:
+    def release(
+        self, document: str, setting: Setting, session: str = "", purpose: Purpose = FOR_APPS
+    ) -> Release:
         """The release of `document`, charged.
 
         Args:
             document: the text.
             setting: how to privatise it.
             session: the conversation it belongs to, if any; see `Privatizer.release`.
+            purpose: what it is for.
 
         Raises:
             InvalidInput: not a text, or too long a name of a session.
@@ -104,10 +108,10 @@ class Releases:
         """
         self.check_session(session)
         drawn = self.drawn(self._engine.current(), document, setting, session)
-        self._ledger.charge_once(drawn.digest, drawn.release.charge)
+        self._ledger.charge_once(drawn.digest, drawn.release.charge, purpose)
         return drawn.release
 
-    def charge(self, drawn: Iterable[Drawn]) -> tuple[float, int]:
+    def charge(self, drawn: Iterable[Drawn], purpose: Purpose) -> tuple[float, int]:
         """Charges what was drawn: all or none.
 
         Returns:
@@ -116,7 +120,8 @@ class Releases:
         Raises:
             QuotaExceeded: the ledger's limit or the disk.
         """
-        return self._ledger.charge_each({each.digest: each.release.charge for each in drawn})
+        charges = {each.digest: each.release.charge for each in drawn}
+        return self._ledger.charge_each(charges, purpose)
 
     def drawn(
         self,

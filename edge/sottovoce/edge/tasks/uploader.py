@@ -29,6 +29,8 @@ from sottovoce.core.wire.padding import pad
 from sottovoce.edge.client.cloud import Cloud
 from sottovoce.edge.state.outbox import ENDED, Outbox
 from sottovoce.edge.state.pseudonyms import Pseudonyms
+from sottovoce.edge.state.purpose import Purpose
+from sottovoce.edge.state.record import Record
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import training_pb2 as training
 
@@ -57,10 +59,19 @@ class Uploader:
     Args:
         cloud: where to.
         outbox: what.
+        record: notes what leaves.
         first_wait: seconds before the second attempt; doubles up to a minute.
     """
 
-    def __init__(self, cloud: Cloud, outbox: Outbox, *, first_wait: float = 1.0) -> None:
+    def __init__(
+        self,
+        cloud: Cloud,
+        outbox: Outbox,
+        record: Record | None = None,
+        *,
+        first_wait: float = 1.0,
+    ) -> None:
+        self._record = record or Record()
         self._cloud = cloud
         self._outbox = outbox
         self._first_wait = first_wait
@@ -164,6 +175,10 @@ class Uploader:
                 )
             for message in messages:
                 message.job_id = record.job_id
+                told = "\n".join(each.released_text for each in message.examples)
+                purpose = Purpose("customize", record.adapter)
+                note = f"{len(message.examples)} examples"
+                self._record.note(purpose, self._cloud.address, told, note)
                 pad(message)
             record.message = ""
             record.bytes_sent += sum(message.ByteSize() for message in messages)

@@ -8,19 +8,28 @@ taken. The end of the connection ends the work.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import closing, suppress
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
 
 import h11
 
-from sottovoce.edge.daemon.doorway.exchange import Call, Exchange, Gone, Reply
+from sottovoce.edge.daemon.doorway.exchange import JSON, Call, Exchange, Gone, Reply
 from sottovoce.edge.daemon.doorway.failures import Failure, failure
-from sottovoce.edge.daemon.doorway.gate import Gate
 from sottovoce.edge.tasks.agent import Agent
 
-__all__ = ["LARGEST_BODY", "LARGEST_HEAD", "PIECE", "Connection", "Endpoint", "Limits"]
+__all__ = [
+    "LARGEST_BODY",
+    "LARGEST_HEAD",
+    "PIECE",
+    "Connection",
+    "Endpoint",
+    "Guard",
+    "Limits",
+    "Site",
+]
 
 LARGEST_HEAD: Final = 16 << 10
 LARGEST_BODY: Final = 4 << 20
@@ -29,7 +38,6 @@ LARGEST_BODY: Final = 4 << 20
 PIECE: Final = 64 << 10
 """Bytes that are read at once, and written before they have been taken."""
 
-JSON: Final = "application/json"
 EVENTS: Final = "text/event-stream; charset=utf-8"
 
 _MOST_REQUESTS: Final = 1_000
@@ -39,6 +47,34 @@ _ONCE: Final = frozenset({"authorization", "content-length", "host"})
 
 Endpoint = Callable[[Call], Reply]
 Headers = Sequence[tuple[str, str]]
+
+
+class Guard(Protocol):
+    """Who may come in."""
+
+    def check(self, method: str, path: str, headers: Mapping[str, str]) -> bool:
+        """Whether who asks for this has proved who it is; what is left open needs no proof.
+
+        Raises:
+            Failure: it may not come in.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """What is answered at an address.
+
+    Attributes:
+        gate: who may come in.
+        find: the endpoint for a method and a path.
+        headers: further ones of every answer.
+        setting: that says where, for errors.
+    """
+
+    gate: Guard
+    find: Callable[[str, str], Endpoint]
+    headers: Headers = ()
+    setting: str = "doorway.address"
 
 
 class Limits:
@@ -62,9 +98,8 @@ class Connection:
 
     Args:
         reader, writer: the connection.
-        gate: who may come in.
+        site: what is answered, and to whom.
         device: what endpoints ask.
-        find: the endpoint for a method and a path.
         pool: where endpoints work; None where all of it is taken.
     """
 
@@ -72,13 +107,12 @@ class Connection:
         self,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
-        gate: Gate,
+        site: Site,
         device: Agent,
-        find: Callable[[str, str], Endpoint],
         pool: Callable[[], Executor],
     ) -> None:
         self._reader, self._writer = reader, writer
-        self._gate, self._device, self._find, self._pool = gate, device, find, pool
+        self._site, self._device, self._pool = site, device, pool
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=LARGEST_HEAD)
         self._exchange: Exchange | None = None
         self._bodiless = False
@@ -121,11 +155,13 @@ class Connection:
                 return False
             self._bodiless = head.method == b"HEAD"
             headers = _headers(head)
-            self._gate.check(headers)
-            self.proven = True
-            endpoint = self._find(head.method.decode(), head.target.decode().partition("?")[0])
+            method, path = head.method.decode(), head.target.decode().partition("?")[0]
+            proof = self._site.gate.check(method, path, headers)
+            self.proven = self.proven or proof
+            endpoint = self._site.find(method, path)
             async with asyncio.timeout(Limits.body):
-                body = await self._body(int(headers.get("content-length", "0")))
+                announced = int(headers.get("content-length", "0"))
+                body = await self._body(announced, LARGEST_BODY if proof else 0)
         except h11.RemoteProtocolError as error:
             await self._refuse(Failure(error.error_status_hint, "that is no HTTP request"))
             return False
@@ -142,16 +178,16 @@ class Connection:
             self._http.receive_data(await self._reader.read(PIECE))
         return event
 
-    async def _body(self, announced: int) -> bytes:
+    async def _body(self, announced: int, most: int) -> bytes:
         body = bytearray()  # not a list: of a byte each, chunks would take fifty times their size
-        while (len(body) or announced) <= LARGEST_BODY:
+        while (len(body) or announced) <= most:
             event = await self._event()
             if isinstance(event, h11.EndOfMessage):
                 return bytes(body)
             if not isinstance(event, h11.Data):
                 raise ConnectionError  # broken off
             body += event.data
-        raise Failure(413, f"the body is longer than {LARGEST_BODY} bytes", code="too_large")
+        raise Failure(413, f"the body is longer than {most} bytes", code="too_large")
 
     async def _answer(self, endpoint: Endpoint, headers: dict[str, str], body: bytes) -> None:
         loop = asyncio.get_running_loop()
@@ -189,10 +225,10 @@ class Connection:
                 exchange.wait(self._refuse(failure(error), close=False))
                 return
             if isinstance(reply.body, bytes):
-                exchange.wait(self._whole(200, reply.headers, reply.body))
+                exchange.wait(self._whole(200, reply.headers, reply.body, reply.kind))
                 return
             with closing(reply.body) as events:
-                head = [_response(200, EVENTS, reply.headers)]
+                head = [self._response(200, EVENTS, reply.headers)]
                 try:
                     for event in events:
                         exchange.wait(self._send(*head, h11.Data(data=event)))
@@ -215,9 +251,9 @@ class Connection:
                     while await self._reader.read(PIECE):
                         pass
 
-    async def _whole(self, status: int, headers: Headers, body: bytes) -> None:
+    async def _whole(self, status: int, headers: Headers, body: bytes, kind: str = JSON) -> None:
         length = ("Content-Length", str(len(body)))
-        response = _response(status, JSON, [*headers, length])
+        response = self._response(status, kind, [*headers, length])
         data = [] if self._bodiless else [h11.Data(data=body)]
         await self._send(response, *data, h11.EndOfMessage())
 
@@ -226,10 +262,9 @@ class Connection:
         async with asyncio.timeout(Limits.taking):
             await self._writer.drain()
 
-
-def _response(status: int, kind: str, headers: Headers) -> h11.Response:
-    fixed = [("Content-Type", kind), ("Cache-Control", "no-store")]
-    return h11.Response(status_code=status, headers=[*fixed, *headers])
+    def _response(self, status: int, kind: str, headers: Headers) -> h11.Response:
+        fixed = [("Content-Type", kind), ("Cache-Control", "no-store"), *self._site.headers]
+        return h11.Response(status_code=status, headers=[*fixed, *headers])
 
 
 def _headers(head: h11.Request) -> dict[str, str]:

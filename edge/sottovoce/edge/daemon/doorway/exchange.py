@@ -12,11 +12,13 @@ import threading
 from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
 from concurrent.futures import CancelledError
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from sottovoce.edge.tasks.agent import Agent
 
-__all__ = ["Call", "Exchange", "Gone", "Reply"]
+__all__ = ["JSON", "Call", "Exchange", "Gone", "Reply"]
+
+JSON: Final = "application/json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +39,11 @@ class Call:
 
 
 class Reply(NamedTuple):
-    """An answer: JSON, or a stream of server-sent events, each whole."""
+    """An answer: all of it, of a media type; or a stream of server-sent events, each whole."""
 
     body: bytes | Generator[bytes, None, None]
     headers: Sequence[tuple[str, str]] = ()
+    kind: str = JSON
 
 
 class Gone(Exception):

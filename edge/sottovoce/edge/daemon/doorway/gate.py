@@ -77,10 +77,11 @@ class Gate:
     def __init__(self, key: str) -> None:
         self._key = key.encode()
 
-    def check(self, headers: Mapping[str, str]) -> None:
-        """Refuses who may not come in.
+    def check(self, method: str, path: str, headers: Mapping[str, str]) -> bool:
+        """Refuses who may not come in; who may has proved it.
 
         Args:
+            method, path: of the request; the key opens them all.
             headers: of the request, names in small letters.
 
         Raises:
@@ -106,6 +107,7 @@ class Gate:
                 code="invalid_api_key",
                 headers=(("WWW-Authenticate", "Bearer"),),
             )
+        return True
 
 
 def _here(host: str) -> bool:

@@ -17,7 +17,7 @@ from typing import Final, Self
 from sottovoce.core.errors import ConfigError
 from sottovoce.core.wire.address import is_loopback, split_address
 from sottovoce.core.wire.status import RETRY_SECONDS, kind_and_place
-from sottovoce.edge.daemon.doorway.connection import PIECE, Connection
+from sottovoce.edge.daemon.doorway.connection import PIECE, Connection, Site
 from sottovoce.edge.daemon.doorway.endpoints import find
 from sottovoce.edge.daemon.doorway.failures import Failure
 from sottovoce.edge.daemon.doorway.gate import Gate, read_key
@@ -42,22 +42,24 @@ class Doorway:
     Args:
         device: what is asked.
         address: "HOST:PORT", on loopback; port 0 takes a free one.
+        site: what is answered; by default what OpenAI's servers do, to who has the key.
 
     Raises:
         ConfigError: not on loopback, not free, or the key cannot be had.
     """
 
-    def __init__(self, device: Agent, address: str) -> None:
+    def __init__(self, device: Agent, address: str, site: Site | None = None) -> None:
+        setting = site.setting if site else "doorway.address"
         host, port = split_address(address)
         if not is_loopback(host):
             raise ConfigError(
                 f"{address} is reachable by others, and the doorway takes clear text",
-                fix='set doorway.address to one such as "127.0.0.1:8472"',
-                subject="doorway.address",
+                fix=f'set {setting} to one such as "127.0.0.1:8472"',
+                subject=setting,
             )
-        self._gate = Gate(read_key(device.config.agent.state, make=True))
-        self._device = device
-        self._socket = _bound(host, port, address)
+        key = "" if site else read_key(device.config.agent.state, make=True)
+        self._site, self._device = site or Site(Gate(key), find), device
+        self._socket = _bound(host, port, address, setting)
         host, port = self._socket.getsockname()[:2]
         self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         """Where it answers: a number, as a name has others, which another user could take."""
@@ -111,7 +113,7 @@ class Doorway:
             with suppress(OSError):
                 await writer.wait_closed()
             return
-        connection = Connection(reader, writer, self._gate, self._device, find, self._pool)
+        connection = Connection(reader, writer, self._site, self._device, self._pool)
         self._connections[connection] = None
         try:
             await connection.serve()
@@ -159,13 +161,13 @@ async def _others_end(seconds: float) -> None:
                 await asyncio.wait(others)
 
 
-def _bound(host: str, port: int, address: str) -> socket.socket:
+def _bound(host: str, port: int, address: str, setting: str) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family)
     except OSError as error:
         raise ConfigError(
             f"cannot listen on {address}",
-            fix="free the address, or set another doorway.address",
-            subject="doorway.address",
+            fix=f"free the address, or set another {setting}",
+            subject=setting,
         ) from error

@@ -1,0 +1,187 @@
+"""What the page is answered: its own files, and the device's state as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict
+from importlib import resources
+from typing import Any, Final
+
+from sottovoce.core.errors import InvalidInput
+from sottovoce.core.privacy.policies import POLICIES
+from sottovoce.core.wire.address import answers, socket_path
+from sottovoce.edge.config import Config
+from sottovoce.edge.daemon.doorway.connection import Endpoint
+from sottovoce.edge.daemon.doorway.exchange import Call, Reply
+from sottovoce.edge.daemon.doorway.failures import Failure
+from sottovoce.edge.daemon.doorway.fields import parsed
+from sottovoce.edge.daemon.page.gate import SESSION, PageGate
+from sottovoce.edge.state.outbox import is_usable
+from sottovoce.edge.tasks import spending
+from sottovoce.edge.tasks.doctor import examine
+from sottovoce.edge.tasks.trial import MOST_DRAWS, Trial, settings, tried
+from sottovoce.v1 import edge_agent_pb2 as agent
+
+__all__ = ["LONGEST_TEXT", "Endpoints", "is_file"]
+
+LONGEST_TEXT: Final = 10_000
+"""Characters that can be tried at once."""
+
+_FILES: Final = {
+    "/": ("index.html", "text/html; charset=utf-8"),
+    "/page.css": ("page.css", "text/css; charset=utf-8"),
+    "/page.js": ("page.js", "text/javascript; charset=utf-8"),
+}
+
+
+def is_file(path: str) -> bool:
+    """Whether it is one of the page's own files, the same on every device."""
+    return path in _FILES
+
+
+class Endpoints:
+    """Finds what answers a request; ``gate`` gives out sessions."""
+
+    def __init__(self, gate: PageGate) -> None:
+        self._gate = gate
+        self._known: dict[str, tuple[str, Endpoint]] = {
+            **{path: ("GET", _file(*file)) for path, file in _FILES.items()},
+            SESSION: ("POST", self._session),
+            "/api/overview": ("GET", _overview),
+            "/api/try": ("POST", _try),
+            "/api/ledger": ("GET", _ledger),
+            "/api/record": ("GET", _record),
+            "/api/doctor": ("GET", _doctor),
+        }
+
+    def find(self, method: str, path: str) -> Endpoint:
+        """See `Site`.
+
+        Raises:
+            Failure: there is none (404), or it wants another method (405).
+        """
+        if path not in self._known:
+            raise Failure(404, "nothing is here", code="unknown_url")
+        wanted, endpoint = self._known[path]
+        if method != wanted:
+            allow = (("Allow", wanted),)
+            raise Failure(405, f"use {wanted}", code="method_not_supported", headers=allow)
+        return endpoint
+
+    def _session(self, call: Call) -> Reply:
+        return _json({"session": self._gate.session()})
+
+
+def _json(value: Any) -> Reply:
+    return Reply(json.dumps(value).encode())
+
+
+def _file(name: str, kind: str) -> Callable[[Call], Reply]:
+    def answer(call: Call) -> Reply:
+        return Reply(resources.files(__package__).joinpath("static", name).read_bytes(), (), kind)
+
+    return answer
+
+
+def _overview(call: Call) -> Reply:
+    device, status = call.device, call.device.status()
+    return _json(
+        {
+            "version": status.version,
+            "bundle": status.bundle_id,
+            "backbone": status.backbone,
+            "level": status.default_level,
+            "mechanism": status.default_mechanism,
+            "policy": device.default.policy,
+            "cloud": status.cloud_address,
+            "policies": {name: each.about for name, each in POLICIES.items()},
+            "levels": _levels(device.engine.current().bundle.manifest.calibration)
+            if status.bundle_id
+            else {},
+            "adapters": [_adapter(record) for record in status.customizations],
+        }
+    )
+
+
+def _levels(calibration: Any) -> dict[str, list[dict[str, Any]]]:
+    """By mechanism, the strongest first."""
+    return {
+        mechanism: [
+            {
+                "name": name,
+                "eta": level.eta,
+                "replaced": level.replaced,
+                "guessed": spending.guessed(level),
+            }
+            for name, level in sorted(levels.items(), key=lambda each: each[1].eta)
+        ]
+        for mechanism, levels in calibration.items()
+    }
+
+
+def _adapter(record: agent.Customization) -> dict[str, Any]:
+    return {
+        "name": record.adapter,
+        "state": agent.CustomizationState.Name(record.state)
+        .removeprefix("CUSTOMIZATION_STATE_")
+        .lower(),
+        "usable": is_usable(record),
+        "examples": record.examples,
+        "uploaded": record.uploaded,
+        "accuracy": record.held_out_accuracy,
+        "message": record.message,
+        "created": record.create_time.ToJsonString(),
+    }
+
+
+def _try(call: Call) -> Reply:
+    fields = parsed(call.body)
+    text = fields.text("text")
+    level, policy = fields.text("level", ""), fields.text("policy", "")
+    draws = fields.whole("draws", 1, 1, MOST_DRAWS) or 1
+    fields.end()
+    if len(text) > LONGEST_TEXT:
+        raise InvalidInput(
+            "the text is too long", fix=f"try at most {LONGEST_TEXT} characters", subject="text"
+        )
+    device = call.device
+    opened = device.engine.current()
+    wanted = settings(opened, level, device.default.mechanism, policy)
+    return _json([_trial(tried(opened, text, each, draws)) for each in wanted])
+
+
+def _trial(trial: Trial) -> dict[str, Any]:
+    told: dict[str, Any] = {"level": trial.setting.level, "policy": trial.setting.policy}
+    if trial.refused:
+        return told | {"refused": trial.refused}
+    return told | {
+        "eta": trial.eta,
+        "guessed": trial.guessed,
+        "charge": trial.charge,
+        "draws": [
+            [{"text": p.text, "became": p.became, "kept": p.kept} for p in draw]
+            for draw in trial.pieces()
+        ],
+    }
+
+
+def _ledger(call: Call) -> Reply:
+    device = call.device
+    warn_after = device.config.privacy.warn_after
+    return _json(spending.told(device.status(), device.spending(), warn_after))
+
+
+def _record(call: Call) -> Reply:
+    record = call.device.record
+    return _json({"on": record.on, "left": [asdict(each) for each in record.recent()]})
+
+
+def _doctor(call: Call) -> Reply:
+    return _json([asdict(finding) for finding in examine(call.device.config, _answers)])
+
+
+def _answers(config: Config) -> bool:
+    """Whether apps can reach this agent, which a TCP address has no file to tell by."""
+    path = socket_path(config.agent.listen)
+    return path is None or answers(path)

@@ -1,0 +1,185 @@
+"use strict";
+// The device's own page. All that is shown is put in as text, never as markup; the policy that comes
+// with the page forbids the rest.
+
+const $ = (id) => document.getElementById(id);
+let session = null;
+let overview = null;
+
+function element(name, properties = {}, ...children) {
+  const made = Object.assign(document.createElement(name), properties);
+  made.append(...children.map((each) => (each instanceof Node ? each : String(each))));
+  return made;
+}
+
+function fail(message) {
+  $("problem").textContent = message;
+  $("problem").hidden = !message;
+}
+
+async function ask(path, body, secret = session) {
+  const options = { method: body === undefined ? "GET" : "POST", cache: "no-store", credentials: "omit" };
+  options.headers = { Authorization: `Bearer ${secret}` };
+  if (body) options.body = JSON.stringify(body);
+  let answer;
+  try {
+    answer = await fetch(path, options);
+  } catch {
+    throw new Error("the agent does not answer: is `sotto serve` running?");
+  }
+  const told = await answer.json();
+  if (!answer.ok) throw new Error(told.error.message);
+  return told;
+}
+
+async function enter() {
+  // The link is good once. What it is changed for stays in this tab, and outlives a reload.
+  const link = location.hash.slice(1);
+  if (/^[\w-]{40,}$/.test(link)) {
+    history.replaceState(null, "", location.pathname);
+    session = (await ask("/api/session", null, link)).session;
+    sessionStorage.setItem("session", session);
+  } else {
+    session = sessionStorage.getItem("session");
+  }
+  if (!session) throw new Error("this page needs a link: run `sotto ui` on the device");
+}
+
+function table(headings, rows, empty, numbers = []) {
+  if (!rows.length) return element("p", { className: "told" }, empty);
+  const kind = (at) => (numbers.includes(at) ? "number" : "");
+  const head = element("tr", {}, ...headings.map((each, at) => element("th", { scope: "col", className: kind(at) }, each)));
+  const lines = rows.map((row) => element("tr", {}, ...row.map((each, at) => element("td", { className: kind(at) }, each))));
+  return element("table", {}, element("thead", {}, head), element("tbody", {}, ...lines));
+}
+
+const hundred = (share) => `${Math.round(100 * share)} of 100`;
+const number = (value) => value.toLocaleString("en", { maximumSignificantDigits: 6 });
+
+function choices(select, names, chosen, all) {
+  select.replaceChildren(...[...names, all].map((name) => element("option", { value: name === all ? "" : name }, name)));
+  select.value = names.includes(chosen) ? chosen : "";
+}
+
+function drawn(pieces) {
+  const line = element("li", { className: "text" });
+  for (const piece of pieces) {
+    const marked = piece.became === "noise" || piece.became === "draw";
+    line.append(marked ? element("mark", { className: piece.became + (piece.kept ? " kept" : "") }, piece.text) : piece.text);
+  }
+  return line;
+}
+
+function card(trial) {
+  const title = element("h3", {}, `${trial.level}, ${trial.policy}`);
+  if (trial.refused) return element("div", { className: "card" }, title, element("p", {}, `not allowed here: ${trial.refused}`));
+  const about = element("p", { className: "told" }, overview.policies[trial.policy] ?? "");
+  const told = `The strongest attacker guesses ${hundred(trial.guessed)} words with noise; a release costs ${number(trial.charge)} (eta ${number(trial.eta)} a word).`;
+  return element("div", { className: "card" }, title, about, element("p", { className: "told" }, told), element("ol", {}, ...trial.draws.map(drawn)));
+}
+
+async function tryText(event) {
+  event.preventDefault();
+  const box = $("tried");
+  box.setAttribute("aria-busy", "true");
+  try {
+    const wanted = { text: $("text").value, level: $("level").value, policy: $("policy").value, draws: 5 };
+    box.replaceChildren(...(await ask("/api/try", wanted)).map(card));
+    fail("");
+  } finally {
+    box.setAttribute("aria-busy", "false");
+  }
+}
+
+const views = {
+  try: async () => {},
+  ledger: async () => {
+    const told = await ask("/api/ledger");
+    $("spent").replaceChildren(...told.lines.flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, value)]));
+    $("warning").textContent = told.warning;
+    $("warning").hidden = !told.warning;
+    const rows = (sums) => sums.map(([name, spent, texts]) => [name, number(spent), texts]);
+    $("days").replaceChildren(table(["day", "spent", "texts"], rows(told.days), "nothing yet", [1, 2]));
+    $("purposes").replaceChildren(table(["for", "spent", "texts"], rows(told.purposes), "nothing yet", [1, 2]));
+    $("meaning").textContent = told.meaning;
+  },
+  levels: async () => {
+    const tables = Object.entries(overview.levels).flatMap(([mechanism, levels]) => [
+      element("h3", {}, mechanism + (mechanism === overview.mechanism ? " (in use)" : "")),
+      table(["level", "eta", "replaced", "guessed"],
+        levels.map((each) => [each.name + (each.name === overview.level ? " (default)" : ""), number(each.eta), hundred(each.replaced), hundred(each.guessed)]),
+        "none", [1, 2, 3]),
+    ]);
+    $("leveltable").replaceChildren(...(tables.length ? tables : ["no bundle: run `sotto pull HOST:PORT`"]));
+  },
+  adapters: async () => {
+    overview = await ask("/api/overview");
+    $("adaptertable").replaceChildren(table(["name", "state", "examples", "right on texts held out", "told"],
+      overview.adapters.map((each) => [each.name, each.state, `${each.uploaded}/${each.examples}`, each.accuracy ? hundred(each.accuracy) : "", each.message]),
+      "none: `sotto customize NAME --input FILE` trains one"));
+  },
+  left: async () => {
+    const told = await ask("/api/record");
+    const list = told.left.map((each) => {
+      const when = new Date(1000 * each.time).toLocaleTimeString();
+      const what = [each.kind, each.name, each.to ? `to ${each.to}` : "to an app of this device", each.note].filter(Boolean).join(", ");
+      return element("div", { className: "card" }, element("p", { className: "told" }, `${when}: ${what}`), element("p", { className: "text" }, each.text));
+    });
+    const empty = told.on ? "Nothing left."
+      : "Nothing is recorded. With record = true under [ui] in the configuration the agent keeps what left for an hour, in memory alone.";
+    $("leftlist").replaceChildren(...(list.length ? list : [element("p", { className: "told" }, empty)]));
+  },
+  doctor: async () => {
+    $("findings").replaceChildren(element("p", { className: "told" }, "looking ..."));
+    const found = await ask("/api/doctor");
+    $("findings").replaceChildren(...found.map((each) => {
+      const lines = [element("h3", {}, `${each.result} ${each.check}`), element("p", {}, each.detail)];
+      if (each.fix) lines.push(element("p", { className: "problem" }, `fix: ${each.fix}`));
+      return element("div", { className: "card" }, ...lines);
+    }));
+  },
+};
+
+function shown(error) {
+  fail(error.message);
+}
+
+function choose(name, focus) {
+  for (const tab of document.querySelectorAll("[role=tab]")) {
+    const own = tab.getAttribute("aria-controls");
+    tab.setAttribute("aria-selected", String(own === name));
+    tab.tabIndex = own === name ? 0 : -1;
+    $(own).hidden = own !== name;
+    if (own === name && focus) tab.focus();
+  }
+  fail("");
+  return views[name]().catch(shown);
+}
+
+function keys(event) {
+  const tabs = [...document.querySelectorAll("[role=tab]")];
+  const at = tabs.indexOf(event.target);
+  const to = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: tabs.length - 1 }[event.key];
+  if (at < 0 || to === undefined) return;
+  event.preventDefault();
+  choose(tabs[(to + tabs.length) % tabs.length].getAttribute("aria-controls"), true);
+}
+
+async function begin() {
+  for (const tab of document.querySelectorAll("[role=tab]")) {
+    tab.addEventListener("click", () => choose(tab.getAttribute("aria-controls"), false));
+  }
+  document.querySelector("nav").addEventListener("keydown", keys);
+  $("form").addEventListener("submit", (event) => tryText(event).catch(shown));
+  $("text").addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) $("form").requestSubmit();
+  });
+  await enter();
+  overview = await ask("/api/overview");
+  $("about").textContent = `${overview.version}, bundle ${overview.bundle || "none"}, ${overview.cloud ? `cloud ${overview.cloud}` : "no cloud"}`;
+  choices($("level"), (overview.levels[overview.mechanism] ?? []).map((each) => each.name), overview.level, "all levels");
+  choices($("policy"), Object.keys(overview.policies), overview.policy, "all policies");
+  document.body.dataset.ready = "yes";
+}
+
+begin().catch(shown);

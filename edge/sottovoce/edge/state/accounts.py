@@ -1,0 +1,106 @@
+"""What the ledger was charged, by day and by what it was for.
+
+Why it is here: a sum over the life of a device tells nobody which habit costs it. Names of adapters
+are the owner's, so they are sealed; they are as many as a caller likes, so they are bounded.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from sottovoce.edge.state.database import Store
+from sottovoce.edge.state.purpose import Purpose
+
+__all__ = ["DAYS", "DAY_SECONDS", "LONGEST_NAME", "MOST_NAMES", "Account", "Accounts"]
+
+DAYS: Final = 400
+"""That are kept."""
+MOST_NAMES: Final = 256
+"""Accounts of a day; what comes beyond them is charged to its kind, without a name."""
+LONGEST_NAME: Final = 128
+DAY_SECONDS: Final = 86_400
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """A sum of eta and of how many releases; ``day`` counts from 1970."""
+
+    day: int
+    purpose: Purpose
+    spent: float
+    releases: int
+
+
+class Accounts:
+    """Sums in the agent's database; ``clock`` gives seconds since 1970."""
+
+    def __init__(self, store: Store, clock: Callable[[], float] = time.time) -> None:
+        self._store, self._clock = store, clock
+
+    @property
+    def today(self) -> int:
+        """In days since 1970, of UTC."""
+        return int(self._clock() // DAY_SECONDS)
+
+    def add(
+        self, transaction: sqlite3.Connection, purpose: Purpose, spent: float, releases: int
+    ) -> None:
+        """Adds to an account of today, as part of the caller's transaction."""
+        day, purpose = self.today, Purpose(purpose.kind, purpose.name[:LONGEST_NAME])
+        if self._added(transaction, day, purpose, spent, releases):
+            return
+        (known,) = transaction.execute(
+            "SELECT COUNT(*) FROM accounts WHERE day = ?", (day,)
+        ).fetchone()
+        if known >= MOST_NAMES and purpose.name:
+            self.add(transaction, Purpose(purpose.kind), spent, releases)
+            return
+        if not known:
+            transaction.execute("DELETE FROM accounts WHERE day <= ?", (day - DAYS,))
+        name = self._name(purpose)
+        sealed = self._store.seal.seal("\n".join(purpose).encode(), b"account" + name)
+        transaction.execute(
+            "INSERT INTO accounts VALUES (?, ?, ?, ?, ?)", (day, name, sealed, spent, releases)
+        )
+
+    def since(self, day: int) -> list[Account]:
+        """All from a day on, the newest first.
+
+        Raises:
+            DataLoss: they were altered.
+        """
+        found = self._store.rows(
+            "SELECT day, name, sealed, spent, releases FROM accounts WHERE day >= ?"
+            " ORDER BY day DESC, spent DESC",
+            day,
+        )
+        return [
+            Account(day, self._purpose(name, sealed), spent, releases)
+            for day, name, sealed, spent, releases in found
+        ]
+
+    def _added(
+        self,
+        transaction: sqlite3.Connection,
+        day: int,
+        purpose: Purpose,
+        spent: float,
+        releases: int,
+    ) -> bool:
+        done = transaction.execute(
+            "UPDATE accounts SET spent = spent + ?, releases = releases + ?"
+            " WHERE day = ? AND name = ?",
+            (spent, releases, day, self._name(purpose)),
+        )
+        return bool(done.rowcount)
+
+    def _name(self, purpose: Purpose) -> bytes:
+        return self._store.seal.name(b"account", *(part.encode() for part in purpose))
+
+    def _purpose(self, name: bytes, sealed: bytes) -> Purpose:
+        kind, _, told = self._store.seal.unseal(sealed, b"account" + name).decode().partition("\n")
+        return Purpose(kind, told)

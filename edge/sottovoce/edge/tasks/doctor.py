@@ -1,0 +1,179 @@
+"""Checks of a device's setup, for the command and for the page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from sottovoce.core.bundle.manifest import bundle_id
+from sottovoce.core.bundle.signature import show_key
+from sottovoce.core.errors import BundleMismatch, NotReady, SottovoceError
+from sottovoce.core.privacy import inspection, policies
+from sottovoce.core.privacy.floors import Floors
+from sottovoce.core.privacy.noise import SecureRandom
+from sottovoce.core.system.files import open_to_others
+from sottovoce.edge.client.cloud import Cloud
+from sottovoce.edge.config import Config
+from sottovoce.edge.state.database import Store
+from sottovoce.edge.state.keyring import Keyring
+from sottovoce.edge.state.ledger import Ledger
+from sottovoce.edge.tasks.bundle import open_current, signer
+from sottovoce.edge.tasks.engine import open_tagger
+
+__all__ = ["Finding", "examine", "run"]
+
+_OF_THE_BUNDLE: Final = ("claims", "floors", "tagger")
+"""Not looked at where the bundle cannot be used: once said, with its fix, is enough."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One check: ``result`` is "OK", "FAIL" or "SKIP"."""
+
+    check: str
+    result: str
+    detail: str
+    fix: str = ""
+
+
+def examine(config: Config, is_running: Callable[[Config], bool]) -> Iterator[Finding]:
+    """Checks a device's setup one by one, and says how to mend it; changes nothing but an empty
+    state.
+
+    Args:
+        config: the owner's settings.
+        is_running: whether an agent answers.
+    """
+    checks: tuple[tuple[str, Callable[[Config], str]], ...] = (
+        ("randomness", _randomness),
+        ("state", _state),
+        ("permissions", _permissions),
+        ("bundle", _bundle),
+        ("signature", _signature),
+        ("claims", _claims),
+        ("floors", _floors),
+        ("tagger", _tagger),
+        ("daemon", lambda each: _daemon(each, is_running)),
+    )
+    failed: set[str] = set()
+    for name, check in checks:
+        if name in _OF_THE_BUNDLE and "bundle" in failed:
+            yield Finding(name, "SKIP", "the bundle cannot be used")
+            continue
+        finding = run(name, lambda check=check: check(config))  # type: ignore[misc]
+        if finding.result == "FAIL":
+            failed.add(name)
+        yield finding
+    if not config.cloud.address:
+        yield Finding("cloud", "SKIP", "none configured; privatising works without")
+        return
+    with closing(Cloud(config.cloud)) as cloud:
+        yield run("cloud", lambda: _cloud(config, cloud))
+        yield run("tenant", lambda: _tenant(config, cloud))
+
+
+def run(name: str, check: Callable[[], str]) -> Finding:
+    """The finding of a check, which tells what it saw or raises."""
+    try:
+        return Finding(name, "OK", check())
+    except SottovoceError as error:
+        return Finding(name, "FAIL", error.problem, error.fix)
+
+
+def _randomness(_: Config) -> str:
+    one, other = (SecureRandom().random((8,)) for _ in range(2))
+    if np.array_equal(one, other):
+        raise SottovoceError(
+            "two draws of noise are equal",
+            fix="do not use this device: its operating system gives no randomness",
+        )
+    return "two draws of noise differ"
+
+
+def _state(config: Config) -> str:
+    with closing(Store.open(config.agent.state)) as store:
+        spending = Ledger(store, config.privacy.ledger_limit).spending()
+        keyring = Keyring(store)
+        keyring.current()  # opens
+        epoch = keyring.epoch
+    told = f"{spending.releases} releases, {spending.spent:.6g} spent, noise key {epoch}"
+    return f"{config.agent.state}: {told}"
+
+
+def _permissions(config: Config) -> str:
+    private = [path for path in config.agent.state.iterdir() if not path.is_dir()]
+    if config.cloud.token_file is not None and config.cloud.token_file.exists():
+        private.append(config.cloud.token_file)
+    for path in private:
+        if open_to_others(path):
+            raise NotReady(f"other users can read {path}", fix=f"chmod 600 {path}")
+    return f"{len(private)} private files are private"
+
+
+def _bundle(config: Config) -> str:
+    bundle = open_current(config.bundle)
+    return f"{bundle.id}, backbone {bundle.manifest.backbone.name}, all files as built"
+
+
+def _signature(config: Config) -> str:
+    key = signer(config.bundle)
+    if key is None:
+        return "linked by hand: nobody is asked who made it; bundle.key would insist on a signature"
+    return f"signed by {show_key(key)}"
+
+
+def _claims(config: Config) -> str:
+    bundle = open_current(config.bundle)
+    figures = inspection.inspect(bundle, config.bundle.language)
+    if not figures:
+        return f"levels not measured: no public counts for {bundle.manifest.language!r} ship"
+    shown = (
+        f"{each.level} {each.found_attacked:.0%} (said {each.attacked:.0%})"
+        for each in sorted(figures, key=lambda each: each.eta)
+        if each.mechanism == config.privacy.mechanism and each.level and not each.word_class
+    )
+    return f"{len(figures)} measured; guessed at {', '.join(shown)}"
+
+
+def _floors(config: Config) -> str:
+    privacy = config.privacy
+    manifest = open_current(config.bundle).manifest
+    level = manifest.level(privacy.mechanism, privacy.level)
+    floors = Floors(privacy.largest_eta, privacy.least_policy)
+    floors.check_etas(level.eta, *level.etas.values())
+    floors.check_policy(policies.find(privacy.policy))
+    return (
+        f"{privacy.level} has eta {level.eta:.4g}, {privacy.largest_eta:g} is allowed; policy "
+        f"{privacy.policy}, at least {privacy.least_policy}"
+    )
+
+
+def _tagger(config: Config) -> str:
+    tagger = open_tagger(open_current(config.bundle), config.tagger)
+    tags = tagger.tag(["The", "river", "runs", "."])
+    return f"{config.tagger.backend}: " + " ".join(tagger.tagset[i] for i in tags.ids)
+
+
+def _daemon(config: Config, is_running: Callable[[Config], bool]) -> str:
+    if not is_running(config):
+        raise NotReady(f"no agent on {config.agent.listen}", fix="start it with `sotto serve`")
+    return f"answers on {config.agent.listen}"
+
+
+def _cloud(config: Config, cloud: Cloud) -> str:
+    theirs = bundle_id(cloud.get_manifest("").manifest)
+    ours = open_current(config.bundle).id
+    if ours != theirs:
+        raise BundleMismatch(
+            f"{cloud.address} has bundle {theirs}, this device has {ours}", fix="run `sotto pull`"
+        )
+    return f"{cloud.address} answers, and has our bundle"
+
+
+def _tenant(config: Config, cloud: Cloud) -> str:
+    cloud.check_tenant()
+    return f"{config.cloud.tenant!r} is accepted"

@@ -1,0 +1,201 @@
+"""The ledger in words: what was spent, what is left, and what that comes to in messages."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from sottovoce.core.bundle.levels import Level, strongest
+from sottovoce.v1 import edge_agent_pb2 as agent
+from sottovoce.v1 import edge_owner_pb2 as owner
+
+__all__ = [
+    "MEANING",
+    "WORDS",
+    "Sum",
+    "by_day",
+    "by_purpose",
+    "guessed",
+    "lines",
+    "messages_left",
+    "told",
+    "warning",
+]
+
+WORDS: Final = 10
+"""With noise, of a message that what is left is told in."""
+
+_NEAR: Final = 0.8
+"""Of the limit, from when on the owner is warned."""
+_WINDOW: Final = 30
+"""Days that are told one by one."""
+_MOST: Final = 20
+"""Purposes that are told."""
+_KINDS: Final = {
+    "app": "apps on this device",
+    "predict": "classified",
+    "chat": "conversations",
+    "embed": "embeddings",
+    "customize": "training",
+}
+
+MEANING: Final = """
+Every word that gets noise costs the eta of its kind, and costs add up: the more was released, the
+more whoever has all of it can tell. A text that is released again is the same bytes and costs
+nothing; a query of `sotto embed` costs each time. What gives way to a random one of its kind, such
+as names and numbers, costs nothing. Labels and private adapters have guarantees of their own,
+which are never added to these."""
+
+
+def guessed(level: Level) -> float:
+    """The share of words with noise that the strongest attacker guesses, as was measured."""
+    return round(float(strongest(level.map_attack)), 4)
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """What was spent under a heading: a day, or a purpose."""
+
+    heading: str
+    spent: float
+    releases: int
+
+
+def told(
+    status: agent.GetStatusResponse, spending: owner.GetSpendingResponse, warn_after: int
+) -> dict[str, Any]:
+    """All of it, for who shows it otherwise than in lines."""
+    return {
+        "lines": lines(status),
+        "warning": warning(status, warn_after),
+        "days": [(each.heading, each.spent, each.releases) for each in by_day(spending)],
+        "purposes": [(each.heading, each.spent, each.releases) for each in by_purpose(spending)],
+        "meaning": " ".join(MEANING.split()),
+    }
+
+
+def by_day(spending: owner.GetSpendingResponse) -> list[Sum]:
+    """The last days on which anything was spent, the newest first."""
+    return _summed(
+        (_date(each.day), each) for each in spending.accounts if _is_recent(each, spending)
+    )
+
+
+def by_purpose(spending: owner.GetSpendingResponse) -> list[Sum]:
+    """What the last days' spending was for, the largest first; the small ones as one."""
+    recent = (each for each in spending.accounts if _is_recent(each, spending))
+    found = sorted(
+        _summed(
+            (" ".join(filter(None, (_KINDS.get(each.kind, each.kind), each.name))), each)
+            for each in recent
+        ),
+        key=lambda each: -each.spent,
+    )
+    others = found[_MOST:]
+    if not others:
+        return found
+    return [
+        *found[:_MOST],
+        Sum("others", sum(e.spent for e in others), sum(e.releases for e in others)),
+    ]
+
+
+def warning(status: agent.GetStatusResponse, warn_after: int) -> str:
+    """What the owner should know before more is spent; empty where there is nothing.
+
+    Args:
+        warn_after: messages, as configured; see `PrivacyConfig`.
+    """
+    ledger = status.ledger
+    if ledger.limit:
+        share = ledger.spent / ledger.limit
+        if share < _NEAR:
+            return ""
+        return f"{share:.0%} of your limit is spent; at the limit nothing more is released"
+    most = warn_after * WORDS * _eta(status)
+    if not most or ledger.spent < most:
+        return ""
+    return (
+        f"as much is spent as {warn_after:,} messages of {WORDS} such words cost at "
+        f"{status.default_level!r}, and no limit is set. No figure says where enough is: look at "
+        "what it went to, then set privacy.ledger_limit or raise privacy.warn_after"
+    )
+
+
+def lines(status: agent.GetStatusResponse) -> list[tuple[str, str]]:
+    """What was spent and what is left, each with its name."""
+    ledger = status.ledger
+    found = [("spent", _spent(ledger))]
+    if ledger.releases:
+        found.append(("on average", f"{ledger.spent / ledger.releases:.4g} a text"))
+    found.append(("left", _left(status)))
+    if ledger.labels_randomized or ledger.labels_as_they_are:
+        found.append(
+            (
+                "labels",
+                f"{ledger.labels_randomized:,} with noise, epsilon "
+                f"{ledger.label_epsilon:.4g} in sum; {ledger.labels_as_they_are:,} as they are",
+            )
+        )
+    if ledger.adapters_private:
+        found.append(
+            (
+                "adapters",
+                f"{ledger.adapters_private} private, epsilon {ledger.adapter_epsilon:.4g} "
+                f"and delta {ledger.adapter_delta:.2g} in sum",
+            )
+        )
+    return found
+
+
+def messages_left(status: agent.GetStatusResponse) -> int | None:
+    """Messages of `WORDS` words with noise for which there is room; None without a limit."""
+    ledger, eta = status.ledger, _eta(status)
+    if not ledger.limit or not eta:
+        return None
+    return max(0, int((ledger.limit - ledger.spent) / (WORDS * eta)))
+
+
+def _eta(status: agent.GetStatusResponse) -> float:
+    """Of the configured level; 0 where that is not one of the bundle's."""
+    return next((each.eta for each in status.levels if each.name == status.default_level), 0.0)
+
+
+def _is_recent(account: owner.SpendingAccount, spending: owner.GetSpendingResponse) -> bool:
+    return account.day > spending.today - _WINDOW
+
+
+def _date(day: int) -> str:
+    return str((datetime(1970, 1, 1, tzinfo=UTC) + timedelta(days=day)).date())
+
+
+def _summed(named: Iterable[tuple[str, owner.SpendingAccount]]) -> list[Sum]:
+    """By heading, in the order in which they come first."""
+    sums: dict[str, tuple[float, int]] = defaultdict(lambda: (0.0, 0))
+    for heading, account in named:
+        spent, releases = sums[heading]
+        sums[heading] = spent + account.spent, releases + account.releases
+    return [Sum(heading, *both) for heading, both in sums.items()]
+
+
+def _spent(ledger: agent.LedgerStatus) -> str:
+    texts = f"{ledger.releases:,} text{'s' * (ledger.releases != 1)}"
+    if not ledger.limit:
+        return f"{ledger.spent:,.6g} on {texts}; you set no limit"
+    return (
+        f"{ledger.spent:,.6g} of {ledger.limit:,.6g} ({ledger.spent / ledger.limit:.0%}) on {texts}"
+    )
+
+
+def _left(status: agent.GetStatusResponse) -> str:
+    messages = messages_left(status)
+    if messages is None:
+        return "no limit: privacy.ledger_limit in the configuration sets one"
+    left = max(0.0, status.ledger.limit - status.ledger.spent)
+    return (
+        f"{left:,.6g}: about {messages:,} more messages of {WORDS} such words at "
+        f"{status.default_level!r}, each at most {WORDS * _eta(status):.4g}"
+    )

@@ -1,0 +1,172 @@
+"""The page in a real browser: it shows text as text, by keyboard and on small screens, and asks
+nobody else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from sottovoce.core.text.tagger import Tagger
+from sottovoce.edge.cli.client import Remote
+from sottovoce.edge.state.purpose import Purpose
+from sottovoce.v1 import edge_agent_pb2 as agent
+from sottovoce.v1 import training_pb2 as training
+from tests.support.agent import configured, opened, running
+from tests.support.browser import Browser, browser_program, opened_browser
+
+MARKUP = "<img src=x onerror=\"document.title='broken'\">"
+TABS = ("try", "ledger", "levels", "adapters", "left", "doctor")
+
+
+@pytest.fixture(scope="module")
+def shown(
+    tmp_path_factory: pytest.TempPathFactory, small_bundle_folder: Path, lexicon_tagger: Tagger
+) -> Iterator[tuple[Browser, str]]:
+    """A page that was entered, of a device on which everything is named as badly as can be."""
+    browser_program()
+    folder = tmp_path_factory.mktemp("page")
+    config = configured(folder, bundle=small_bundle_folder, SOTTO_UI_RECORD="true")
+    with opened(config, lexicon_tagger) as device:
+        device.ledger.charge_once(b"one", 12.5, Purpose("predict", MARKUP))
+        record = agent.Customization(
+            id="1",
+            adapter=MARKUP,
+            message=MARKUP,
+            examples=20,
+            state=agent.CUSTOMIZATION_STATE_FAILED,
+        )
+        with device.store.transaction() as transaction:
+            device.outbox.insert(transaction, record, "r", training.CreateJobRequest(), {})
+    with (
+        running(config, lexicon_tagger) as address,
+        Remote(address) as device,
+        opened_browser(folder) as browser,
+    ):
+        device.privatize(agent.PrivatizeRequest(text=f"{MARKUP} Anna sees the lake"))
+        browser.window(900, 900)
+        link = device.open_page()
+        browser.go(link)
+        browser.until("document.body.dataset.ready")
+        yield browser, urlsplit(link).netloc
+
+
+def choose(browser: Browser, name: str, ready: str) -> str:
+    """Goes to a tab; gives its text once something is there."""
+    browser.run(f"document.getElementById('tab-{name}').click()")
+    browser.until(ready)
+    text = browser.run(f"document.getElementById('{name}').innerText")
+    assert isinstance(text, str)
+    return text
+
+
+def test_a_text_is_shown_before_and_after(shown: tuple[Browser, str]) -> None:
+    browser, _ = shown
+    text = f"{MARKUP} Anna was in the garden by the lake, 4711"
+    browser.run(f"document.getElementById('text').value = {text!r}")
+    browser.run("document.getElementById('level').value = 'balanced'")
+    browser.run("document.getElementById('policy').value = 'content'")
+    browser.run("document.getElementById('form').requestSubmit()")
+    browser.until("document.querySelectorAll('#tried li').length === 5")
+    drawn = browser.run("[...document.querySelectorAll('#tried li')].map(each => each.textContent)")
+    assert all("<" in each and "Anna" not in each and "4711" not in each for each in drawn)
+    assert browser.run("document.querySelectorAll('#tried mark.draw').length") >= 5
+    assert "of 100 words with noise" in browser.run("document.getElementById('tried').innerText")
+
+
+@pytest.mark.parametrize(
+    ("name", "ready"),
+    [
+        ("ledger", "document.querySelector('#purposes td')"),
+        ("adapters", "document.querySelector('#adaptertable td')"),
+        ("left", "document.querySelector('#leftlist .text')"),
+    ],
+)
+def test_names_and_texts_stay_text(shown: tuple[Browser, str], name: str, ready: str) -> None:
+    browser, _ = shown
+    text = choose(browser, name, ready)
+    if name == "left":
+        assert "to an app of this device" in text
+        assert "Anna" not in text
+    else:
+        assert MARKUP in text
+    assert browser.run("document.images.length") == 0
+    assert browser.run("document.title") == "Sottovoce on this device"
+
+
+def test_levels_and_doctor_are_told(shown: tuple[Browser, str]) -> None:
+    browser, _ = shown
+    levels = choose(browser, "levels", "document.querySelector('#leveltable td')")
+    assert "balanced (default)" in levels
+    assert "OK randomness" in choose(browser, "doctor", "document.querySelector('#findings h3')")
+
+
+def test_the_keyboard_goes_everywhere(shown: tuple[Browser, str]) -> None:
+    browser, _ = shown
+    browser.run("document.getElementById('tab-try').focus()")
+    focused = "document.activeElement.getAttribute('aria-controls')"
+    for name in (*TABS[1:], TABS[0]):
+        browser.press("ArrowRight")
+        assert browser.run(focused) == name
+        assert not browser.run(f"document.getElementById('{name}').hidden")
+    browser.press("End")
+    assert browser.run(focused) == TABS[-1]
+    browser.press("Home")
+    assert browser.run(focused) == TABS[0]
+    named = (
+        "[...document.querySelectorAll('button, select, textarea')]"
+        ".every(each => each.textContent.trim() || each.labels.length)"
+    )
+    assert browser.run(named)
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_a_small_screen_shows_all_of_it(shown: tuple[Browser, str], dark: bool) -> None:
+    browser, _ = shown
+    browser.window(320, 640, dark=dark)
+    try:
+        for name in TABS:
+            browser.run(f"document.getElementById('tab-{name}').click()")
+            assert browser.run("document.documentElement.scrollWidth") <= 320
+        paper = browser.run("getComputedStyle(document.body).backgroundColor")
+        assert paper == ("rgb(23, 24, 27)" if dark else "rgb(253, 252, 249)")
+    finally:
+        browser.window(900, 900)
+
+
+def test_the_link_is_gone_from_the_address_and_a_reload_stays_in(
+    shown: tuple[Browser, str],
+) -> None:
+    browser, address = shown
+    assert browser.run("location.href") == f"http://{address}/"
+    browser.send("Page.reload")
+    browser.until("document.body?.dataset.ready && performance.navigation.type === 1")
+    assert not browser.run("document.cookie")
+
+
+def test_nobody_else_is_asked_and_nothing_is_complained_of(shown: tuple[Browser, str]) -> None:
+    browser, address = shown
+    assert not [url for url in browser.asked if not url.startswith((f"http://{address}/", "data:"))]
+    assert browser.complaints == []
+    with pytest.raises(AssertionError, match="TrustedHTML"):  # the policy holds
+        browser.run("document.body.innerHTML = '<b>x</b>'")
+
+
+def test_another_page_of_the_same_browser_gets_nothing(
+    shown: tuple[Browser, str], tmp_path: Path
+) -> None:
+    browser, address = shown
+    before = browser.run("sessionStorage.getItem('session')")
+    other = tmp_path / "other.html"
+    other.write_text(
+        f"""<script>
+        fetch("http://{address}/api/overview", {{headers: {{Authorization: "Bearer {before}"}}}})
+          .then(() => document.title = "read", () => document.title = "refused")
+        </script><iframe src="http://{address}/"></iframe>"""
+    )
+    browser.go(other.as_uri())
+    browser.until("document.title")
+    assert browser.run("document.title") == "refused"
+    assert browser.run("sessionStorage.getItem('session')") is None

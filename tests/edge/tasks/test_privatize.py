@@ -196,10 +196,10 @@ config = configured(pathlib.Path({str(tmp_path)!r}))
 with opened(config, LexiconTagger()) as device:
     charge = device.ledger.charge_once
 
-    def dying(digest, amount):
+    def dying(digest, amount, purpose):
         pathlib.Path({str(tmp_path / "drawn")!r}).write_bytes(digest)
         if {where!r} == "after the charge":
-            charge(digest, amount)
+            charge(digest, amount, purpose)
         os.kill(os.getpid(), 9)
 
     device.ledger.charge_once = dying

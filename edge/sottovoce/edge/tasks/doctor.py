@@ -32,12 +32,13 @@ _OF_THE_BUNDLE: Final = ("claims", "floors", "tagger")
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One check: ``result`` is "OK", "FAIL" or "SKIP"."""
+    """One check: ``result`` is "OK", "FAIL" or "SKIP", ``reason`` that of the error, if any."""
 
     check: str
     result: str
     detail: str
     fix: str = ""
+    reason: str = ""
 
 
 def examine(config: Config, is_running: Callable[[Config], bool]) -> Iterator[Finding]:
@@ -81,7 +82,7 @@ def run(name: str, check: Callable[[], str]) -> Finding:
     try:
         return Finding(name, "OK", check())
     except SottovoceError as error:
-        return Finding(name, "FAIL", error.problem, error.fix)
+        return Finding(name, "FAIL", error.problem, error.fix, error.reason)
 
 
 def _randomness(_: Config) -> str:

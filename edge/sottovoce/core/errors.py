@@ -13,6 +13,7 @@ is wrong and how to mend it, and never quotes the user's text.
     ├── Unavailable                     UNAVAILABLE          exit 6
     │   └── Overloaded                  RESOURCE_EXHAUSTED   exit 6
     ├── Unauthenticated                 UNAUTHENTICATED      exit 7
+    │   └── PermissionDenied            PERMISSION_DENIED    exit 7
     ├── DataLoss                        DATA_LOSS            exit 8
     ├── OutOfRange                      OUT_OF_RANGE         exit 9
     └── ConfigError                     FAILED_PRECONDITION  exit 78
@@ -34,6 +35,7 @@ __all__ = [
     "NotReady",
     "OutOfRange",
     "Overloaded",
+    "PermissionDenied",
     "QuotaExceeded",
     "SottovoceError",
     "Unauthenticated",
@@ -124,11 +126,18 @@ class Overloaded(Unavailable):
 
 
 class Unauthenticated(SottovoceError):
-    """No tenant, an unknown one, or the wrong token."""
+    """No tenant, an unknown one, or a token that is wrong, revoked or over."""
 
     code = grpc.StatusCode.UNAUTHENTICATED
     exit_code = 7
     reason = "UNAUTHENTICATED"
+
+
+class PermissionDenied(Unauthenticated):
+    """A known caller, who may not do this; ``subject`` names what forbids it."""
+
+    code = grpc.StatusCode.PERMISSION_DENIED
+    reason = "PERMISSION_DENIED"
 
 
 class DataLoss(SottovoceError):

@@ -6,6 +6,7 @@ import json
 import stat
 import subprocess
 import sys
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -17,8 +18,10 @@ from sottovoce.cloud.job import Progress, TrainingOptions
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.queue import Lease, Queue
 from sottovoce.cloud.server import server
+from sottovoce.cloud.state.credentials import Scope
 from sottovoce.cloud.state.sqlite import SqliteDatabase
 from sottovoce.cloud.state.tenants import Tenants
+from sottovoce.core.errors import Unauthenticated
 from tests.support.caller import credentials
 from tests.support.examples import RELEASE
 
@@ -43,13 +46,18 @@ def test_every_command_has_help(command: str) -> None:
     code, out, _ = run(command, "--help")
     assert code == 0
     assert out.startswith("Usage:")
-    if command != "jobs":
+    if command not in ("jobs", "tenants", "tokens"):
         assert "--json" in out
 
 
-def test_jobs_subcommands_have_help_and_json() -> None:
-    for command in ("list", "show", "cancel", "delete"):
-        code, out, _ = run("jobs", command, "--help")
+def test_subcommands_have_help_and_json() -> None:
+    groups = {
+        "jobs": ("list", "show", "cancel", "delete"),
+        "tenants": ("list", "disable", "enable", "revoke"),
+        "tokens": ("list", "new", "revoke"),
+    }
+    for group, command in ((g, c) for g, commands in groups.items() for c in commands):
+        code, out, _ = run(group, command, "--help")
         assert code == 0
         assert "--json" in out
 
@@ -90,6 +98,62 @@ def test_enroll_writes_a_private_token_file(tmp_path: Path) -> None:
     assert file.read_text().strip() != token
 
 
+def test_tokens_are_made_listed_replaced_and_revoked(tmp_path: Path) -> None:
+    state = ("--state", tmp_path)
+    run("enroll", "acme", *state)
+    made = run("tokens", "new", "acme", "--name", "pi", "--scope", "predict", *state, "--json")
+    told = json.loads(made[1])
+    database = SqliteDatabase(tmp_path)
+    metadata = credentials("acme", told["token"])
+    assert Tenants(database).admit(metadata, Scope.PREDICT) == "acme"
+    file = tmp_path / "pi.token"
+    replaced = ("--replace", "--ends-in", "90d", "--token-file", file)
+    assert run("tokens", "new", "acme", "--name", "pi", *replaced, *state)[0] == 0
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    listed = json.loads(run("tokens", "list", "acme", *state, "--json")[1])["tokens"]
+    assert [(t["name"], t["scope"], t["state"]) for t in listed] == [
+        ("first", "all", "valid"),
+        ("pi", "predict", "valid"),
+        ("pi", "all", "valid"),
+    ]
+    created, old_ends, ends = (
+        datetime.fromisoformat(t)
+        for t in (listed[2]["created"], listed[1]["ends"], listed[2]["ends"])
+    )
+    assert (old_ends - created, ends - created) == (timedelta(hours=1), timedelta(days=90))
+    assert file.read_text().strip() not in run("tokens", "list", *state)[1]
+    assert json.loads(run("tokens", "revoke", "acme", "pi", *state, "--json")[1])["revoked"] == 2
+    with pytest.raises(Unauthenticated, match="revoked"):
+        Tenants(database).authenticate(metadata)
+    database.close()
+    code, _, err = run("tokens", "revoke", "acme", "pi", *state)
+    assert code == 4
+    assert "tokens list acme" in err
+    for wrong in (("--grace", "1h"), ("--ends-in", "soon"), ("--ends-in", "0d")):
+        assert run("tokens", "new", "acme", "--name", "tv", *wrong, *state)[0] == 2
+
+
+def test_tenants_are_listed_shut_out_and_let_in(tmp_path: Path) -> None:
+    state = ("--state", tmp_path)
+    for name in ("acme", "other"):
+        run("enroll", name, *state)
+    assert json.loads(run("tenants", "disable", "acme", *state, "--json")[1])["disabled"] is True
+    listed = json.loads(run("tenants", "list", *state, "--json")[1])["tenants"]
+    assert [(t["name"], t["disabled"], t["tokens"]) for t in listed] == [
+        ("acme", True, 1),
+        ("other", False, 1),
+    ]
+    assert "disabled" in run("tenants", "list", *state)[1]
+    assert run("tenants", "enable", "acme", *state)[0] == 0
+    assert json.loads(run("tenants", "revoke", "acme", *state, "--json")[1])["revoked"] == 1
+    assert run("tenants", "disable", "nobody", *state)[0] == 2
+    told = json.loads(run("audit-log", *state, "--tenant", "acme", "--json")[1])["acts"]
+    assert [act["what"] for act in told] == [
+        "token revoked", "tenant enabled", "tenant disabled", "tenant enrolled",
+    ]  # fmt: skip
+    assert "tenant enabled" in run("audit-log", *state)[1]
+
+
 def test_errors_name_the_fix_in_both_forms(tmp_path: Path) -> None:
     run("enroll", "acme", "--state", tmp_path)
     code, out, err = run("enroll", "acme", "--state", tmp_path)
@@ -111,6 +175,11 @@ def test_jobs_are_listed_shown_cancelled_and_deleted(tmp_path: Path, job_id: str
     assert "UPLOADING" in run("jobs", "show", job_id, *state)[1]
     assert json.loads(run("jobs", "cancel", job_id, *state, "--json")[1])["state"] == "CANCELLED"
     assert json.loads(run("jobs", "delete", job_id, *state, "--json")[1])["deleted"] is True
+    acts = json.loads(run("audit-log", *state, "--json")[1])["acts"]
+    assert [(act["what"], act["detail"]) for act in acts[:2]] == [
+        ("job deleted", job_id),
+        ("job cancelled", job_id),
+    ]
     code, _, err = run("jobs", "show", job_id, *state)
     assert code == 4
     assert "no such job" in err

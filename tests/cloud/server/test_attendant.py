@@ -6,7 +6,7 @@ import queue
 import threading
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from itertools import repeat
 from pathlib import Path
 
@@ -17,17 +17,23 @@ from sottovoce.cloud.config import Settings
 from sottovoce.cloud.server import listener
 from sottovoce.cloud.server.attendant import Attendant
 from sottovoce.cloud.server.inference_service import CALLS, CALLS_PER_TENANT
-from sottovoce.core.errors import Unauthenticated, Unavailable
-from sottovoce.core.wire.status import ErrorInterceptor
+from sottovoce.cloud.state.credentials import Credentials, Scope
+from sottovoce.cloud.state.opening import open_database
+from sottovoce.cloud.state.tenants import Tenants
+from sottovoce.core.errors import PermissionDenied, SottovoceError, Unauthenticated, Unavailable
+from sottovoce.core.wire.status import ErrorInterceptor, from_rpc_error
+from sottovoce.v1 import generation_pb2 as generation
 from sottovoce.v1 import inference_pb2 as wire
 from sottovoce.v1 import training_pb2 as training
 from tests.support.backbones import tiny_bert
+from tests.support.caller import Caller
 from tests.support.cloud import Cloud, cloud
 from tests.support.tiny_bundle import tiny_bundle
 from tests.support.waiting import until
 
 OPEN, TENANTS = "/test.Open/{}", "/test.Tenants/{}"
 LONG = 3600.0
+FOR_ALL = ("GetAdapter", "ListJobs")  # which tokens of every scope may call
 
 
 class _Door:
@@ -37,6 +43,7 @@ class _Door:
         self.welcome = {"a", "b"}
         self.busy = False
         self.asked = 0
+        self.news = 0
 
     def authenticate(self, metadata: Iterable[tuple[str, str | bytes]]) -> str:
         self.asked += 1
@@ -88,7 +95,9 @@ def served(idle: float, again: float) -> Iterator[tuple[grpc.Channel, _Door, Att
         "One": grpc.unary_unary_rpc_method_handler(lambda request, _: request),
     }
     door = _Door()
-    attendant = Attendant({"test.Tenants"}, door.authenticate, idle=idle, again=again)
+    attendant = Attendant(
+        {"test.Tenants"}, door.authenticate, idle=idle, again=again, news=lambda: door.news
+    )
     calls = ThreadPoolExecutor(16)
     server = grpc.server(calls, interceptors=[ErrorInterceptor(), attendant])
     for service in ("test.Open", "test.Tenants"):
@@ -173,6 +182,21 @@ def test_a_stream_ends_with_its_token() -> None:
         kept.end()
 
 
+def test_news_of_a_token_are_heeded_at_once_and_each_caller_is_asked_about_once() -> None:
+    with served(idle=LONG, again=LONG) as (channel, door, attendant):
+        gone = [_Talk(channel, TENANTS, "a") for _ in range(3)]
+        kept = _Talk(channel, TENANTS, "b")
+        assert {talk.says(b"it") for talk in (*gone, kept)} == {b"it"}
+        door.welcome.remove("a")
+        assert not door.asked
+        door.news += 1
+        assert {talk.ended() for talk in gone} == {grpc.StatusCode.CANCELLED}
+        assert door.asked == 2
+        until(lambda: len(attendant._open) == 1)
+        assert kept.says(b"more") == b"more"
+        kept.end()
+
+
 def test_a_busy_database_ends_no_stream() -> None:
     with served(idle=LONG, again=0.05) as (channel, door, _):
         talk = _Talk(channel, TENANTS)
@@ -236,6 +260,66 @@ def test_a_renewed_token_ends_what_the_old_one_opened(
             assert watch.code() is grpc.StatusCode.CANCELLED
             assert following.is_active()
             following.cancel()
+
+
+def test_what_another_process_revokes_disables_or_replaces_ends_here(tmp_path: Path) -> None:
+    with _cloud(tmp_path) as running, ExitStack() as held:
+        acme = held.enter_context(running.caller("acme"))
+        job = acme.create(running.bundle_id)
+        request = training.WatchJobRequest(job_id=job.id)
+        elsewhere = open_database(tmp_path / "state")
+        held.callback(elsewhere.close)
+        tokens, tenants = Credentials(elsewhere), Tenants(elsewhere)
+
+        def watch(token: str) -> tuple[Caller, Iterator[training.WatchJobResponse]]:
+            caller = held.enter_context(running.caller("acme", token))
+            call = caller.training.WatchJob(request, metadata=caller.metadata, timeout=60)
+            assert next(call).job.id == job.id
+            return caller, call
+
+        def refused(caller: Caller) -> SottovoceError:
+            with pytest.raises(grpc.RpcError) as caught:
+                caller.training.GetJob(
+                    training.GetJobRequest(job_id=job.id), metadata=caller.metadata, timeout=60
+                )
+            return from_rpc_error(caught.value, peer="the cloud")
+
+        phone, phones = watch(tokens.new("acme", "phone"))
+        pi, pis = watch(tokens.new("acme", "pi"))
+        tokens.revoke("acme", "phone")
+        with pytest.raises(grpc.RpcError):
+            next(phones)
+        assert "revoked" in refused(phone).problem
+        assert "sotto-cloud tokens" in refused(phone).fix
+        tenants.disable("acme")
+        with pytest.raises(grpc.RpcError):
+            next(pis)
+        assert type(refused(pi)) is PermissionDenied
+        assert type(refused(phone)) is Unauthenticated
+        tenants.disable("acme", disabled=False)
+        assert pi.get(job.id).id == job.id
+
+
+@pytest.mark.parametrize("scope", [Scope.PREDICT, Scope.TRAIN])
+def test_no_call_is_answered_that_a_token_is_not_for(tmp_path: Path, scope: Scope) -> None:
+    """Every one there is, as the services say it: one that forgets to ask is seen here."""
+    other = {Scope.PREDICT: "Training", Scope.TRAIN: "InferenceGeneration"}[scope]
+    with _cloud(tmp_path) as running:
+        running.server.tenants.enroll("acme")
+        token = Credentials(running.server.database).new("acme", "narrow", scope=scope)
+        with running.caller("acme", token) as caller:
+            for module, name in (
+                (training, "Training"),
+                (wire, "Inference"),
+                (generation, "Generation"),
+            ):
+                for method in module.DESCRIPTOR.services_by_name[name].methods:
+                    call = caller.channel.stream_stream(f"/sottovoce.v1.{name}/{method.name}")
+                    answer = call(iter([b""]), metadata=caller.metadata, timeout=60)
+                    with suppress(grpc.RpcError):
+                        list(answer)
+                    denied = answer.code() is grpc.StatusCode.PERMISSION_DENIED
+                    assert denied is (name in other and method.name not in FOR_ALL), method.name
 
 
 def _cloud(folder: Path) -> AbstractContextManager[Cloud]:

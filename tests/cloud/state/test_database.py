@@ -32,7 +32,7 @@ def opened(tmp_path: Path, store: Store) -> Iterator[Callable[[], Database]]:
 
 def enroll(database: Database, name: str) -> None:
     with database.write() as transaction:
-        transaction.change("INSERT INTO tenants VALUES (:name, :hash, 0)", name=name, hash=b"\0")
+        transaction.change("INSERT INTO tenants (name, created) VALUES (:name, 0)", name=name)
 
 
 def tenants(database: Database) -> int:
@@ -46,7 +46,7 @@ def test_a_failed_transaction_leaves_nothing(opened: Callable[[], Database]) -> 
 
     def fail() -> None:
         with database.write() as transaction:
-            transaction.change("INSERT INTO tenants VALUES ('a', :hash, 0)", hash=b"")
+            transaction.change("INSERT INTO tenants (name, created) VALUES ('a', 0)")
             raise KeyError
 
     with pytest.raises(KeyError):
@@ -67,19 +67,26 @@ def test_values_come_back_as_they_were(opened: Callable[[], Database]) -> None:
     database = opened()
     with database.write() as transaction:
         transaction.change(
-            "INSERT INTO tenants VALUES (:name, :hash, :created)",
+            "INSERT INTO tenants (name, created) VALUES (:name, :created)",
             name="50 % of ':this' — «é»",
-            hash=bytes(range(256)),
             created=1_700_000_000.123456,
+        )
+        transaction.change(
+            "INSERT INTO codes (selector, secret_sha256, tenant, name, scope, ends) "
+            "SELECT 'K', :hash, name, '', '', 0 FROM tenants",
+            hash=bytes(range(256)),
         )
         transaction.change("INSERT INTO limits SELECT name, 'examples', 1 FROM tenants")
         transaction.change("UPDATE limits SET value = :most", most=2**63 - 1)
     with database.read() as transaction:
         assert transaction.row("SELECT * FROM tenants") == {
             "name": "50 % of ':this' — «é»",
-            "token_sha256": bytes(range(256)),
             "created": 1_700_000_000.123456,
+            "disabled": 0,
         }
+        assert transaction.rows("SELECT secret_sha256, token_seconds FROM codes") == [
+            {"secret_sha256": bytes(range(256)), "token_seconds": None}
+        ]
         assert transaction.rows("SELECT value FROM limits") == [{"value": 2**63 - 1}]
         assert transaction.row("SELECT 1 FROM tenants WHERE name = :name", name="none") is None
 

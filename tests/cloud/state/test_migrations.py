@@ -15,9 +15,12 @@ from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.queue import Queue
 from sottovoce.cloud.state import migrations, quotas
 from sottovoce.cloud.state.adapters import digest, locate
+from sottovoce.cloud.state.credentials import Credentials, Scope, hashed
 from sottovoce.cloud.state.migrations import VERSIONS
 from sottovoce.cloud.state.sqlite import SqliteDatabase
+from sottovoce.cloud.state.tenants import Tenants
 from sottovoce.core.errors import NotFound
+from tests.support.caller import credentials
 from tests.support.examples import RELEASE
 
 
@@ -27,7 +30,11 @@ def stored(state: Path, version: int) -> None:
         for each in VERSIONS[:version]:
             connection.executescript(each.statements)
         connection.execute(f"PRAGMA user_version = {version}")
-        connection.execute("INSERT INTO tenants VALUES ('acme', x'00', 0)")
+        if version < 8:
+            row = ("acme", hashed("old"), 3.0)
+            connection.execute("INSERT INTO tenants VALUES (?, ?, ?)", row)
+        else:
+            connection.execute("INSERT INTO tenants (name, created) VALUES ('acme', 3)")
         rows = [("j", "QUEUED", 0), ("done", "SUCCEEDED", 0), ("gone", "SUCCEEDED", 1)]
         for job, job_state, deleted in (*rows, ("run", "RUNNING", 0)):
             connection.execute(
@@ -75,6 +82,16 @@ def test_every_earlier_version_is_brought_up_to_date(tmp_path: Path, version: in
     with fresh.read() as transaction:
         assert found == transaction.rows("SELECT type, name, sql FROM sqlite_schema ORDER BY name")
     fresh.close()
+
+
+@pytest.mark.parametrize("version", range(1, 8))
+def test_an_earlier_token_opens_what_it_did(tmp_path: Path, version: int) -> None:
+    stored(tmp_path, version)
+    database = SqliteDatabase(tmp_path)
+    assert Tenants(database).admit(credentials("acme", "old"), Scope.TRAIN) == "acme"
+    (token,), _ = Credentials(database).all("acme")
+    assert (token.name, token.scope, token.created, token.ends) == ("first", "all", 3.0, None)
+    database.close()
 
 
 @pytest.mark.parametrize("version", [1, 2])

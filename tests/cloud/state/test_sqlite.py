@@ -16,7 +16,7 @@ from sottovoce.core.errors import DataLoss, NotReady, Unavailable
 
 def enroll(database: SqliteDatabase, name: str) -> None:
     with database.write() as transaction:
-        transaction.change("INSERT INTO tenants VALUES (:name, x'00', 0)", name=name)
+        transaction.change("INSERT INTO tenants (name, created) VALUES (:name, 0)", name=name)
 
 
 def tenants(database: SqliteDatabase) -> int:
@@ -91,7 +91,7 @@ def test_a_full_disk_is_said_and_passes(tmp_path: Path) -> None:
     (pages,) = database._connection.execute("PRAGMA page_count").fetchone()
     database._connection.execute(f"PRAGMA max_page_count = {pages}")
     with pytest.raises(Unavailable, match="cannot write"), database.write() as transaction:
-        transaction.change("INSERT INTO tenants VALUES ('a', zeroblob(1000000), 0)")
+        transaction.change("INSERT INTO tenants (name, created) VALUES (hex(zeroblob(1000000)), 0)")
     assert tenants(database) == 0
     database._connection.execute(f"PRAGMA max_page_count = {pages + 1000}")
     enroll(database, "b")
@@ -133,7 +133,7 @@ def test_reading_waits_for_no_writer(tmp_path: Path) -> None:
     database = SqliteDatabase(tmp_path)
     enroll(database, "a")
     with database.write() as transaction, ThreadPoolExecutor(1) as threads:
-        transaction.change("INSERT INTO tenants VALUES ('b', x'00', 0)")
+        transaction.change("INSERT INTO tenants (name, created) VALUES ('b', 0)")
         assert threads.submit(tenants, database).result(10) == 1  # what is committed
     assert tenants(database) == 2
     with database.read() as transaction, pytest.raises(sqlite3.OperationalError, match="readonly"):

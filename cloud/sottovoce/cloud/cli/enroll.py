@@ -13,25 +13,28 @@ from sottovoce.core.errors import InvalidInput
 from sottovoce.core.system.console import Command, json_option, print_json
 from sottovoce.core.system.files import in_place_of
 
+token_file_option = click.option(
+    "--token-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the token here (mode 0600) instead of printing it.",
+)
+
 
 @click.command("enroll", cls=Command)
 @click.argument("tenant")
 @state_option
 @store_option
-@click.option(
-    "--token-file",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Write the token here (mode 0600) instead of printing it.",
-)
-@click.option("--renew", is_flag=True, help="Give an enrolled tenant a new token.")
+@token_file_option
+@click.option("--renew", is_flag=True, help="Give an enrolled tenant a new first token.")
 @json_option
 def command(
     tenant: str, state: Path, store: str, token_file: Path | None, renew: bool, as_json: bool
 ) -> None:
-    """Add TENANT and print its token, which cannot be shown again.
+    """Add TENANT and print its first token, which cannot be shown again.
 
     On the device, set cloud.tenant to TENANT and cloud.token_file to a file that
-    holds the token. A running server knows the tenant at once.
+    holds the token. A running server knows the tenant at once. `sotto-cloud tokens`
+    gives each further device one of its own.
     """
     database = open_database(state, store, create=not renew)
     try:
@@ -39,6 +42,15 @@ def command(
         token = tenants.renew(tenant) if renew else tenants.enroll(tenant)
     finally:
         database.close()
+    show_token(tenant, token, token_file, as_json=as_json)
+
+
+def show_token(tenant: str, token: str, token_file: Path | None, *, as_json: bool) -> None:
+    """Prints a new token, or writes it into the file.
+
+    Raises:
+        InvalidInput: it cannot be written; the token is lost.
+    """
     if token_file is not None:
         _write_private(token_file, token)
     if as_json:
@@ -57,6 +69,6 @@ def _write_private(file: Path, token: str) -> None:
     except OSError as error:
         raise InvalidInput(
             f"cannot write {file}: {error.strerror}",
-            fix="choose another --token-file, then run enroll again with --renew",
+            fix="choose another --token-file, and run it again with --renew or --replace",
             subject="token_file",
         ) from error

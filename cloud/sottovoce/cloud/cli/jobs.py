@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,20 +9,12 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from sottovoce.cloud.cli.options import objects_option, state_option, store_option
+from sottovoce.cloud.cli.options import objects_option, opened, state_option, store_option
+from sottovoce.cloud.cli.views import when
 from sottovoce.cloud.job import Job, State
 from sottovoce.cloud.jobs.jobs import Jobs
-from sottovoce.cloud.state.opening import open_database
+from sottovoce.cloud.state import acts
 from sottovoce.core.system.console import Command, json_option, print_json
-
-
-@contextmanager
-def _jobs(state: Path, store: str, objects: str) -> Iterator[Jobs]:
-    database = open_database(state, store, objects, create=False)
-    try:
-        yield Jobs(database)
-    finally:
-        database.close()
 
 
 def _view(job: Job) -> dict[str, Any]:
@@ -53,7 +42,7 @@ def _view(job: Job) -> dict[str, Any]:
         "seconds_left": round(progress.seconds_left, 1),
         "seconds_trained": round(job.trained, 1),
         "message": job.message,
-        "created": datetime.fromtimestamp(job.created, UTC).isoformat(timespec="seconds"),
+        "created": when(job.created),
     }
 
 
@@ -86,7 +75,8 @@ def command() -> None:
 def list_(state: Path, store: str, objects: str, tenant: str | None, as_json: bool) -> None:
     """All jobs, newest first."""
     found: list[Job] = []
-    with _jobs(state, store, objects) as jobs:
+    with opened(state, store, objects) as database:
+        jobs = Jobs(database)
         token = ""
         while True:
             page, token = jobs.page(tenant, page_size=200, page_token=token)
@@ -115,7 +105,8 @@ def list_(state: Path, store: str, objects: str, tenant: str | None, as_json: bo
 @json_option
 def show(job_id: str, state: Path, store: str, objects: str, as_json: bool) -> None:
     """One job."""
-    with _jobs(state, store, objects) as jobs:
+    with opened(state, store, objects) as database:
+        jobs = Jobs(database)
         _print(jobs.get(job_id), as_json)
 
 
@@ -129,8 +120,11 @@ def cancel(job_id: str, state: Path, store: str, objects: str, as_json: bool) ->
     """Cancel a job; a running one ends within a step."""
     from sottovoce.cloud.jobs import ending
 
-    with _jobs(state, store, objects) as jobs:
-        _print(ending.cancel(jobs, job_id), as_json)
+    with opened(state, store, objects) as database:
+        jobs = Jobs(database)
+        job = ending.cancel(jobs, job_id)
+        acts.note(database, "job cancelled", job.tenant, job_id)
+    _print(job, as_json)
 
 
 @command.command("delete", cls=Command)
@@ -143,8 +137,11 @@ def delete(job_id: str, state: Path, store: str, objects: str, as_json: bool) ->
     """Delete a job, its examples, its checkpoint and its adapter."""
     from sottovoce.cloud.jobs import ending
 
-    with _jobs(state, store, objects) as jobs:
+    with opened(state, store, objects) as database:
+        jobs = Jobs(database)
+        tenant = jobs.get(job_id).tenant
         ending.delete(jobs, job_id)
+        acts.note(database, "job deleted", tenant, job_id)
     if as_json:
         print_json({"id": job_id, "deleted": True})
     else:

@@ -2,19 +2,38 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
 from sottovoce.cloud.config import STORE_VARIABLE, Limits
+from sottovoce.cloud.state.database import Database
+from sottovoce.cloud.state.opening import open_database
 from sottovoce.core.system.console import progress_bar
 
-__all__ = ["backbone_option", "decoder_option", "folder", "limit_option", "state_option"]
-__all__ += ["objects_option", "store_option", "watch_stages"]
+__all__ = ["DURATION", "backbone_option", "decoder_option", "folder", "limit_option"]
+__all__ += ["objects_option", "opened", "state_option", "store_option", "watch_stages"]
 
+_UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+class _Duration(click.ParamType[float]):
+    """Seconds from what people write."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> float:
+        written = re.fullmatch(r"([1-9]\d{0,5})([smhd])", str(value))
+        if written is None:
+            self.fail("write it like 90d, 12h, 30m or 45s", param, ctx)
+        return float(written[1]) * _UNITS[written[2]]
+
+
+DURATION: Final = _Duration()
 folder = click.Path(file_okay=False, path_type=Path)
 
 state_option = click.option(
@@ -58,6 +77,16 @@ decoder_option = click.option(
     help="Model that writes, to serve and to train for generation: a folder or a Hugging Face name "
     "of a causal language model.  [default: none]",
 )
+
+
+@contextmanager
+def opened(state: Path, store: str, objects: str = "") -> Iterator[Database]:
+    """The database of a cloud that there is, for one command."""
+    database = open_database(state, store, objects, create=False)
+    try:
+        yield database
+    finally:
+        database.close()
 
 
 def limit_option(name: str, text: str) -> Callable[[Any], Any]:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import grpc
 
@@ -21,6 +21,7 @@ from sottovoce.core.wire.interception import Handler, Interceptor, wrapped
 
 __all__ = ["Attendant"]
 
+_LAST_LOOK_SECONDS: Final = 5.0
 _Metadata = Iterable[tuple[str, str | bytes]]
 
 
@@ -49,7 +50,10 @@ class Attendant(Interceptor):
         authenticate: gives the tenant of a call's metadata, or raises `Unauthenticated`.
         idle: seconds without a message in either direction, after which a stream of requests ends,
             or one whose answers are not read.
-        again: seconds between two looks at the tokens of open streams.
+        again: seconds between two looks at the tokens of open streams: when one ends by itself,
+            nothing tells.
+        news: a number that is another one when a token may have been revoked since, by anybody,
+            on any machine: then they are looked at without delay.
     """
 
     def __init__(
@@ -59,21 +63,26 @@ class Attendant(Interceptor):
         *,
         idle: float,
         again: float,
+        news: Callable[[], int] = lambda: 0,
     ) -> None:
         self._tenants_only = tenants_only
         self._authenticate = authenticate
         self._idle, self._again = idle, again
+        self._news = news
         self._open: set[_Stream] = set()
         self._lock = threading.Lock()
         self._closed = threading.Event()
+        self._looking = threading.Thread(target=self._look, name="attendant", daemon=True)
 
     def start(self) -> None:
         """Begins to look."""
-        threading.Thread(target=self._look, name="attendant", daemon=True).start()
+        self._looking.start()
 
     def close(self) -> None:
-        """Looks no more."""
+        """Looks no more, so that what it asks can be closed."""
         self._closed.set()
+        if self._looking.is_alive():
+            self._looking.join(_LAST_LOOK_SECONDS)
 
     def around(self, handler: Handler, service: str, method: str) -> Handler:
         listens = bool(handler.request_streaming)
@@ -109,21 +118,30 @@ class Attendant(Interceptor):
                 self._open.discard(stream)
 
     def _look(self) -> None:
-        looked = time.monotonic()
+        looked, known = time.monotonic(), self._news()
         while not self._closed.wait(min(1.0, self._idle, self._again)):
             now = time.monotonic()
             with self._lock:
                 streams = [*self._open]
             ended = [s for s in streams if s.idle_since(now - self._idle)]
-            if now - looked >= self._again:
-                ended += [s for s in streams if not self._permitted(s)]
-                looked = now
+            news = self._news() if streams else known
+            if now - looked >= self._again or news != known:
+                ended += self._forbidden(streams)
+                looked, known = now, news
             for stream in ended:
                 stream.context.cancel()
 
-    def _permitted(self, stream: _Stream) -> bool:
+    def _forbidden(self, streams: Iterable[_Stream]) -> list[_Stream]:
+        """Those whose caller would not be let in now; each caller is asked about once."""
+        callers: dict[frozenset[tuple[str, str | bytes]], list[_Stream]] = {}
+        for stream in streams:
+            named = frozenset((k, v) for k, v in stream.context.invocation_metadata())
+            callers.setdefault(named, []).append(stream)
+        return [s for named, own in callers.items() if not self._permitted(named) for s in own]
+
+    def _permitted(self, metadata: _Metadata) -> bool:
         try:
-            self._authenticate(stream.context.invocation_metadata())
+            self._authenticate(metadata)
         except Unauthenticated:
             return False
         except SottovoceError:  # the database is busy: asked again soon

@@ -41,7 +41,9 @@ class Front:
         metrics = Metrics()
         metrics.registry.register(JobsCollector(jobs))
         try:
-            self._listener = Listener(settings, tenants, metrics, (TRAINING,), UPLOADS + WATCHES)
+            self._listener = Listener(
+                settings, tenants, metrics, (TRAINING,), UPLOADS + WATCHES, self.database.news
+            )
         except ConfigError:
             self.database.close()
             raise

@@ -18,6 +18,7 @@ from sottovoce.cloud.serving.generation import Asked, Finish, Piece, Pieces
 from sottovoce.cloud.serving.generator import Generator
 from sottovoce.cloud.serving.sampling import Sampling
 from sottovoce.cloud.state.adapters import with_files
+from sottovoce.cloud.state.credentials import Scope
 from sottovoce.cloud.state.database import Database
 from sottovoce.cloud.state.tenants import Tenants
 from sottovoce.core.errors import InvalidInput, NotReady, Unavailable
@@ -74,7 +75,7 @@ class GenerationService(generation_pb2_grpc.GenerationServicer):
         self, request: wire.GenerateRequest, context: grpc.ServicerContext
     ) -> Iterator[wire.GenerateResponse]:
         """Deltas, then how the text ended."""
-        tenant = self._tenants.authenticate(context.invocation_metadata())
+        tenant = self._tenants.admit(context.invocation_metadata(), Scope.PREDICT)
         if self._write is None:
             raise NotReady(
                 "this cloud has no model that writes",

@@ -16,6 +16,7 @@ from sottovoce.cloud.server.admission import Admission
 from sottovoce.cloud.serving.embedder import Embedder, Query
 from sottovoce.cloud.serving.predictor import Predictor, Scores
 from sottovoce.cloud.state.adapters import with_files
+from sottovoce.cloud.state.credentials import Scope
 from sottovoce.cloud.state.database import Database
 from sottovoce.cloud.state.tenants import Tenants
 from sottovoce.core.bundle.folder import Bundle
@@ -74,7 +75,7 @@ class InferenceService(inference_pb2_grpc.InferenceServicer):
         self, request: wire.InferencePredictRequest, context: grpc.ServicerContext
     ) -> wire.InferencePredictResponse:
         """All labels with their probabilities."""
-        tenant = self._tenants.authenticate(context.invocation_metadata())
+        tenant = self._tenants.admit(context.invocation_metadata(), Scope.PREDICT)
         with self._admission.admitted(tenant):
             return _response(self._submit(tenant, request).result())
 
@@ -84,7 +85,7 @@ class InferenceService(inference_pb2_grpc.InferenceServicer):
         context: grpc.ServicerContext,
     ) -> Iterator[wire.InferencePredictStreamResponse]:
         """Answers in the order of the requests; what has arrived is batched."""
-        tenant = self._tenants.authenticate(context.invocation_metadata())
+        tenant = self._tenants.admit(context.invocation_metadata(), Scope.PREDICT)
 
         def begin(message: wire.InferencePredictStreamRequest) -> Callable[[], Scores]:
             text, padding = message.request.released_text.encode(), message.request.padding
@@ -113,7 +114,7 @@ class InferenceService(inference_pb2_grpc.InferenceServicer):
         self, request: wire.EncodeRequest, context: grpc.ServicerContext
     ) -> wire.EncodeResponse:
         """The sentence embedding of noisy token vectors."""
-        tenant = self._tenants.authenticate(context.invocation_metadata())
+        tenant = self._tenants.admit(context.invocation_metadata(), Scope.PREDICT)
         with self._admission.admitted(tenant):
             answer = self._embedder.submit(self._query(request), tenant=tenant)
             return _encoded(request, answer.result())
@@ -124,7 +125,7 @@ class InferenceService(inference_pb2_grpc.InferenceServicer):
         context: grpc.ServicerContext,
     ) -> Iterator[wire.EncodeStreamResponse]:
         """The same for a stream, in its order."""
-        tenant = self._tenants.authenticate(context.invocation_metadata())
+        tenant = self._tenants.admit(context.invocation_metadata(), Scope.PREDICT)
 
         def begin(message: wire.EncodeStreamRequest) -> Callable[[], NDArray[np.float32]]:
             return self._embedder.submit(self._query(message.request), tenant=tenant).result

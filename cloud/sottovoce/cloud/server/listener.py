@@ -63,6 +63,7 @@ class Listener:
         metrics: where calls are counted.
         services: the names of those it answers for, as health tells them.
         calls: of tenants, open at once; each holds a thread.
+        news: see `Attendant`.
 
     Attributes:
         server: takes the services.
@@ -79,6 +80,7 @@ class Listener:
         metrics: Metrics,
         services: Collection[str],
         calls: int,
+        news: Callable[[], int],
     ) -> None:
         self._services = tuple(services)
         self._grace = settings.grace_seconds
@@ -93,7 +95,7 @@ class Listener:
             authenticate=tenants.authenticate,
         )
         self._attendant = Attendant(
-            _TENANTS_ONLY, tenants.authenticate, idle=IDLE, again=TOKENS_AGAIN
+            _TENANTS_ONLY, tenants.authenticate, idle=IDLE, again=TOKENS_AGAIN, news=news
         )
         self.server = grpc.server(
             self._calls,

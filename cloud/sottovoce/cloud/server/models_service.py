@@ -18,6 +18,7 @@ from sottovoce.cloud.models.decoder import Decoder, no_decoder
 from sottovoce.cloud.server.bundles_service import released_with
 from sottovoce.cloud.server.downloads import Downloads
 from sottovoce.cloud.server.training_service import ALIKE, job_message
+from sottovoce.cloud.state.credentials import Scope
 from sottovoce.cloud.state.tenants import Tenants
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import InvalidInput
@@ -93,7 +94,7 @@ class ModelsService(training_pb2_grpc.TrainingServicer):
             BundleMismatch: released with a bundle that is not served here.
             QuotaExceeded: too many unfinished jobs.
         """
-        tenant = self._tenants.authenticate(context.invocation_metadata())
+        tenant = self._tenants.admit(context.invocation_metadata(), Scope.TRAIN)
         options, release = _options(request.training), request.release
         methods.check(options, self._trained(options))
         bundle = released_with(self._bundles, release.bundle_id)
@@ -126,5 +127,5 @@ class ModelsService(training_pb2_grpc.TrainingServicer):
         self, request: wire.GetAdapterRequest, context: grpc.ServicerContext
     ) -> Iterator[wire.GetAdapterResponse]:
         """The tenant's adapter, for a device to run."""
-        tenant = self._tenants.authenticate(context.invocation_metadata())
+        tenant = self._tenants.admit(context.invocation_metadata(), Scope.TRAIN, Scope.PREDICT)
         yield from self._adapters.stream(tenant, request)

@@ -84,7 +84,9 @@ class Server:
             calls += UPLOADS + WATCHES
         services = (BUNDLES, TRAINING, INFERENCE, GENERATION)
         try:
-            self.listener = Listener(settings, self.tenants, self.metrics, services, calls)
+            self.listener = Listener(
+                settings, self.tenants, self.metrics, services, calls, self.database.news
+            )
         except ConfigError:
             self.database.close()
             raise

@@ -20,6 +20,7 @@ from sottovoce.cloud.jobs.reinstatement import reinstate
 from sottovoce.cloud.jobs.uploads import Upload, append
 from sottovoce.cloud.server.admission import Admission
 from sottovoce.cloud.server.bundles_service import released_with
+from sottovoce.cloud.state.credentials import Scope
 from sottovoce.cloud.state.tenants import Tenants
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import NotReady
@@ -135,12 +136,12 @@ class TrainingService(training_pb2_grpc.TrainingServicer):
         self._uploads = Admission(calls=UPLOADS, per_tenant=UPLOADS_PER_TENANT)
         self._watches = Admission(calls=WATCHES, per_tenant=WATCHES_PER_TENANT)
 
-    def _tenant(self, context: grpc.ServicerContext) -> str:
-        return self._tenants.authenticate(context.invocation_metadata())
+    def _tenant(self, context: grpc.ServicerContext, *others: Scope) -> str:
+        return self._tenants.admit(context.invocation_metadata(), Scope.TRAIN, *others)
 
     def _with_models(self, context: grpc.ServicerContext) -> WithModels:
         if self._models is None:
-            self._tenant(context)
+            self._tenant(context, Scope.PREDICT)
             raise NotReady(
                 "replicas answer this call, and this is a front without a model",
                 fix="call the provider's balancer; see `sotto-cloud balancer-config`",
@@ -221,7 +222,9 @@ class TrainingService(training_pb2_grpc.TrainingServicer):
     ) -> wire.ListJobsResponse:
         """The tenant's jobs, newest first."""
         found, token = self._jobs.page(
-            self._tenant(context), page_size=request.page_size, page_token=request.page_token
+            self._tenant(context, Scope.PREDICT),
+            page_size=request.page_size,
+            page_token=request.page_token,
         )
         return wire.ListJobsResponse(jobs=map(job_message, found), next_page_token=token)
 

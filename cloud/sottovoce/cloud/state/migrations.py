@@ -128,6 +128,42 @@ ALTER TABLE jobs ADD COLUMN checkpoint TEXT NOT NULL DEFAULT '';
 CREATE INDEX jobs_untidy ON jobs (id)
   WHERE checkpoint <> '' AND state IN ('SUCCEEDED', 'FAILED', 'CANCELLED');
 """
+_CREDENTIALS: Final = """
+CREATE TABLE credentials (
+  number INTEGER PRIMARY KEY AUTOINCREMENT,
+  tenant TEXT NOT NULL REFERENCES tenants (name) ON DELETE CASCADE,
+  name TEXT NOT NULL,
+  token_sha256 BLOB NOT NULL UNIQUE,
+  scope TEXT NOT NULL,
+  created REAL NOT NULL,
+  ends REAL,
+  revoked INTEGER NOT NULL DEFAULT 0
+) STRICT;
+CREATE INDEX credentials_by_tenant ON credentials (tenant, number);
+INSERT INTO credentials (tenant, name, token_sha256, scope, created)
+  SELECT name, 'first', token_sha256, 'all', created FROM tenants;
+ALTER TABLE tenants DROP COLUMN token_sha256;
+ALTER TABLE tenants ADD COLUMN disabled INTEGER NOT NULL DEFAULT 0;
+CREATE TABLE codes (
+  selector TEXT PRIMARY KEY,
+  secret_sha256 BLOB NOT NULL,
+  tenant TEXT NOT NULL REFERENCES tenants (name) ON DELETE CASCADE,
+  name TEXT NOT NULL,
+  scope TEXT NOT NULL,
+  token_seconds REAL,
+  ends REAL NOT NULL,
+  wrong INTEGER NOT NULL DEFAULT 0,
+  token_sha256 BLOB
+) STRICT, WITHOUT ROWID;
+CREATE TABLE acts (
+  number INTEGER PRIMARY KEY AUTOINCREMENT,
+  done REAL NOT NULL,
+  who TEXT NOT NULL,
+  what TEXT NOT NULL,
+  tenant TEXT NOT NULL,
+  detail TEXT NOT NULL
+) STRICT;
+"""
 
 
 def _read_links(transaction: Transaction, state: Path) -> None:
@@ -178,6 +214,7 @@ VERSIONS: Final = (
     Version(_CLOCK),
     Version(_OUTPUTS),
     Version(_CHECKPOINTS, _name_checkpoints),
+    Version(_CREDENTIALS),
 )
 
 

@@ -10,10 +10,11 @@ from dataclasses import replace
 from typing import Final
 
 from sottovoce.cloud.config import Limits
+from sottovoce.cloud.state import acts
 from sottovoce.cloud.state.database import Database, Transaction
 from sottovoce.core.errors import InvalidInput
 
-__all__ = ["CHANGEABLE", "change", "lock", "of", "own"]
+__all__ = ["CHANGEABLE", "change", "check_tenant", "lock", "of", "own"]
 
 CHANGEABLE: Final = (
     "examples",
@@ -33,7 +34,7 @@ def own(database: Database, tenant: str) -> dict[str, int]:
         InvalidInput: unknown tenant.
     """
     with database.read() as transaction:
-        _check_tenant(transaction, tenant)
+        check_tenant(transaction, tenant)
         rows = transaction.rows(
             "SELECT name, value FROM limits WHERE tenant = :tenant", tenant=tenant
         )
@@ -62,7 +63,10 @@ def change(database: Database, tenant: str, name: str, value: int | None) -> Non
     if value is not None and not 1 <= value < 2**63:
         raise InvalidInput(f"{name} is out of range", fix="give at least 1", subject="limit")
     with database.write() as transaction:
-        _check_tenant(transaction, tenant)
+        check_tenant(transaction, tenant)
+        acts.record(
+            transaction, "limit changed", tenant, f"{name}={'' if value is None else value}"
+        )
         if value is None:
             transaction.change(
                 "DELETE FROM limits WHERE tenant = :tenant AND name = :name",
@@ -85,7 +89,12 @@ def lock(transaction: Transaction, tenant: str) -> None:
     transaction.lock("SELECT name FROM tenants WHERE name = :tenant", tenant=tenant)
 
 
-def _check_tenant(transaction: Transaction, tenant: str) -> None:
+def check_tenant(transaction: Transaction, tenant: str) -> None:
+    """Sees to it that there is such a tenant.
+
+    Raises:
+        InvalidInput: there is none.
+    """
     if transaction.row("SELECT 1 FROM tenants WHERE name = :tenant", tenant=tenant) is None:
         raise InvalidInput(
             f"no tenant {tenant!r}", fix="add it with `sotto-cloud enroll`", subject="tenant"

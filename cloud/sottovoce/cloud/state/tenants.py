@@ -1,29 +1,35 @@
-"""Who may use the cloud: names and the hashes of their tokens.
-
-A token is 32 random bytes made here, never a password a person chose, so a
-plain SHA-256 is enough to keep a stolen database from being a set of keys.
-"""
+"""Who may use the cloud: tenants, and whom a call comes from."""
 
 from __future__ import annotations
 
-import hashlib
-import hmac
-import secrets
 from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from sottovoce.cloud.config import check_name
-from sottovoce.cloud.state.database import Database
-from sottovoce.core.errors import InvalidInput, Unauthenticated
+from sottovoce.cloud.state import acts, credentials, quotas
+from sottovoce.cloud.state.credentials import FIRST, Scope, hashed, made
+from sottovoce.cloud.state.database import Database, Row
+from sottovoce.core.errors import InvalidInput, PermissionDenied, Unauthenticated
 
-__all__ = ["Tenants"]
+__all__ = ["Tenant", "Tenants"]
 
 TENANT_KEY = "sottovoce-tenant"
 TOKEN_KEY = "authorization"  # noqa: S105 - the name of a header
 _BEARER = "Bearer "
+_ASK = "ask the provider for another (`sotto-cloud tokens new TENANT`)"
 
 
-def _hash(token: str) -> bytes:
-    return hashlib.sha256(token.encode()).digest()
+@dataclass(frozen=True, slots=True)
+class Tenant:
+    """What the provider sees of one: ``created`` in seconds since 1970, tokens that are valid, and
+    jobs that are remembered."""
+
+    name: str
+    created: float
+    disabled: bool
+    tokens: int
+    jobs: int
 
 
 class Tenants:
@@ -33,55 +39,98 @@ class Tenants:
         self._database = database
 
     def enroll(self, name: str) -> str:
-        """Adds a tenant and gives its token, which is shown this once.
+        """Adds a tenant and gives its first token, which is shown this once.
 
         Raises:
             InvalidInput: a bad name, or one that is taken.
         """
         check_name(name, "tenant")
-        token = secrets.token_urlsafe(32)
+        token = made()
         with self._database.write() as transaction:
             added = transaction.change(
-                "INSERT INTO tenants (name, token_sha256, created) VALUES (:name, :hash, :now) "
+                "INSERT INTO tenants (name, created) VALUES (:name, :now) "
                 "ON CONFLICT (name) DO NOTHING",
                 name=name,
-                hash=_hash(token),
                 now=transaction.now(),
             )
-        if not added:
-            raise InvalidInput(
-                f"tenant {name!r} exists",
-                fix="choose another name, or renew its token with `sotto-cloud enroll --renew`",
-                subject="tenant",
-            )
+            if not added:
+                raise InvalidInput(
+                    f"tenant {name!r} exists",
+                    fix="choose another name, give it one more token with `sotto-cloud tokens new`"
+                    ", or renew its first with `sotto-cloud enroll --renew`",
+                    subject="tenant",
+                )
+            credentials.add(transaction, name, FIRST, hashed(token))
+            acts.record(transaction, "tenant enrolled", name)
         return token
 
     def renew(self, name: str) -> str:
-        """A new token for an existing tenant; the old one stops working at once.
+        """A new first token for an existing tenant; the old one stops working at once.
 
         Raises:
             InvalidInput: no such tenant.
         """
-        token = secrets.token_urlsafe(32)
+        return credentials.Credentials(self._database).new(name, FIRST, replace=True)
+
+    def all(self) -> list[Tenant]:
+        """Every tenant, by name."""
+        with self._database.read() as transaction:
+            rows = transaction.rows(
+                "SELECT name, created, disabled, (SELECT count(*) FROM credentials "
+                "WHERE tenant = tenants.name AND revoked = 0 AND (ends IS NULL OR ends > :now)) "
+                "AS tokens, (SELECT count(*) FROM jobs WHERE tenant = tenants.name "
+                "AND deleted = 0) AS jobs FROM tenants ORDER BY name",
+                now=transaction.now(),
+            )
+        return [Tenant(**{**row, "disabled": bool(row["disabled"])}) for row in rows]
+
+    def disable(self, name: str, *, disabled: bool = True) -> None:
+        """Shuts a tenant out, or lets it in again, tokens and adapters as they were.
+
+        Raises:
+            InvalidInput: no such tenant.
+        """
         with self._database.write() as transaction:
-            changed = transaction.change(
-                "UPDATE tenants SET token_sha256 = :hash WHERE name = :name",
-                hash=_hash(token),
+            quotas.check_tenant(transaction, name)
+            transaction.change(
+                "UPDATE tenants SET disabled = :disabled WHERE name = :name",
+                disabled=int(disabled),
                 name=name,
             )
-        if not changed:
-            raise InvalidInput(
-                f"no tenant {name!r}", fix="enroll it without --renew", subject="tenant"
-            )
-        return token
+            acts.record(transaction, f"tenant {'disabled' if disabled else 'enabled'}", name)
+            transaction.announce()
 
     def authenticate(self, metadata: Iterable[tuple[str, str | bytes]]) -> str:
-        """The tenant a call comes from.
+        """The tenant a call comes from, whatever its token is for.
 
         Raises:
             Unauthenticated: metadata missing, unknown tenant or wrong token; the
-                last two are not told apart, so that names cannot be probed.
+                last two are not told apart, so that names cannot be probed. Or a token that was
+                revoked, or is over.
+            PermissionDenied: the tenant is disabled.
         """
+        return self._known(metadata)[0]
+
+    def admit(
+        self, metadata: Iterable[tuple[str, str | bytes]], scope: Scope, *others: Scope
+    ) -> str:
+        """The tenant a call comes from that needs a token of ``scope``, or of another of these.
+
+        Raises:
+            Unauthenticated, PermissionDenied: see `authenticate`.
+            PermissionDenied: the token is for something else.
+        """
+        tenant, given = self._known(metadata)
+        if given not in (Scope.ALL, scope, *others):
+            raise PermissionDenied(
+                f"this token's scope is {str(given)!r}",
+                fix="use one for this, or for all: ask the provider (`sotto-cloud tokens new "
+                f"TENANT --scope {scope}`)",
+                subject="scope",
+            )
+        return tenant
+
+    def _known(self, metadata: Iterable[tuple[str, str | bytes]]) -> tuple[str, Scope]:
         found = {key: value for key, value in metadata if isinstance(value, str)}
         name, bearer = found.get(TENANT_KEY, ""), found.get(TOKEN_KEY, "")
         if not name or not bearer.startswith(_BEARER):
@@ -91,11 +140,32 @@ class Tenants:
                 "device set cloud.tenant and cloud.token_file",
             )
         with self._database.read() as transaction:
-            row = transaction.row("SELECT token_sha256 FROM tenants WHERE name = :name", name=name)
-        given = _hash(bearer.removeprefix(_BEARER).strip())
-        if row is None or not hmac.compare_digest(given, row["token_sha256"]):
-            raise Unauthenticated(
-                "unknown tenant or wrong token",
-                fix="ask the provider for a token (`sotto-cloud enroll TENANT`)",
+            row = transaction.row(
+                "SELECT scope, ends, revoked, disabled FROM credentials "
+                "JOIN tenants ON tenants.name = credentials.tenant "
+                "WHERE token_sha256 = :hash AND tenant = :tenant",
+                hash=hashed(bearer.removeprefix(_BEARER).strip()),
+                tenant=name,
             )
-        return name
+            if row is None:
+                raise Unauthenticated(
+                    "unknown tenant or wrong token",
+                    fix="ask the provider for a token (`sotto-cloud tokens new TENANT`)",
+                )
+            # Who has the very token may be told what became of it.
+            _check(row, transaction.now() if row["ends"] is not None else 0.0)
+        return name, Scope(row["scope"])
+
+
+def _check(row: Row, now: float) -> None:
+    if row["revoked"]:
+        raise Unauthenticated("the provider has revoked this token", fix=_ASK, subject="token")
+    if row["ends"] is not None and row["ends"] <= now:
+        end = datetime.fromtimestamp(row["ends"], UTC).isoformat(timespec="seconds")
+        raise Unauthenticated(f"this token ended at {end}", fix=_ASK, subject="token")
+    if row["disabled"]:
+        raise PermissionDenied(
+            "the provider has disabled this tenant",
+            fix="ask the provider why; tokens and adapters are as they were",
+            subject="tenant",
+        )

@@ -47,6 +47,7 @@ _BY_CODE: dict[grpc.StatusCode, type[errors.SottovoceError]] = {
     grpc.StatusCode.NOT_FOUND: errors.NotFound,
     grpc.StatusCode.RESOURCE_EXHAUSTED: errors.QuotaExceeded,
     grpc.StatusCode.UNAUTHENTICATED: errors.Unauthenticated,
+    grpc.StatusCode.PERMISSION_DENIED: errors.PermissionDenied,
     grpc.StatusCode.DATA_LOSS: errors.DataLoss,
     grpc.StatusCode.OUT_OF_RANGE: errors.OutOfRange,
 }

@@ -1,0 +1,41 @@
+"""``sotto-cloud audit-log``."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from sottovoce.cloud.cli.options import opened, state_option, store_option
+from sottovoce.cloud.cli.views import when
+from sottovoce.cloud.state.acts import KEPT, recorded
+from sottovoce.core.system.console import Command, json_option, print_json, print_table
+
+
+@click.command("audit-log", cls=Command)
+@click.option("--tenant", default="", help="Only what concerns this tenant.")
+@click.option(
+    "--most",
+    type=click.IntRange(1, KEPT),
+    default=100,
+    show_default=True,
+    help="How many, the newest.",
+)
+@state_option
+@store_option
+@json_option
+def command(tenant: str, most: int, state: Path, store: str, as_json: bool) -> None:
+    """Show who let in, shut out or changed whom, newest first.
+
+    Tenants, tokens, codes, limits and the provider's own cancelling and deleting of
+    jobs: who by the system's user name, when by the database's clock. The last
+    10,000 are kept; there is no text, token or code in them.
+    """
+    with opened(state, store) as database:
+        found = recorded(database, most=most, tenant=tenant)
+    if as_json:
+        print_json({"acts": [{**asdict(act), "done": when(act.done)} for act in found]})
+        return
+    columns = ("when", "who", "what", "tenant", "detail")
+    print_table(columns, [(when(a.done), a.who, a.what, a.tenant, a.detail) for a in found])

@@ -1,0 +1,241 @@
+"""Tokens of tenants: one for each device, by name, with what it may do and how long.
+
+A token is 32 random bytes, never a password a person chose, so a plain SHA-256 is enough to keep a
+stolen database from being a set of keys; and a row found by such a hash tells who guesses nothing
+by the time it takes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from sottovoce.cloud.config import check_name
+from sottovoce.cloud.state import acts, quotas
+from sottovoce.cloud.state.database import Database, Row, Transaction
+from sottovoce.core.errors import InvalidInput, NotFound
+
+__all__ = ["FIRST", "MOST", "Credential", "Credentials", "Scope", "add", "hashed", "made"]
+
+FIRST: Final = "first"
+"""The name of the token that a tenant is enrolled with."""
+MOST: Final = 10_000
+"""Valid tokens of one tenant."""
+_REMEMBERED: Final = 100
+"""Tokens of one tenant that are over, so that who still has one is told so."""
+_VALID: Final = "revoked = 0 AND (ends IS NULL OR ends > :now)"
+
+
+class Scope(StrEnum):
+    """What a token is for."""
+
+    ALL = "all"
+    TRAIN = "train"
+    """Customisation jobs."""
+    PREDICT = "predict"
+    """Questions: predictions, embeddings, texts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Credential:
+    """A token, without the token. Times in seconds since 1970; ``ends`` None: never."""
+
+    number: int
+    tenant: str
+    name: str
+    scope: Scope
+    created: float
+    ends: float | None
+    revoked: bool
+
+    def valid_at(self, now: float) -> bool:
+        """Whether it opens anything then."""
+        return not self.revoked and (self.ends is None or self.ends > now)
+
+
+def made() -> str:
+    """A new token."""
+    return secrets.token_urlsafe(32)
+
+
+def hashed(token: str) -> bytes:
+    """What is kept of a token."""
+    return hashlib.sha256(token.encode()).digest()
+
+
+def add(
+    transaction: Transaction,
+    tenant: str,
+    name: str,
+    token_sha256: bytes,
+    *,
+    scope: Scope = Scope.ALL,
+    seconds: float | None = None,
+    replace: bool = False,
+    grace: float = 0.0,
+) -> None:
+    """Lets in whoever has the token of that hash.
+
+    Args:
+        name: of the device.
+        seconds: from now on; None for ever.
+        replace: tokens of this name end, ``grace`` seconds from now.
+
+    Raises:
+        InvalidInput: no such tenant, a bad name, one that is in use and not to be replaced, or more
+            tokens than there may be.
+    """
+    check_name(name, "token")
+    if name.isdecimal():
+        raise InvalidInput(
+            "a token's name needs a letter", fix="call it dev-1, for instance", subject="name"
+        )
+    quotas.lock(transaction, tenant)
+    quotas.check_tenant(transaction, tenant)
+    now = transaction.now()
+    if replace:
+        transaction.change(
+            "UPDATE credentials SET ends = :end WHERE tenant = :tenant AND name = :name "
+            "AND revoked = 0 AND (ends IS NULL OR ends > :end)",
+            tenant=tenant,
+            name=name,
+            end=now + grace,
+        )
+    elif _count(transaction, tenant, now, name):
+        raise InvalidInput(
+            f"{tenant} has a token named {name!r}",
+            fix="choose another --name, or --replace that one",
+            subject="name",
+        )
+    if _count(transaction, tenant, now) >= MOST:
+        raise InvalidInput(
+            f"{tenant} has {MOST} tokens",
+            fix="revoke some with `sotto-cloud tokens revoke`",
+            subject="tenant",
+        )
+    transaction.change(
+        "INSERT INTO credentials (tenant, name, token_sha256, scope, created, ends) "
+        "VALUES (:tenant, :name, :hash, :scope, :now, :ends)",
+        tenant=tenant,
+        name=name,
+        hash=token_sha256,
+        scope=str(scope),
+        now=now,
+        ends=None if seconds is None else now + seconds,
+    )
+    _forget(transaction, tenant, now)
+    transaction.announce()
+
+
+def _count(transaction: Transaction, tenant: str, now: float, name: str = "") -> int:
+    row = transaction.row(
+        f"SELECT count(*) AS n FROM credentials WHERE tenant = :tenant AND {_VALID} "
+        "AND (name = :name OR :name = '')",
+        tenant=tenant,
+        now=now,
+        name=name,
+    )
+    assert row is not None
+    return int(row["n"])
+
+
+def _forget(transaction: Transaction, tenant: str, now: float) -> None:
+    """All but the newest of those that are over."""
+    over = f"SELECT number FROM credentials WHERE tenant = :tenant AND NOT ({_VALID})"
+    transaction.change(
+        f"DELETE FROM credentials WHERE number IN ({over} "
+        "ORDER BY number DESC LIMIT 1000000 OFFSET :remembered)",
+        tenant=tenant,
+        now=now,
+        remembered=_REMEMBERED,
+    )
+
+
+class Credentials:
+    """The tokens in a database."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def new(
+        self,
+        tenant: str,
+        name: str,
+        *,
+        scope: Scope = Scope.ALL,
+        seconds: float | None = None,
+        replace: bool = False,
+        grace: float = 0.0,
+    ) -> str:
+        """A token, which is shown this once; see `add`."""
+        token = made()
+        with self._database.write() as transaction:
+            add(
+                transaction,
+                tenant,
+                name,
+                hashed(token),
+                scope=scope,
+                seconds=seconds,
+                replace=replace,
+                grace=grace,
+            )
+            acts.record(transaction, "token replaced" if replace else "token made", tenant, name)
+        return token
+
+    def all(self, tenant: str = "") -> tuple[list[Credential], float]:
+        """Tokens by tenant and age, also of the newest that are over, and what time it is.
+
+        Raises:
+            InvalidInput: no such tenant.
+        """
+        with self._database.read() as transaction:
+            if tenant:
+                quotas.check_tenant(transaction, tenant)
+            rows = transaction.rows(
+                "SELECT number, tenant, name, scope, created, ends, revoked FROM credentials "
+                "WHERE tenant = :tenant OR :tenant = '' ORDER BY tenant, number",
+                tenant=tenant,
+            )
+            return [_credential(row) for row in rows], transaction.now()
+
+    def revoke(self, tenant: str, which: str = "") -> int:
+        """Shuts out tokens at once, and ends what was opened with them within seconds.
+
+        Args:
+            which: a name, or the number of one token; "" for all of the tenant's.
+
+        Returns:
+            How many were valid until now.
+
+        Raises:
+            InvalidInput: no such tenant. NotFound: no such token that is valid.
+        """
+        with self._database.write() as transaction:
+            quotas.lock(transaction, tenant)
+            quotas.check_tenant(transaction, tenant)
+            changed = transaction.change(
+                "UPDATE credentials SET revoked = 1 WHERE tenant = :tenant "
+                f"AND {_VALID} AND (:which = '' OR name = :which OR number = :number)",
+                tenant=tenant,
+                which=which,
+                number=int(which) if which.isdecimal() and len(which) < 19 else -1,
+                now=transaction.now(),
+            )
+            if which and not changed:
+                raise NotFound(
+                    f"{tenant} has no such token that is valid",
+                    fix=f"`sotto-cloud tokens list {tenant}` lists them",
+                    subject="token",
+                )
+            acts.record(transaction, "token revoked", tenant, which or "all")
+            _forget(transaction, tenant, transaction.now())
+            transaction.announce()
+        return changed
+
+
+def _credential(row: Row) -> Credential:
+    return Credential(**{**row, "scope": Scope(row["scope"]), "revoked": bool(row["revoked"])})

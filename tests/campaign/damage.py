@@ -1,14 +1,16 @@
-"""Files of the device, damaged by rule one at a time: refused by name, or all as it was.
+"""Files of a side, damaged by rule one at a time: refused by name, or all as it was.
 
-A world is a pulled and signed bundle, a configuration and a state that has released and charged;
-what is asked of it afterwards is texts seen and unseen, and what the ledger says.
+The device's world is a pulled and signed bundle, a configuration and a state that has released and
+charged; what is asked of it afterwards is texts seen and unseen, and what the ledger says. The
+cloud's is in `damaged_cloud`.
 """
 
 from __future__ import annotations
 
 import random
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -22,12 +24,26 @@ from tests.support.agent import configured, opened
 from tests.support.signing import lay_pulled
 from tests.support.small_bundle import LexiconTagger
 
-__all__ = ["RULES", "damage"]
+__all__ = ["RULES", "World", "damage", "device"]
 
 _SEEN: Final = "The doctor was in the garden with Anna, at anna.marsh@example.org"
 _UNSEEN: Final = "A cold morning by the river, and 4711 letters"
-_OWNERS: Final = {"token", "agent.toml"}
-"""What the owner writes himself: other settings than before may be obeyed."""
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What is damaged.
+
+    Attributes:
+        make: lays it into a folder; twice gives two that have nothing secret in common.
+        asked: what it answers, the first of which must never be lost; raises what it refuses with.
+        known: files that may be obeyed with a change, and why.
+    """
+
+    make: Callable[[Path], None]
+    asked: Callable[[Path], tuple[bytes, ...]]
+    known: Mapping[str, str]
+
 
 Rule = Callable[[bytes, bytes, random.Random], bytes | None]
 """What is in a file's place, given what was, what is in another's, and a source of chance."""
@@ -57,36 +73,39 @@ RULES: Final[dict[str, Rule]] = {
 }
 
 
-def damage(folder: Path, bundle: Path, tally: Tally, seed: str, trials: Iterable[int]) -> None:
+def damage(attacked: World, folder: Path, tally: Tally, seed: str, trials: Iterable[int]) -> None:
     """Does each of ``trials`` to a fresh world.
 
     Args:
+        attacked: what is damaged.
         folder: an empty one to work in.
-        bundle: the small one.
         trials: their numbers; each says which file and rule, and with the seed where.
     """
     world, kept, other = folder / "world", folder / "kept", folder / "other"
     for place in (other, kept):
-        _make(world, bundle)
+        attacked.make(world)
         world.rename(place)
     _lay(kept, world)
-    before = _asked(world)
+    before = attacked.asked(world)
     files = sorted(
         path.relative_to(kept)
         for path in kept.rglob("*")
         if path.is_file() and not path.is_symlink() and path.suffix != ".lock"
     )
     cases = [(file, rule) for file in files for rule in RULES]
+    random.Random(len(cases)).shuffle(cases)  # so that a few trials are of many files
     for trial in trials:
         chance = random.Random(f"{seed} {trial}")
         file, rule = cases[trial % len(cases)]
         _lay(kept, world)
         _damage(world / file, rule, _another(kept, other, file, files), chance)
         try:
-            after = _asked(world)
+            after = attacked.asked(world)
         except SottovoceError as error:
             if _leaks(str(error)):
                 tally.fault("leaked", trial, f"{rule} of {file.name}: {error}")
+            elif type(error) is SottovoceError:
+                tally.fault("unexplained", trial, f"{rule} of {file.name}: {error}")
             else:
                 tally.ended(f"refused: {type(error).__name__}")
         except Exception as error:
@@ -94,11 +113,18 @@ def damage(folder: Path, bundle: Path, tally: Tally, seed: str, trials: Iterable
         else:
             if after == before:
                 tally.ended("as it was")
-            elif file.name in _OWNERS:
-                tally.ended("other settings")
+            elif file.name in attacked.known:
+                tally.ended(attacked.known[file.name])
             else:
                 kind = "lost" if after[0] != before[0] else "unexplained"
                 tally.fault(kind, trial, f"{rule} of {file.name} was obeyed")
+
+
+def device(bundle: Path) -> World:
+    """A device with the small bundle."""
+    settings = "other settings of the owner's"
+    known = {"token": settings, "agent.toml": settings}
+    return World(lambda world: _make(world, bundle), _asked, known)
 
 
 def _configured(world: Path) -> Config:
@@ -129,7 +155,7 @@ def _another(kept: Path, other: Path, file: Path, files: list[Path]) -> bytes:
     if theirs.is_file() and theirs.read_bytes() != (kept / file).read_bytes():
         return theirs.read_bytes()
     place = files.index(file)
-    return (other / files[(place + 1) % len(files)]).read_bytes()
+    return (kept / files[(place + 1) % len(files)]).read_bytes()
 
 
 def _damage(file: Path, rule: str, other: bytes, chance: random.Random) -> None:

@@ -11,7 +11,7 @@ from typing import Final
 from sottovoce.cloud.state.sqlite import SqliteDatabase
 from sottovoce.cloud.state.tenants import Tenants
 from tests.campaign import daemons, kills
-from tests.campaign.damage import damage
+from tests.campaign.damage import damage, device
 from tests.campaign.faulty_line import faulty_line
 from tests.campaign.network import World, network
 from tests.campaign.tally import Tally
@@ -55,7 +55,13 @@ def run(name: str, folder: Path, seed: str, trials: Sequence[int]) -> Tally:
 def _damage(folder: Path, tally: Tally, seed: str, trials: Sequence[int]) -> None:
     write_small_bundle(folder / "small")
     (folder / "worlds").mkdir()
-    damage(folder / "worlds", folder / "small", tally, seed, trials)
+    damage(device(folder / "small"), folder / "worlds", tally, seed, trials)
+
+
+def _damage_cloud(folder: Path, tally: Tally, seed: str, trials: Sequence[int]) -> None:
+    from tests.campaign.damaged_cloud import cloud  # which imports torch
+
+    damage(cloud(), folder, tally, seed, trials)
 
 
 def _to_device(folder: Path, tally: Tally, seed: str, trials: Sequence[int]) -> None:
@@ -109,6 +115,7 @@ def _network(folder: Path, tally: Tally, seed: str, trials: Sequence[int]) -> No
 PARTS: Final = {
     "network": Part("errands over a line that fails", _network, 1_000, 12),
     "damage": Part("damaged files of the device", _damage, 6_000, 150),
+    "damage-cloud": Part("damaged files of the cloud", _damage_cloud, 1_000, 12),
     "wire-device": Part("messages to the device's daemon", _to_device, 50_000, 1_200),
     "wire-cloud": Part("messages to the cloud", _to_cloud, 50_000, 1_200),
     "kill-agent": Part("kills of the device's daemon", _agent_killed, 250, 3),

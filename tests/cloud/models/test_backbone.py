@@ -8,6 +8,7 @@ import torch
 
 from sottovoce.cloud.models import backbone
 from sottovoce.core.errors import InvalidInput, NotFound
+from tests.support.backbones import tiny_bert
 
 
 def test_the_default_needs_no_download() -> None:
@@ -71,6 +72,14 @@ def test_pickled_weights_are_refused(tmp_path: Path) -> None:
 
     with pytest.raises(InvalidInput, match="no safetensors weights"):
         backbone.load(str(tmp_path))
+
+
+@pytest.mark.parametrize("damaged", [b"", b"\xff" * 64])
+def test_damaged_weights_are_refused_by_name(tmp_path: Path, damaged: bytes) -> None:
+    folder = tiny_bert(tmp_path / "bert")
+    (folder / "model.safetensors").write_bytes(damaged)
+    with pytest.raises(InvalidInput, match=r"'bert' cannot be read"):
+        backbone.load(str(folder))
 
 
 def test_weights_alone_are_not_a_backbone(tmp_path: Path) -> None:

@@ -38,7 +38,25 @@ def test_servers_that_start_together_on_one_state_sign_with_one_key(tmp_path: Pa
 
     with ThreadPoolExecutor(8) as pool:
         assert len(set(pool.map(start, range(8)))) == 1
-    assert [file.name for file in tmp_path.iterdir()] == ["signing.key"]
+    assert {file.name for file in tmp_path.iterdir()} == {"signing.key", "signing.key.pub"}
+
+
+@pytest.mark.parametrize("lost", ["gone", "another's"])
+def test_a_key_that_was_lost_is_not_replaced_unasked(tmp_path: Path, lost: str) -> None:
+    file = tmp_path / "signing.key"
+    made = signing_key(file)
+    if lost == "gone":
+        file.unlink()
+    else:
+        signing_key(tmp_path / "other")
+        (tmp_path / "other").replace(file)
+    for _ in range(2):
+        with pytest.raises(ConfigError, match=r"is gone|does not fit") as caught:
+            signing_key(file)
+        assert "sotto pull --key" in caught.value.fix
+    file.unlink(missing_ok=True)
+    (tmp_path / "signing.key.pub").unlink()  # as the remedy says
+    assert signing_key(file).private_bytes_raw() != made.private_bytes_raw()
 
 
 @pytest.mark.parametrize("kind", ["empty", "no PEM", "another kind", "a folder"])

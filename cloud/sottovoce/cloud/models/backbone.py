@@ -137,7 +137,7 @@ def load(name: str = "default", *, quantized: bool = False) -> LoadedBackbone:
             use_safetensors=True,
             **(four_bits() if quantized else {"dtype": torch.float32}),
         )
-    except (OSError, ValueError, KeyError) as error:
+    except Exception as error:  # whatever readers raise at files that are not what they seem
         raise InvalidInput(
             f"backbone {public_name(name)!r} cannot be read: {_first_line(error)}",
             fix="the folder needs config.json, model.safetensors and tokenizer.json",

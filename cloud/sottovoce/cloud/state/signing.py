@@ -2,7 +2,8 @@
 
 Why it is here: a bundle decides what leaves a device, so the device wants the one that the provider
 made. A key is made by itself where there is none, as ssh makes that of a host: nobody has to do
-anything, and who wants to keep the key off the server signs when the bundle is built.
+anything, and who wants to keep the key off the server signs when the bundle is built. Its public
+half lies beside it, so that a key that was lost is never replaced in silence.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.manifest import MANIFEST
-from sottovoce.core.bundle.signature import Signature
+from sottovoce.core.bundle.signature import Signature, show_key
 from sottovoce.core.errors import ConfigError
 from sottovoce.core.system.files import atomic, disk, open_to_others
 
@@ -26,14 +27,36 @@ __all__ = ["SIGNING_KEY", "signature_of", "signing_key"]
 
 SIGNING_KEY: Final = "signing.key"
 """The file in the server's state."""
+_PUBLIC: Final = ".pub"
 
 
 def signing_key(file: Path) -> Ed25519PrivateKey:
-    """The private key in ``file`` (PEM, PKCS 8), made there with mode 0600 where there is none.
+    """The private key in ``file`` (PEM, PKCS 8), made there with mode 0600 where there never was
+    one.
 
     Raises:
-        ConfigError: it cannot be read or written, others can read it, or it is no Ed25519 key.
+        ConfigError: it cannot be read or written, others can read it, it is no Ed25519 key, or it
+            is not the one, or not there, that its public half was written for.
     """
+    public = file.with_name(f"{file.name}{_PUBLIC}")
+    if (
+        public.exists() and not file.exists()
+    ):  # in this order: whoever makes them writes the key first
+        raise _another(file, "is gone")
+    key = _made_or_read(file)
+    shown = f"{show_key(key.public_key().public_bytes_raw())}\n".encode()
+    try:
+        if not public.exists():
+            with atomic(public) as out:
+                out.write(shown)
+        elif public.read_bytes() != shown:
+            raise _another(file, f"does not fit {public.name}")
+    except OSError as error:
+        raise _unusable(public) from error
+    return key
+
+
+def _made_or_read(file: Path) -> Ed25519PrivateKey:
     if not file.exists():
         _make(file)
     try:
@@ -79,6 +102,15 @@ def signature_of(bundle: Bundle, file: Path) -> Signature:
         return Signature.make(manifest, signing_key(file))
     found.check(manifest)
     return found
+
+
+def _another(file: Path, how: str) -> ConfigError:
+    return ConfigError(
+        f"the key {file} {how}",
+        fix=f"bring it back from a backup; to sign with another, delete {file}{_PUBLIC} and tell "
+        "the owners of devices: they refuse what a new key signed until they `sotto pull --key` it",
+        subject=str(file),
+    )
 
 
 def _unusable(file: Path) -> ConfigError:

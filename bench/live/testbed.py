@@ -94,26 +94,25 @@ class Cloud(_Server):
 
     state: Path = Path()
     bundle: Path = Path()
-    decoder: str = ""
+    options: tuple[str, ...] = ()
 
     @classmethod
-    def at(cls, folder: Path, bundle: Path, port: int = 0, decoder: str = "") -> Cloud:
+    def at(cls, folder: Path, bundle: Path, *options: str, port: int = 0) -> Cloud:
         """A cloud that keeps everything under ``folder``; not started yet."""
         address = f"127.0.0.1:{port or free_port()}"
-        return cls(
-            address, folder / "cloud.log", state=folder / "cloud", bundle=bundle, decoder=decoder
-        )
+        log, state = folder / "cloud.log", folder / "cloud"
+        return cls(address, log, state=state, bundle=bundle, options=options)
 
     def start(self) -> None:
         """Starts it and waits until its health is SERVING."""
-        serve = [command("sotto-cloud"), "serve", "--listen", self.address]
-        serve += ["--decoder", self.decoder] if self.decoder else []
+        serve = [command("sotto-cloud"), "serve", "--listen", self.address, *self.options]
         self._start([*serve, "--state", str(self.state), "--bundle", str(self.bundle)], {})
 
-    def enroll(self, tenant: str) -> Path:
-        """Enrols a tenant and returns the file with its token."""
-        token = self.state.parent / f"{tenant}.token"
-        enroll = [command("sotto-cloud"), "enroll", tenant, "--token-file", str(token)]
+    def enroll(self, tenant: str, device: str = "") -> Path:
+        """Enrols a tenant, or one more device of it, and returns the file with its token."""
+        token = self.state.parent / f"{tenant}{device}.token"
+        act = ["tokens", "new", "--name", device] if device else ["enroll"]
+        enroll = [command("sotto-cloud"), *act, tenant, "--token-file", str(token)]
         subprocess.run([*enroll, "--state", str(self.state)], check=True, stdout=subprocess.DEVNULL)
         return token
 

@@ -22,6 +22,7 @@ from typing import Any
 from sottovoce.cloud.job import Job, Progress, State
 from sottovoce.cloud.jobs.queue import Lease, LeaseLost
 from sottovoce.cloud.training import worker
+from sottovoce.cloud.training.base import Base
 from sottovoce.cloud.training.scratch import Scratch
 from sottovoce.cloud.training.worker import Worker
 from sottovoce.core.errors import Unavailable
@@ -55,7 +56,7 @@ def lines(place: Place, what: str) -> list[str]:
 class _Trainer(Worker):
     """A worker that trains nothing, and notes how its jobs ended for it."""
 
-    def _fit(self, job: Job, lease: Lease, place: Scratch) -> None:
+    def _fit(self, job: Job, lease: Lease, place: Scratch, base: Base | None) -> None:
         self.queue.begin(lease, ("a", "b"))
         for step in range(1, STEPS + 1):
             self.queue.report(lease, Progress(step=step, steps=STEPS), float(step))

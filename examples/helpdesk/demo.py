@@ -1,9 +1,9 @@
 """`make demo`: a device learns to sort private messages through a real cloud.
 
-Both daemons run as processes of their own; every step is the command an owner or
-a provider would type. Only two things happen outside the product: a control that
-trains on the clear text inside the cloud's code, to see what privacy cost, and an
-attacker, to see what it bought. The last line printed is one JSON object.
+Both daemons run as processes of their own, with a recorder between them; every step is
+the command an owner or a provider would type. Only two things happen outside the product:
+a control that trains on the clear text inside the cloud's code, to see what privacy cost,
+and an attacker, to see what it bought. The last line printed is one JSON object.
 """
 
 from __future__ import annotations
@@ -90,13 +90,13 @@ def run(level: str, folder: Path, bundle: Path) -> dict[str, Any]:
     clock = Clock()
 
     with clock.stage("provider builds the bundle"):
-        build = [command("sotto-cloud"), "build-bundle", "--out", str(bundle)]
+        build = [command("sotto-cloud"), "build-bundle", "--out", str(bundle), "--encoder"]
         say("sotto-cloud", *build[1:])
         subprocess.run(build, check=True, stdout=subprocess.DEVNULL)
 
-    cloud = Cloud.at(folder, bundle)
+    cloud = Cloud.at(folder, bundle, "--hand-out-adapters", "helpdesk")
     with clock.stage("both daemons start"):
-        say("sotto-cloud", "serve", "--listen", cloud.address)
+        say("sotto-cloud", "serve", "--listen", cloud.address, *cloud.options)
         cloud.start()
         token = cloud.enroll("helpdesk")
     try:
@@ -106,7 +106,7 @@ def run(level: str, folder: Path, bundle: Path) -> dict[str, Any]:
             agent.start()
             try:
                 with clock.stage("device pulls the bundle"):
-                    owner(agent, "pull", tap.address)
+                    owner(agent, "pull", tap.address, "--encoder")
                 pulled = tap.bytes_received
                 with clock.stage("device customises, with reconstruction"):
                     customize(agent, "desk", train, level, "--reconstruction")
@@ -118,8 +118,17 @@ def run(level: str, folder: Path, bundle: Path) -> dict[str, Any]:
                     answers = owner(agent, "predict", "desk", "--input", str(asked))
                     plain = owner(agent, "predict", "desk-plain", "--input", str(asked))
                     cut = owner(agent, "predict", "desk", "--input", str(beginnings))
-                status = owner(agent, "status")[-1]
                 sent = tap.bytes_sent
+                with clock.stage("device fetches the adapter"):
+                    owner(agent, "fetch", "desk")
+                fetched = tap.bytes_sent
+                with clock.stage("device answers at home, from the text as typed"):
+                    home = owner(agent, "predict", "desk", "--input", str(asked))
+                    home_cut = owner(agent, "predict", "desk", "--input", str(beginnings))
+                left = tap.bytes_sent - fetched
+                if left or {a["answered"] for a in home + home_cut} != {"device"}:
+                    raise SystemExit(f"{left} bytes left while the device was to answer alone")
+                status = owner(agent, "status")[-1]
             finally:
                 agent.stop()
     finally:
@@ -141,6 +150,8 @@ def run(level: str, folder: Path, bundle: Path) -> dict[str, Any]:
             "private": accuracy([a["label"] for a in answers], truth),
             "private_without_reconstruction": accuracy([a["label"] for a in plain], truth),
             f"private_first_{SHORT}_words": accuracy([a["label"] for a in cut], truth),
+            "at_home": accuracy([a["label"] for a in home], truth),
+            f"at_home_first_{SHORT}_words": accuracy([a["label"] for a in home_cut], truth),
             "clear": accuracy(clear, truth),
             "guessing": round(1 / len(set(truth)), 4),
         },
@@ -150,6 +161,8 @@ def run(level: str, folder: Path, bundle: Path) -> dict[str, Any]:
             "sent_customize_with_reconstruction": with_head,
             "sent_customize_without_reconstruction": trained - with_head,
             "sent_predict": sent - trained,
+            "sent_fetch": fetched - sent,
+            "sent_predict_at_home": left,
             "received_bundle": pulled,
         },
         "ledger": status["ledger"],

@@ -63,7 +63,8 @@ def draw(figures: dict[str, Any], path: Path) -> None:
     boxes = {"accuracy": 0.15, "attack": 0.485, "time": 0.85}
     axes = {name: figure.add_axes((left, 0.64, 0.14, 0.26)) for name, left in boxes.items()}
     accuracies = dict(_accuracies(figures))
-    colours = ["#1b6ca8" if name.startswith("private") else "#95a5a6" for name in accuracies]
+    ours = ("private", "at home")
+    colours = ["#1b6ca8" if name.startswith(ours) else "#95a5a6" for name in accuracies]
     _bars(axes["accuracy"], "Accuracy on unseen messages", accuracies, colours, "%.3f")
     shares = {name: row["guessed"] for name, row in figures["attack"].items()}
     _bars(axes["attack"], "Of a kind's words, what an attacker gets", shares, "#b03a2e", "%.3f")

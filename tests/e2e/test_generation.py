@@ -14,7 +14,7 @@ ROWS = [f"The train of Ramona Sitwell, {n}\tRamona Sitwell came at {n}." for n i
 
 def test_a_table_becomes_an_adapter_that_writes(owner: Path, bundle_folder: Path) -> None:
     tiny = str(decoders.save(owner / "tiny"))
-    cloud = Cloud.at(owner, bundle_folder, decoder=tiny)
+    cloud = Cloud.at(owner, bundle_folder, "--decoder", tiny)
     cloud.start()
     try:
         agent = Agent.at(owner, cloud=cloud.address, tenant="t", token=cloud.enroll("t"))

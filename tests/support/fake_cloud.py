@@ -81,6 +81,8 @@ class FakeCloud(
         """Lose the connection after so many more bundle bytes, once."""
         self.altered = ""
         """A bundle file whose bytes arrive altered."""
+        self.watched: list[list[str]] = []
+        """Adapters of each stream of versions that was opened."""
         self.fetched: Counter[str] = Counter()
         """Bytes sent of each bundle file."""
         self.may_train = threading.Event()
@@ -177,6 +179,7 @@ class FakeCloud(
     def CreateJob(self, request, context):  # noqa: N802
         tenant = self._tenant(context)
         self._refuse("CreateJob")
+        self._check_base(tenant, request.adapter, request.training)
         return training.CreateJobResponse(job=self._jobs.create(tenant, request).shown())
 
     def UploadExamples(self, request_iterator, context):  # noqa: N802
@@ -199,6 +202,7 @@ class FakeCloud(
     def StartJob(self, request, context):  # noqa: N802
         tenant = self._tenant(context)
         with self._lock:
+            self._check_added(self._jobs.find(tenant, request.job_id))
             begins = self._jobs.start(tenant, request.job_id, request.total_examples)
             job = self._jobs.find(tenant, request.job_id)
             if begins:
@@ -318,13 +322,12 @@ class FakeCloud(
         with self._lock:
             if job.ended:
                 return
-            message.progress.epoch = epochs
-            message.progress.held_out_accuracy = 0.875
+            message.progress.epoch, message.progress.held_out_accuracy = epochs, 0.875
             if self.fail_training:
                 message.state = training.JOB_STATE_FAILED
                 message.message = self.fail_training
                 return
-            self.adapters[job.tenant, message.adapter] = job
+            self._has_learnt(job)
             message.state = training.JOB_STATE_SUCCEEDED
 
     def _encoded(self, request) -> inference.EncodeResponse:
@@ -365,7 +368,7 @@ class FakeCloud(
         if job.message.release.bundle_id != request.bundle_id:
             raise BundleMismatch("another bundle", fix="customise again", subject="bundle_id")
         counts: dict[str, Counter[str]] = {}
-        for example in job.examples:
+        for example in job.learnt:
             counts.setdefault(example.label, Counter()).update(example.released_text.split())
         logs = {
             label: sum(

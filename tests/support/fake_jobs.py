@@ -30,6 +30,8 @@ class FakeJob:
     request: training.CreateJobRequest
     message: training.Job
     examples: list[training.PrivatizedExample] = field(default_factory=list)
+    learnt: list[training.PrivatizedExample] = field(default_factory=list)
+    """All that its adapter has learnt from, of earlier jobs too."""
     deleted: bool = False
 
     @property
@@ -153,6 +155,7 @@ class FakeJobs:
             if not job.writes and (len(counts) < 2 or min(counts.values()) < 2):
                 raise NotReady("labels are missing", fix="give 2 of each", subject="label")
             job.message.state = training.JOB_STATE_QUEUED
+            job.learnt = job.examples
             return True
 
     def cancel(self, tenant: str, job_id: str) -> FakeJob:

@@ -67,6 +67,7 @@ class TrainingOptions:
         dp_epsilon: train privately within it (see `sottovoce.cloud.private.plan`); 0: do not.
         dp_delta: with ``dp_epsilon``; 0 takes min(1e-5, 1 / (10 examples)).
         task: "classification", or "generation": a decoder learns to write outputs.
+        continues: go on from the adapter of the job's name.
         pate: within ``dp_epsilon`` by PATE (see `sottovoce.cloud.private.pate`).
     """
 
@@ -87,6 +88,7 @@ class TrainingOptions:
     dp_delta: float = 0.0
     task: str = "classification"
     pate: bool = False
+    continues: bool = False
 
     @property
     def writes(self) -> bool:

@@ -54,7 +54,7 @@ TASK_CLASSIFICATION: Task
 TASK_GENERATION: Task
 
 class TrainingSettings(_message.Message):
-    __slots__ = ("method", "reconstruction", "plain_tokens", "epochs", "batch_size", "learning_rate", "seed", "virtual_tokens", "rank", "label_words", "noise_aware", "reconstruction_width", "reconstruction_weight", "dp_epsilon", "dp_delta", "task", "pate")
+    __slots__ = ("method", "reconstruction", "plain_tokens", "epochs", "batch_size", "learning_rate", "seed", "virtual_tokens", "rank", "label_words", "noise_aware", "reconstruction_width", "reconstruction_weight", "dp_epsilon", "dp_delta", "task", "pate", "continues")
     METHOD_FIELD_NUMBER: _ClassVar[int]
     RECONSTRUCTION_FIELD_NUMBER: _ClassVar[int]
     PLAIN_TOKENS_FIELD_NUMBER: _ClassVar[int]
@@ -72,6 +72,7 @@ class TrainingSettings(_message.Message):
     DP_DELTA_FIELD_NUMBER: _ClassVar[int]
     TASK_FIELD_NUMBER: _ClassVar[int]
     PATE_FIELD_NUMBER: _ClassVar[int]
+    CONTINUES_FIELD_NUMBER: _ClassVar[int]
     method: Method
     reconstruction: bool
     plain_tokens: int
@@ -89,7 +90,8 @@ class TrainingSettings(_message.Message):
     dp_delta: float
     task: Task
     pate: bool
-    def __init__(self, method: _Optional[_Union[Method, str]] = ..., reconstruction: _Optional[bool] = ..., plain_tokens: _Optional[int] = ..., epochs: _Optional[int] = ..., batch_size: _Optional[int] = ..., learning_rate: _Optional[float] = ..., seed: _Optional[int] = ..., virtual_tokens: _Optional[int] = ..., rank: _Optional[int] = ..., label_words: _Optional[bool] = ..., noise_aware: _Optional[bool] = ..., reconstruction_width: _Optional[int] = ..., reconstruction_weight: _Optional[float] = ..., dp_epsilon: _Optional[float] = ..., dp_delta: _Optional[float] = ..., task: _Optional[_Union[Task, str]] = ..., pate: _Optional[bool] = ...) -> None: ...
+    continues: bool
+    def __init__(self, method: _Optional[_Union[Method, str]] = ..., reconstruction: _Optional[bool] = ..., plain_tokens: _Optional[int] = ..., epochs: _Optional[int] = ..., batch_size: _Optional[int] = ..., learning_rate: _Optional[float] = ..., seed: _Optional[int] = ..., virtual_tokens: _Optional[int] = ..., rank: _Optional[int] = ..., label_words: _Optional[bool] = ..., noise_aware: _Optional[bool] = ..., reconstruction_width: _Optional[int] = ..., reconstruction_weight: _Optional[float] = ..., dp_epsilon: _Optional[float] = ..., dp_delta: _Optional[float] = ..., task: _Optional[_Union[Task, str]] = ..., pate: _Optional[bool] = ..., continues: _Optional[bool] = ...) -> None: ...
 
 class ReleaseSettings(_message.Message):
     __slots__ = ("mechanism", "eta", "level", "bundle_id", "policy")
@@ -318,3 +320,17 @@ class GetAdapterResponse(_message.Message):
     file: AdapterFile
     chunk: bytes
     def __init__(self, file: _Optional[_Union[AdapterFile, _Mapping]] = ..., chunk: _Optional[bytes] = ...) -> None: ...
+
+class WatchAdaptersRequest(_message.Message):
+    __slots__ = ("adapters",)
+    ADAPTERS_FIELD_NUMBER: _ClassVar[int]
+    adapters: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, adapters: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class WatchAdaptersResponse(_message.Message):
+    __slots__ = ("adapter", "version")
+    ADAPTER_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    adapter: str
+    version: str
+    def __init__(self, adapter: _Optional[str] = ..., version: _Optional[str] = ...) -> None: ...

@@ -97,6 +97,11 @@ class TrainingStub:
                 request_serializer=sottovoce_dot_v1_dot_training__pb2.GetAdapterRequest.SerializeToString,
                 response_deserializer=sottovoce_dot_v1_dot_training__pb2.GetAdapterResponse.FromString,
                 _registered_method=True)
+        self.WatchAdapters = channel.unary_stream(
+                '/sottovoce.v1.Training/WatchAdapters',
+                request_serializer=sottovoce_dot_v1_dot_training__pb2.WatchAdaptersRequest.SerializeToString,
+                response_deserializer=sottovoce_dot_v1_dot_training__pb2.WatchAdaptersResponse.FromString,
+                _registered_method=True)
 
 
 class TrainingServicer:
@@ -191,6 +196,16 @@ class TrainingServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def WatchAdapters(self, request, context):
+        """Says which version each of some adapters has, at once and then on every
+        change, so that devices know when to fetch; ends after some minutes, to be
+        asked again. FAILED_PRECONDITION as in GetAdapter; an adapter that is not
+        there, or not yet, is passed over.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_TrainingServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -243,6 +258,11 @@ def add_TrainingServicer_to_server(servicer, server):
                     servicer.GetAdapter,
                     request_deserializer=sottovoce_dot_v1_dot_training__pb2.GetAdapterRequest.FromString,
                     response_serializer=sottovoce_dot_v1_dot_training__pb2.GetAdapterResponse.SerializeToString,
+            ),
+            'WatchAdapters': grpc.unary_stream_rpc_method_handler(
+                    servicer.WatchAdapters,
+                    request_deserializer=sottovoce_dot_v1_dot_training__pb2.WatchAdaptersRequest.FromString,
+                    response_serializer=sottovoce_dot_v1_dot_training__pb2.WatchAdaptersResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -528,6 +548,33 @@ class Training:
             '/sottovoce.v1.Training/GetAdapter',
             sottovoce_dot_v1_dot_training__pb2.GetAdapterRequest.SerializeToString,
             sottovoce_dot_v1_dot_training__pb2.GetAdapterResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def WatchAdapters(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/sottovoce.v1.Training/WatchAdapters',
+            sottovoce_dot_v1_dot_training__pb2.WatchAdaptersRequest.SerializeToString,
+            sottovoce_dot_v1_dot_training__pb2.WatchAdaptersResponse.FromString,
             options,
             channel_credentials,
             insecure,

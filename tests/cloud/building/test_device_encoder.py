@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import onnxruntime
 import pytest
 import torch
 
@@ -20,6 +19,7 @@ from sottovoce.cloud.models.methods import from_options
 from sottovoce.cloud.models.rows import Row, run
 from sottovoce.core.bundle.folder import ENCODER, Bundle
 from sottovoce.core.errors import BundleMismatch, DataLoss, InvalidInput, NotReady
+from sottovoce.core.local import encoder as encoders
 from sottovoce.core.local.encoder import Additions, Encoder, Shape
 from tests.support.backbones import tiny_bert, tiny_decoder
 from tests.support.encoder_bundle import offered, with_encoder
@@ -53,7 +53,7 @@ def exact(
     network = tmp_path_factory.mktemp("exact") / "encoder.onnx"
     model = backbones.load(str(backbone_folder)).model
     network.write_bytes(device_encoder.to_onnx(model, int8=False))
-    return replace(whole, _session=onnxruntime.InferenceSession(network))
+    return replace(whole, _session=encoders._session(str(network)))
 
 
 def row_of(method: str, folder: Path) -> Row:
@@ -174,3 +174,48 @@ def test_an_encoder_of_another_backbone_is_refused(bundle_folder: Path, tmp_path
     offered(folder)
     with pytest.raises(BundleMismatch, match="another backbone"):
         Encoder.load(Bundle.open(folder))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"width": 0},
+        {"tokens": 1 << 40},
+        {"longest": 2},
+        {"positions": 4},
+        {"before": [-1]},
+        {"layers": [["q", 4, 4]] * 2000},
+        {"layers": [["q", 0, 4]]},
+        {"prefix": "many"},
+        {"surprise": 1},
+    ],
+)
+def test_a_description_out_of_bounds_is_refused_by_name(
+    bundle_folder: Path, tmp_path: Path, change: dict[str, object]
+) -> None:
+    folder = shutil.copytree(bundle_folder, tmp_path / "bundle")
+    file = folder / ENCODER / "encoder.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | change))
+    offered(folder)
+    with pytest.raises(DataLoss, match=r"encoder\.json"):
+        Encoder.load(Bundle.open(folder))
+
+
+def test_what_is_checked_is_what_runs(
+    bundle_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = shutil.copytree(bundle_folder, tmp_path / "bundle")
+    bundle = Bundle.open(folder)
+    clear = Encoder.load(bundle).pooled("the river", Additions.none(Encoder.load(bundle).shape))
+    opened = encoders._session
+
+    def swapped(path: str) -> object:
+        for name in ("encoder.onnx", "table.npy"):  # as if pulled anew at this moment
+            (tmp_path / name).write_bytes(b"another")
+            (tmp_path / name).rename(folder / ENCODER / name)
+        return opened(path)
+
+    monkeypatch.setattr(encoders, "_session", swapped)
+    encoder = Encoder.load(bundle)
+    found = encoder.pooled("the river", Additions.none(encoder.shape))
+    assert np.array_equal(found, clear)

@@ -20,6 +20,7 @@ def test_every_method_of_the_wire_has_a_name() -> None:
 
 def test_what_the_app_asks_for_is_what_the_cloud_is_asked_for() -> None:
     shared = {f.name for f in training.TrainingSettings.DESCRIPTOR.fields} - {"plain_tokens"}
+    shared -= {"continues"}  # decided by `added`
     asked = agent.CustomizationSettings(
         method=training.METHOD_PREFIX_TUNING,
         reconstruction=True,

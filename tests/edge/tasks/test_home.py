@@ -306,6 +306,18 @@ def test_a_break_is_gone_on_from_where_it_was(home: Home) -> None:
     assert ask(device, "the river").answered == DEVICE
 
 
+def test_what_arrived_of_more_than_there_is_is_begun_anew(home: Home) -> None:
+    device, _, _ = home
+    version = device.home.fetch("desk").version
+    (file,) = device.config.agent.state.rglob(f"{version}.safetensors")
+    partial = file.with_name(f".partial-{version}.safetensors")
+    partial.write_bytes(file.read_bytes() + b"more")
+    file.write_bytes(b"damaged, so that it is fetched again")
+    assert device.home.fetch("desk", pause=0).version == version
+    assert not partial.exists()
+    assert ask(device, "the river").answered == DEVICE
+
+
 def test_an_altered_one_is_refused_by_name_and_old_answers_go_on(home: Home) -> None:
     device, cloud, _ = home
     first = device.home.fetch("desk").version

@@ -22,6 +22,7 @@ from sottovoce.cloud.job import (
     check_labels,
     check_number,
 )
+from sottovoce.cloud.jobs.continuing import check_base
 from sottovoce.cloud.jobs.records import find, job_of, move
 from sottovoce.cloud.state import quotas
 from sottovoce.cloud.state.adapters import uninstall
@@ -78,7 +79,7 @@ class Jobs:
 
         Raises:
             InvalidInput: a bad name or setting, or a request id used for another.
-            QuotaExceeded: too many unfinished jobs.
+            QuotaExceeded: too many unfinished jobs. NotReady: see `check_base`.
         """
         check_name(adapter, "adapter")
         if not 1 <= len(request_id) <= 128 or "\0" in request_id:
@@ -97,13 +98,15 @@ class Jobs:
                 request_id=request_id,
             )
             if row is None:
+                if training.continues:
+                    check_base(transaction, tenant, adapter, training)
                 _check_unfinished(transaction, tenant, limits)
                 _forget(transaction, tenant, limits.past_jobs)
                 (row,) = transaction.rows(
                     "INSERT INTO jobs (id, tenant, request_id, adapter, state, training, release, "
-                    "created, updated, touched) VALUES (:id, :tenant, :request_id, :adapter, "
-                    "'UPLOADING', :training, :release, :now, :now, (SELECT awake FROM clock)) "
-                    "RETURNING *",
+                    "created, updated, touched, continues) VALUES (:id, :tenant, :request_id, "
+                    ":adapter, 'UPLOADING', :training, :release, :now, :now, "
+                    "(SELECT awake FROM clock), :continues) RETURNING *",
                     id=secrets.token_hex(12),
                     tenant=tenant,
                     request_id=request_id,
@@ -111,6 +114,7 @@ class Jobs:
                     training=json.dumps(asdict(training)),
                     release=json.dumps(asdict(release)),
                     now=transaction.now(),
+                    continues=int(training.continues),
                 )
         if not row["deleted"]:
             job = job_of(row)
@@ -199,6 +203,8 @@ class Jobs:
             labels = Counter({row["label"]: row["n"] for row in counts})
             public = labels.pop("", 0)
             check_labels(labels, limits.labels)
+            if job.training.continues:
+                check_base(transaction, tenant, job.adapter, job.training, labels)
             if job.training.pate and public < FEWEST_PUBLIC:
                 raise NotReady(
                     f"the job holds {public} public texts, PATE needs at least {FEWEST_PUBLIC}",

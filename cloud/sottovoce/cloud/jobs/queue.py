@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 from typing import Final
 
 from sottovoce.cloud.job import Example, Job, Progress, State
+from sottovoce.cloud.jobs.continuing import check_unmoved
 from sottovoce.cloud.jobs.records import job_of, move
 from sottovoce.cloud.state.adapters import AdapterFiles, install
 from sottovoce.cloud.state.database import Database, Row, Transaction
@@ -129,18 +130,33 @@ class Queue:
             return bool(_held(transaction, lease)["cancel_requested"])
 
     def finish(
-        self, lease: Lease, state: State, message: str = "", adapter: AdapterFiles | None = None
+        self,
+        lease: Lease,
+        state: State,
+        message: str = "",
+        adapter: AdapterFiles | None = None,
+        base: str = "",
     ) -> bool:
         """Ends the job, drops its examples and gives the adapter its name, all at once.
+
+        Args:
+            lease: of the job.
+            state: in which it ends.
+            message: for its tenant.
+            adapter: what was trained.
+            base: what it went on from, if the job does, by `AdapterFiles.sha256`.
 
         Returns:
             Whether it was deleted meanwhile and is now to be purged; the adapter then gets no name.
 
         Raises:
-            NotReady: ``state`` ends no job.
+            NotReady: ``state`` ends no job, or what it went on from is gone.
+            BaseMoved: what it went on from is not what the adapter is now.
         """
         with self.database.write() as transaction:
             row = _held(transaction, lease, lock=True)
+            if base and not row["deleted"]:
+                check_unmoved(transaction, job_of(row), base)
             job = move(transaction, job_of(row), state, message)
             if adapter is not None and not row["deleted"]:
                 install(
@@ -228,7 +244,10 @@ def _next(transaction: Transaction, owner: str) -> Row | None:
     )
     for turn in turns:
         oldest = transaction.lock_free(
-            "SELECT * FROM jobs WHERE state = 'QUEUED' AND tenant = :tenant "
+            # What goes on from an adapter waits for whoever trains it, or would train twice.
+            "SELECT * FROM jobs WHERE state = 'QUEUED' AND tenant = :tenant AND "
+            "(continues = 0 OR adapter NOT IN "
+            "(SELECT adapter FROM jobs WHERE state = 'RUNNING' AND tenant = :tenant)) "
             "ORDER BY number LIMIT 1",
             tenant=turn["tenant"],
         )

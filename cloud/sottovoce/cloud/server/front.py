@@ -17,6 +17,7 @@ from sottovoce.cloud.server.listener import TRAINING, Listener
 from sottovoce.cloud.server.metrics import JobsCollector
 from sottovoce.cloud.server.running import until_told
 from sottovoce.cloud.server.training_service import UPLOADS, WATCHES, TrainingService
+from sottovoce.cloud.server.watching import FOLLOWERS
 from sottovoce.cloud.state.opening import open_database
 from sottovoce.cloud.state.tenants import Tenants
 from sottovoce.core.errors import ConfigError
@@ -41,8 +42,9 @@ class Front:
         metrics = Metrics()
         metrics.registry.register(JobsCollector(jobs))
         try:
+            calls = UPLOADS + WATCHES + FOLLOWERS
             self._listener = Listener(
-                settings, tenants, metrics, (TRAINING,), UPLOADS + WATCHES, self.database.news
+                settings, tenants, metrics, (TRAINING,), calls, self.database.news
             )
         except ConfigError:
             self.database.close()

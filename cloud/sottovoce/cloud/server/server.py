@@ -31,6 +31,7 @@ from sottovoce.cloud.server.metrics import JobsCollector
 from sottovoce.cloud.server.models_service import ModelsService
 from sottovoce.cloud.server.running import until_told
 from sottovoce.cloud.server.training_service import UPLOADS, WATCHES, TrainingService
+from sottovoce.cloud.server.watching import FOLLOWERS
 from sottovoce.cloud.server.worker_process import WorkerProcess
 from sottovoce.cloud.serving.embedder import Embedder
 from sottovoce.cloud.serving.generator import Generator
@@ -81,7 +82,7 @@ class Server:
         if settings.jobs:
             keep_room(settings.state)
             self.metrics.registry.register(JobsCollector(self.jobs))
-            calls += UPLOADS + WATCHES
+            calls += UPLOADS + WATCHES + FOLLOWERS
         services = (BUNDLES, TRAINING, INFERENCE, GENERATION)
         try:
             self.listener = Listener(

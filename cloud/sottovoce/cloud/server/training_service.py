@@ -20,6 +20,7 @@ from sottovoce.cloud.jobs.reinstatement import reinstate
 from sottovoce.cloud.jobs.uploads import Upload, append
 from sottovoce.cloud.server.admission import Admission
 from sottovoce.cloud.server.bundles_service import released_with
+from sottovoce.cloud.server.watching import Followers
 from sottovoce.cloud.state.credentials import Scope
 from sottovoce.cloud.state.tenants import Tenants
 from sottovoce.core.bundle.folder import Bundle
@@ -135,6 +136,7 @@ class TrainingService(training_pb2_grpc.TrainingServicer):
         self._models = models
         self._uploads = Admission(calls=UPLOADS, per_tenant=UPLOADS_PER_TENANT)
         self._watches = Admission(calls=WATCHES, per_tenant=WATCHES_PER_TENANT)
+        self._followers = Followers(jobs.database)
 
     def _tenant(self, context: grpc.ServicerContext, *others: Scope) -> str:
         return self._tenants.admit(context.invocation_metadata(), Scope.TRAIN, *others)
@@ -241,3 +243,10 @@ class TrainingService(training_pb2_grpc.TrainingServicer):
         """Gives an earlier adapter its name back."""
         job = reinstate(self._jobs, request.job_id, self._tenant(context))
         return wire.ReinstateAdapterResponse(job=job_message(job))
+
+    def WatchAdapters(  # noqa: N802
+        self, request: wire.WatchAdaptersRequest, context: grpc.ServicerContext
+    ) -> Iterator[wire.WatchAdaptersResponse]:
+        """Versions of the tenant's adapters, for devices that follow them."""
+        tenant = self._tenant(context, Scope.PREDICT)
+        yield from self._followers.stream(tenant, request, context.is_active)

@@ -7,7 +7,7 @@ power cut parts the two.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +17,16 @@ from sottovoce.cloud.state.database import Database, Transaction
 from sottovoce.cloud.state.objects import Objects
 from sottovoce.core.errors import DataLoss, NotFound
 
-__all__ = ["AdapterFiles", "digest", "install", "locate", "stored", "uninstall", "with_files"]
+__all__ = [
+    "AdapterFiles",
+    "digest",
+    "install",
+    "locate",
+    "stored",
+    "uninstall",
+    "versions",
+    "with_files",
+]
 
 T = TypeVar("T")
 
@@ -115,6 +124,16 @@ def with_files(database: Database, tenant: str, name: str, use: Callable[[Adapte
         if now == located:
             raise
         return use(now)
+
+
+def versions(database: Database, tenant: str, names: Collection[str]) -> dict[str, str]:
+    """The `digest` behind each of a tenant's adapter names; those that are not there are left
+    out."""
+    with database.read() as transaction:
+        found = transaction.rows(
+            "SELECT name, sha256 FROM adapters WHERE tenant = :tenant", tenant=tenant
+        )
+    return {row["name"]: row["sha256"] for row in found if row["name"] in names}
 
 
 def install(

@@ -164,6 +164,9 @@ CREATE TABLE acts (
   detail TEXT NOT NULL
 ) STRICT;
 """
+_CONTINUES: Final = """
+ALTER TABLE jobs ADD COLUMN continues INTEGER NOT NULL DEFAULT 0;
+"""
 
 
 def _read_links(transaction: Transaction, state: Path) -> None:
@@ -215,6 +218,7 @@ VERSIONS: Final = (
     Version(_OUTPUTS),
     Version(_CHECKPOINTS, _name_checkpoints),
     Version(_CREDENTIALS),
+    Version(_CONTINUES),
 )
 
 

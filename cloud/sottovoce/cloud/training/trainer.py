@@ -6,7 +6,8 @@ function runs in a worker, on a laptop and in a test.
 The design, in order:
 
 1. *Probe first, then tune.* The linear head starts as a logistic regression on the frozen
-   backbone's pooled states (see ``linear_probe``). Words of labels need none.
+   backbone's pooled states (see ``linear_probe``). Words of labels need none, nor does a job that
+   goes on from an adapter.
 2. *The method + head* (see ``methods``), AdamW, linear warm-up and decay, batches of similar length
    (see ``schedule``), the frozen part in bfloat16 where that is fast (see ``precision``); scored,
    kept and resumed as `sottovoce.cloud.training.run` does it.
@@ -42,6 +43,7 @@ from sottovoce.cloud.models.label_words import LabelWords
 from sottovoce.cloud.models.methods import from_options
 from sottovoce.cloud.models.noise_aware import NoiseTable, WordPlaces
 from sottovoce.cloud.models.precision import computing, fast_bfloat16, to_bfloat16
+from sottovoce.cloud.training.base import Base
 from sottovoce.cloud.training.checkpoint import Checkpoint
 from sottovoce.cloud.training.dataset import Dataset
 from sottovoce.cloud.training.linear_probe import probe
@@ -111,6 +113,7 @@ def train(
     *,
     noise: NoiseTable | None = None,
     places: WordPlaces | None = None,
+    base: Base | None = None,
     labels: tuple[str, ...] | None = None,
     resume: Path | None = None,
     watch: Watch = UNWATCHED,
@@ -126,6 +129,7 @@ def train(
         folder: made new; any there is replaced once training has succeeded.
         noise: where ``options.noise_aware``: how to read the words received.
         places: with ``noise``: which words those are.
+        base: to go on from, where ``options.continues``; its labels are the adapter's.
         labels: what the adapter may answer, where that is not to follow from the examples.
         resume: checkpoint file; read if it fits this run, written as it goes on.
         watch: who is told, and may end it.
@@ -153,6 +157,7 @@ def train(
     if options.label_words:
         label_words = LabelWords.of(backbone, sorted({e.label for e in examples}))
     cue = label_words.cue if label_words else ()
+    labels = base.adapter.labels if base else labels
     data = Dataset.of(examples, options, backbone.tokenizer, cue, places, labels)
     plan = recipe.plan(options, data.train, [len(row.ids) for row in data.alone])
 
@@ -168,6 +173,8 @@ def train(
             words=label_words.weight(backbone) if label_words else None,
             noise=noise.to(device) if noise else None,
         )
+        if base:
+            base.into(model, backbone)
         # Dropout stays off: the backbone's pre-trained states are the best there are, and it is
         # a third faster.
         model.to(device).eval()
@@ -178,8 +185,10 @@ def train(
         weight = options.reconstruction_weight or recipe.reconstruction_weight
         every = recipe.every(data)
 
+        begun = [base.sha256] if base else []
+        facts = (options, recipe, rate, backbone.sha256, len(examples), *begun)
         run = Run(
-            fingerprint(data.labels, options, recipe, rate, backbone.sha256, len(examples)),
+            fingerprint(data.labels, *facts),
             plan,
             rate,
             recipe.clip,
@@ -188,7 +197,7 @@ def train(
         )
         point = run.checkpoint()
         if point is None:
-            if label_words is None:
+            if label_words is None and base is None:
                 features = states(model, data, data.train, go_on)
                 targets = data.targets[data.train]
                 found = probe(features, targets, recipe.probe_penalty, len(data.labels))

@@ -32,7 +32,8 @@ import torch
 
 from sottovoce.cloud.config import STORE_VARIABLE, Limits
 from sottovoce.cloud.job import Example, Job, Progress, State
-from sottovoce.cloud.jobs.disposal import discard, job_name, tidy
+from sottovoce.cloud.jobs.continuing import BaseMoved
+from sottovoce.cloud.jobs.disposal import adapter_name, discard, job_name, tidy
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.queue import LEASE_SECONDS, Lease, LeaseLost, Queue
 from sottovoce.cloud.jobs.wakeup import Wakeup
@@ -43,6 +44,7 @@ from sottovoce.cloud.models.noise_aware import NoiseTable, WordPlaces
 from sottovoce.cloud.state import quotas
 from sottovoce.cloud.state.adapters import AdapterFiles
 from sottovoce.cloud.state.opening import open_database
+from sottovoce.cloud.training.base import Base
 from sottovoce.cloud.training.generation_trainer import train_generation
 from sottovoce.cloud.training.pate_trainer import train_pate
 from sottovoce.cloud.training.private_trainer import train_private
@@ -157,14 +159,14 @@ class Worker:
         tidy(self.jobs)
 
     def _bring_to_an_end(self, job: Job, lease: Lease) -> None:
-        state, message, adapter = State.SUCCEEDED, "", None
+        state, message, adapter, base = State.SUCCEEDED, "", None, ""
         try:
             if job.attempts >= ATTEMPTS:
                 raise SottovoceError(
                     f"the worker died {job.attempts} times while training this job",
                     fix="try a smaller batch size; the provider finds more in the server's log",
                 )
-            adapter = self._patiently(job, lease)
+            adapter, base = self._patiently(job, lease)
         except Stopped:
             if not self.queue.stop_requested(lease):
                 self.queue.release(lease)
@@ -187,12 +189,17 @@ class Worker:
             # it is this worker's still: another's must not lose what it goes on from.
             self.queue.renew(lease)
             self.objects.remove(job_name(job.id))
-        self.queue.finish(lease, state, message, adapter)
+        try:
+            self.queue.finish(lease, state, message, adapter, base)
+        except BaseMoved:  # other devices' examples are in it now
+            _log.info("job %s: the adapter was changed, once more", job.id)
+            self.objects.remove(adapter_name(job.id, lease.token))
+            self._bring_to_an_end(job, lease)
         self._clean_up()
 
-    def _patiently(self, job: Job, lease: Lease) -> AdapterFiles:
+    def _patiently(self, job: Job, lease: Lease) -> tuple[AdapterFiles, str]:
         """Trains, and waits for as long as the disk is full or the database away: that is not the
-        job's failure."""
+        job's failure. Also gives the digest of what it went on from, if it did."""
         while True:
             began = time.monotonic()
             try:
@@ -213,16 +220,17 @@ class Worker:
                     raise Stopped
             time.sleep(POLL_SECONDS)
 
-    def _train(self, job: Job, lease: Lease) -> AdapterFiles:
+    def _train(self, job: Job, lease: Lease) -> tuple[AdapterFiles, str]:
+        base = Base.of(self.database, job)
         with scratch(self.state, self.queue, lease) as place:
             place.fetch()
-            self._fit(job, lease, place)
-            return place.put_adapter()
+            self._fit(job, lease, place, base)
+            return place.put_adapter(), base.sha256 if base else ""
 
-    def _fit(self, job: Job, lease: Lease, place: Scratch) -> None:
+    def _fit(self, job: Job, lease: Lease, place: Scratch, base: Base | None) -> None:
         began = time.monotonic()
         most = quotas.of(self.database, job.tenant, self.jobs.limits).training_seconds
-        learn = self._trainer(job)
+        learn = self._trainer(job, base)
         examples: list[Example] = self.queue.examples(job.id)
         self.queue.begin(lease, tuple(sorted({e.label for e in examples} - {""})))
         reported = 0.0
@@ -266,10 +274,11 @@ class Worker:
                 "bundle_id": job.release.bundle_id,
                 "training": asdict(job.training),
                 "release": asdict(job.release),
+                **({"base": base.sha256} if base else {}),
             },
         )
 
-    def _trainer(self, job: Job) -> Callable[..., Result]:
+    def _trainer(self, job: Job, base: Base | None) -> Callable[..., Result]:
         """What trains the job, with the model that it is trained on."""
         quantized = methods.from_options(job.training).quantized
         if job.training.writes:
@@ -279,7 +288,7 @@ class Worker:
             private = train_pate if job.training.pate else train_private
             return partial(private, backbone=loaded)
         noise, places = self._noise(job, loaded)
-        return partial(train, backbone=loaded, noise=noise, places=places)
+        return partial(train, backbone=loaded, noise=noise, places=places, base=base)
 
     def _open_decoder(self, quantized: bool) -> Decoder:
         if not self._decoder:  # the server has been started without since the job was made

@@ -7,6 +7,7 @@ with pread(2), they cost what they weigh.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import weakref
 from collections.abc import Sequence
@@ -14,9 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 __all__ = ["RowFile"]
+
+_HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 
 
 class RowFile:
@@ -31,15 +35,28 @@ class RowFile:
     """
 
     def __init__(self, path: Path) -> None:
-        whole = np.load(path, mmap_mode="r", allow_pickle=False)  # checks header and length
-        if whole.ndim != 2 or not whole.flags.c_contiguous:
-            raise ValueError(f"{path.name} has no rows")
-        self.shape: tuple[int, ...] = whole.shape
-        self.dtype: np.dtype[Any] = whole.dtype
-        self._begin = whole.offset
-        self._step = whole.strides[0]
         self._file = os.open(path, os.O_RDONLY)
         weakref.finalize(self, os.close, self._file)
+        with open(self._file, "rb", closefd=False) as file:
+            read = _HEADERS.get(npy.read_magic(file))
+            if read is None:
+                raise ValueError(f"{path.name} is of another version")
+            self.shape: tuple[int, ...]
+            self.dtype: np.dtype[Any]
+            self.shape, fortran, self.dtype = read(file)
+            self._begin = file.tell()
+            size = file.seek(0, os.SEEK_END)
+        if len(self.shape) != 2 or fortran or self.dtype.hasobject:
+            raise ValueError(f"{path.name} has no rows")
+        self._step = self.shape[1] * self.dtype.itemsize
+        if size < self._begin + self.shape[0] * self._step:
+            raise ValueError(f"{path.name} is cut short")
+
+    def sha256(self) -> str:
+        """Of the file that is open here, whatever has its name by now, in hexadecimal."""
+        with open(self._file, "rb", closefd=False) as file:
+            file.seek(0)
+            return hashlib.file_digest(file, "sha256").hexdigest()
 
     def __len__(self) -> int:
         return self.shape[0]

@@ -8,6 +8,7 @@ row a token; the rest is one ONNX graph for all adapters, whose numbers are inpu
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +20,6 @@ import onnxruntime
 from numpy.typing import NDArray
 
 from sottovoce.core.bundle.folder import Bundle
-from sottovoce.core.bundle.manifest import sha256
 from sottovoce.core.bundle.row_file import RowFile
 from sottovoce.core.bundle.tokenizer import Tokenizer
 from sottovoce.core.errors import BundleMismatch, DataLoss, NotReady
@@ -34,6 +34,12 @@ _SCALE_BYTES: Final = 4
 
 Floats1d = NDArray[np.float32]
 Floats2d = NDArray[np.float32]
+
+_MOST: Final = 1 << 20
+"""Of what a shape counts; a graph of more would not fit a device either."""
+
+_MOST_LAYERS: Final = 1_024
+_LARGEST_DESCRIPTION: Final = 1 << 18
 
 _READ: Final = 32
 """Characters a token, about, in which a text's first tokens are looked for: no book is cut up."""
@@ -83,14 +89,25 @@ class Shape:
         """Out of the description.
 
         Raises:
-            KeyError, TypeError, ValueError: it is none.
+            KeyError, TypeError, ValueError: it is none, or of no encoder that a device could run.
         """
         given = {**facts}
         layers = tuple(Layer(str(n), int(i), int(o)) for n, i, o in given.pop("layers"))
         before, after = (tuple(map(int, given.pop(name))) for name in ("before", "after"))
         sha = str(given.pop("backbone_sha256"))
         numbers = {name: int(value) for name, value in given.items()}
-        return cls(backbone_sha256=sha, before=before, after=after, layers=layers, **numbers)
+        shape = cls(backbone_sha256=sha, before=before, after=after, layers=layers, **numbers)
+        sizes = (shape.width, shape.tokens, shape.positions, shape.prefix)
+        sides = [side for layer in layers for side in (layer.inputs, layer.outputs)]
+        around = (*before, *after)
+        if (
+            not all(0 < size <= _MOST for size in (*sizes, *sides))
+            or len(layers) > _MOST_LAYERS
+            or not len(around) < shape.longest <= shape.positions
+            or not all(0 <= token < shape.tokens for token in around)
+        ):
+            raise ValueError("out of range")
+        return shape
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -151,11 +168,8 @@ class Encoder:
                 fix="fetch it with `sotto pull --encoder`",
                 subject="encoder",
             )
-        for path, stored in optional.items():
-            file = bundle.folder / path
-            if not file.is_file() or sha256(file) != stored.sha256:
-                raise _damaged(path)
-        encoder = cls.open(folder, bundle.tokenizer)
+        hashes = {Path(path).name: stored.sha256 for path, stored in optional.items()}
+        encoder = cls.open(folder, bundle.tokenizer, hashes)
         if encoder.shape.backbone_sha256 != bundle.manifest.backbone.sha256:
             raise BundleMismatch(
                 "the bundle's encoder is for another backbone", fix="ask the provider"
@@ -163,18 +177,26 @@ class Encoder:
         return encoder
 
     @classmethod
-    def open(cls, folder: Path, tokenizer: Tokenizer) -> Self:
-        """Opens what lies in ``folder``, whoever vouches for it.
+    def open(
+        cls, folder: Path, tokenizer: Tokenizer, hashes: Mapping[str, str] | None = None
+    ) -> Self:
+        """Opens what lies in ``folder``. Each file is opened once: what is hashed is what is used,
+        whatever takes its place meanwhile.
 
         Args:
             folder: as the cloud wrote it.
             tokenizer: of the backbone.
+            hashes: SHA-256 of each file; None where somebody else vouches for them.
 
         Raises:
             DataLoss, BundleMismatch: as `load`.
         """
+        name = DESCRIPTION
         try:
-            facts = json.loads((folder / DESCRIPTION).read_text("utf-8"))
+            with (folder / DESCRIPTION).open("rb") as file:
+                data = file.read(_LARGEST_DESCRIPTION)
+            _vouched(name, hashlib.sha256(data).hexdigest(), hashes)
+            facts = json.loads(data)
             if facts.pop("format") != FORMAT:
                 raise BundleMismatch(
                     f"the bundle's encoder has another format than {FORMAT!r}",
@@ -182,16 +204,19 @@ class Encoder:
                     subject="encoder",
                 )
             shape = Shape.decode(facts)
+            name = TABLE
             table = RowFile(folder / TABLE)
-            fits = table.dtype == np.int8 and table.shape == (
-                shape.tokens,
-                shape.width + _SCALE_BYTES,
-            )
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise _damaged(DESCRIPTION) from error
-        if not fits:
-            raise _damaged(TABLE)
-        return cls(shape, tokenizer, _session(folder / NETWORK), table)
+            _vouched(name, table.sha256(), hashes)
+            width = shape.width + _SCALE_BYTES
+            if table.dtype != np.int8 or table.shape != (shape.tokens, width):
+                raise ValueError("another shape")
+            name = NETWORK
+            with (folder / NETWORK).open("rb") as file:
+                _vouched(name, hashlib.file_digest(file, "sha256").hexdigest(), hashes)
+                session = _session(f"/proc/self/fd/{file.fileno()}")
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise _damaged(name) from error
+        return cls(shape, tokenizer, session, table)
 
     def pooled(self, text: str, additions: Additions) -> Floats1d:
         """The mean of the last states of a text's tokens, special and virtual ones left out.
@@ -230,15 +255,20 @@ class Encoder:
         return rows[:, :-_SCALE_BYTES] * scale  # type: ignore[no-any-return]
 
 
-def _session(network: Path) -> Any:
+def _session(path: str) -> Any:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     options.inter_op_num_threads = 1
     options.enable_cpu_mem_arena = False  # what a long text needs is not kept for the next
     try:
-        return onnxruntime.InferenceSession(network, options, providers=["CPUExecutionProvider"])
+        return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime's own kinds have no narrower parent
         raise _damaged(NETWORK) from error
+
+
+def _vouched(name: str, found: str, hashes: Mapping[str, str] | None) -> None:
+    if hashes is not None and found != hashes.get(name):
+        raise _damaged(name)
 
 
 def _damaged(path: str) -> DataLoss:

@@ -16,7 +16,7 @@ from sottovoce.core.wire.limits import MOST, MOST_SEQUENCES
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import training_pb2 as training
 
-__all__ = ["METHODS", "TASKS", "check", "check_plain", "of", "usual_delta"]
+__all__ = ["METHODS", "TASKS", "added", "check", "check_plain", "of", "usual_delta"]
 
 METHODS: Final[Mapping[str, training.Method]] = MappingProxyType(
     {
@@ -42,6 +42,10 @@ _PRIVATE = (
     training.METHOD_PREFIX_TUNING,
     training.METHOD_HEAD,
 )
+_WITH_ADDED = {
+    *("adapter", "add", "label_epsilon", "epochs", "seed", "request_id"),
+    *("batch_size", "learning_rate"),
+}
 _WITH_VIRTUAL_TOKENS = (training.METHOD_PROMPT_TUNING, training.METHOD_PREFIX_TUNING)
 
 
@@ -65,6 +69,39 @@ def of(settings: agent.CustomizationSettings, plain_tokens: int) -> training.Tra
         dp_delta=settings.dp_delta,
         task=settings.task,
         pate=settings.pate,
+    )
+
+
+def added(
+    settings: agent.CustomizationSettings, base: training.TrainingSettings
+) -> training.TrainingSettings:
+    """What the cloud is asked for where examples are added to an adapter.
+
+    Args:
+        settings: as asked for.
+        base: with which the adapter was trained.
+
+    Raises:
+        InvalidInput: settings that the adapter decides; ``subject`` is the field's name.
+    """
+    given = {field.name for field, _ in settings.ListFields()}
+    for name in sorted(given - _WITH_ADDED):
+        raise InvalidInput(
+            f"{name.replace('_', ' ')} together with added examples",
+            fix=f"leave {name} out: the adapter keeps what it was trained with",
+            subject=name,
+        )
+    return training.TrainingSettings(
+        method=base.method,
+        rank=base.rank,
+        virtual_tokens=base.virtual_tokens,
+        task=base.task,
+        epochs=settings.epochs,
+        batch_size=settings.batch_size,
+        learning_rate=settings.learning_rate,
+        seed=settings.seed,
+        continues=True,
+        **{name: getattr(base, name) for name in ("label_words", "noise_aware", "dp_epsilon")},
     )
 
 
@@ -110,6 +147,7 @@ def check(settings: training.TrainingSettings) -> None:
             fix = f"give 0 for the default, or up to {largest:g}"
             raise _refused(name, f"{name} is out of range", fix)
     _check_task(settings, method)
+    _check_continued(settings)
     _check_private(settings, method)
 
 
@@ -125,6 +163,18 @@ def _check_task(settings: training.TrainingSettings, method: training.Method) ->
         if getattr(settings, name):
             problem = f"{name.replace('_', ' ')} together with generation"
             raise _refused(name, problem, f"leave {name} out")
+
+
+def _check_continued(settings: training.TrainingSettings) -> None:
+    """Refuses to go on where what was trained is of another kind, or promised more."""
+    if not settings.continues:
+        return
+    if settings.task == training.TASK_GENERATION:
+        raise _refused("task", "generation together with continues", "train it anew")
+    for name in ("reconstruction", "label_words", "noise_aware", "dp_epsilon", "pate"):
+        if getattr(settings, name):
+            problem = f"{name.replace('_', ' ')} together with continues"
+            raise _refused(name, problem, f"leave {name} out, or train anew")
 
 
 def _check_private(settings: training.TrainingSettings, method: training.Method) -> None:

@@ -25,6 +25,8 @@ COMMANDS = {
     "try": "Show a text under every level and policy; sends and charges nothing.",
     "predict": "Have an adapter classify texts, here or privatised in the cloud.",
     "fetch": "Bring an adapter home, so that this device answers itself.",
+    "share": "Write down what your other devices need to use an adapter.",
+    "join": "Use an adapter of another device of yours.",
     "chat": "Talk with a model in the cloud; names are turned back here.",
     "run": "Run a program as an OpenAI client of the agent.",
     "generate": "Have an adapter write on from texts, privatised first.",

@@ -27,6 +27,11 @@ _EXAMPLES_A_MESSAGE = 16
 _COLUMNS: Final = (("text", "label"), ("input", "output"))
 """Of tables for classification and for generation."""
 
+_WITH_ADD: Final = {
+    *("adapter", "source", "add", "watch", "as_json"),
+    *("label_epsilon", "epochs", "batch_size", "learning_rate", "seed"),
+}
+
 _SAMPLING = {
     "uniform": agent.PLAIN_SAMPLING_UNIFORM,
     "frequency": agent.PLAIN_SAMPLING_FREQUENCY,
@@ -174,6 +179,12 @@ def _up_to(setting: str) -> click.IntRange:
     is_flag=True,
     help="Train it anew where there is one of this name; `sotto rollback` has the one before back.",
 )
+@click.option(
+    "--add",
+    is_flag=True,
+    help="Add the examples to those the adapter has learnt from, here or on other devices that "
+    "share it: training goes on from what it is.",
+)
 @click.option("--watch/--no-watch", default=True, show_default=True, help="Wait until it ends.")
 @json_option
 @click.pass_context
@@ -206,6 +217,7 @@ def command(
     public: Path | None,
     seed: int,
     replace: bool,
+    add: bool,
     watch: bool,
     as_json: bool,
 ) -> None:
@@ -242,8 +254,11 @@ def command(
         learning_rate=learning_rate,
         seed=seed,
     )
-    training_settings.check_plain(settings)
-    training_settings.check(training_settings.of(settings, plain_tokens or int(reconstruction)))
+    if add:
+        settings = _added(ctx, settings)
+    else:
+        training_settings.check_plain(settings)
+        training_settings.check(training_settings.of(settings, plain_tokens or int(reconstruction)))
     with remote(config) as running:
         examples = read_table(source, *_COLUMNS)
         if examples and examples[0].output:
@@ -267,6 +282,24 @@ def command(
             f"adapter {adapter!r} was not trained: {record.message or 'the job was cancelled'}",
             subject=adapter,
         )
+
+
+def _added(ctx: click.Context, given: agent.CustomizationSettings) -> agent.CustomizationSettings:
+    """What of the settings goes with --add; the rest is the adapter's.
+
+    Raises:
+        InvalidInput: something else was given.
+    """
+    for name in ctx.params:
+        source = ctx.get_parameter_source(name)
+        if name not in _WITH_ADD and source is click.core.ParameterSource.COMMANDLINE:
+            raise InvalidInput(
+                f"--{name.replace('_', '-')} together with --add",
+                fix="leave it out: the adapter keeps what it was trained with",
+                subject=name,
+            )
+    kept = ("adapter", "label_epsilon", "epochs", "batch_size", "learning_rate", "seed")
+    return agent.CustomizationSettings(add=True, **{name: getattr(given, name) for name in kept})
 
 
 def read_table(source: Path, *columns: tuple[str, str]) -> list[agent.LabelledText]:

@@ -18,10 +18,21 @@ __all__ = ["command"]
 @click.argument("adapter")
 @click.option("--roll-back", is_flag=True, help="Go back to the version before the one in use.")
 @click.option("--versions", is_flag=True, help="List the versions on this device.")
+@click.option(
+    "--follow/--no-follow",
+    default=None,
+    help="Have the agent fetch new versions by itself from now on, or no longer. The cloud learns"
+    " when the device is on.",
+)
 @json_option
 @click.pass_context
 def command(
-    ctx: click.Context, adapter: str, roll_back: bool, versions: bool, as_json: bool
+    ctx: click.Context,
+    adapter: str,
+    roll_back: bool,
+    versions: bool,
+    follow: bool | None,
+    as_json: bool,
 ) -> None:
     """Bring ADAPTER home, or its newest version, so that this device answers itself.
 
@@ -54,6 +65,8 @@ def command(
                 bar.update(task, completed=done >> 10, total=total >> 10, note="KiB")
 
             fetched = device.home.fetch(adapter, progress=progress)
+        if follow is not None:
+            device.home.follow(adapter, follow)
     if as_json:
         print_json(
             {

@@ -38,6 +38,9 @@ __all__ = ["Cloud", "Stoppable"]
 
 SECONDS = 30.0
 UPLOAD_SECONDS = DOWNLOAD_SECONDS = 300.0
+WATCH_SECONDS = 60.0
+"""Of adapters, then asked again: a line that died unnoticed costs no more, and what is followed may
+have changed."""
 ENCODING_SECONDS = 120.0
 """For a stream of queries: what has no answer by then is sent again in another."""
 
@@ -195,6 +198,15 @@ class Cloud:
         """Which file an adapter is, then its bytes from an offset on."""
         call = self._stubs().training.GetAdapter
         yield from self._streamed(call, request, self._credentials(), DOWNLOAD_SECONDS)
+
+    def watch_adapters(
+        self, adapters: Sequence[str], stoppable: Stoppable
+    ) -> Generator[training_pb2.WatchAdaptersResponse, None, None]:
+        """Versions of adapters, at once and on every change, for about a minute; ``stoppable`` gets
+        what ends it at once."""
+        request = training_pb2.WatchAdaptersRequest(adapters=adapters)
+        call = self._stubs().training.WatchAdapters
+        yield from self._streamed(call, request, self._credentials(), WATCH_SECONDS, stoppable)
 
     def check_tenant(self) -> None:
         """Asks for something only an accepted tenant gets."""

@@ -15,6 +15,7 @@ from sottovoce.core.errors import InvalidInput, Unavailable
 from sottovoce.edge.state.outbox import ENDED
 from sottovoce.edge.tasks.agent import Agent
 from sottovoce.edge.tasks.customize import DEFAULT_PLAIN_TOKENS, Customizer, Defaults
+from sottovoce.edge.tasks.follower import Follower
 from sottovoce.edge.tasks.uploader import Uploader
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import edge_agent_pb2_grpc
@@ -38,6 +39,7 @@ class Service(edge_agent_pb2_grpc.EdgeAgentServicer):
             Defaults(device.default, device.config.privacy.plain_tokens or DEFAULT_PLAIN_TOKENS),
         )
         self._uploader = Uploader(device.cloud, device.outbox, device.record)
+        self._follower = Follower(device.cloud, device.home)
 
     def begin(self, doorway: str = "") -> None:
         """Takes up unfinished work; call once, when no other daemon uses the state.
@@ -48,6 +50,7 @@ class Service(edge_agent_pb2_grpc.EdgeAgentServicer):
         self._doorway = doorway
         self._customizer.clear_staging()
         self._uploader.resume()
+        self._follower.start()
 
     def end_watches(self) -> None:
         """Ends the calls that would else last as long as a training."""
@@ -55,8 +58,9 @@ class Service(edge_agent_pb2_grpc.EdgeAgentServicer):
         self._agent.outbox.wake()
 
     def finish(self) -> None:
-        """Stops the uploader; what it had not sent stays queued."""
+        """Stops the uploader; what it had not sent stays queued. And fetches no more."""
         self._uploader.stop()
+        self._follower.stop()
 
     def Privatize(  # noqa: N802 - gRPC's name
         self, request: agent.PrivatizeRequest, context: grpc.ServicerContext

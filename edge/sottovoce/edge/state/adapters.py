@@ -22,13 +22,16 @@ from sottovoce.core.errors import DataLoss, InvalidInput, NotReady
 from sottovoce.core.system.files import atomic, disk, private_folder, sync_folder
 from sottovoce.core.wire.limits import NAME
 
-__all__ = ["ADAPTERS", "KEPT", "AdapterFolder", "any_held", "is_version"]
+__all__ = ["ADAPTERS", "FOLLOWED", "KEPT", "AdapterFolder", "any_held", "is_version"]
 
 ADAPTERS: Final = "adapters"
 """The folder of adapters, in that of the agent's state."""
 
 KEPT: Final = 3
 """Versions of an adapter that stay on the disk."""
+
+FOLLOWED: Final = "followed"
+"""A file in the folder of an adapter whose new versions the daemon is to fetch by itself."""
 
 _LIST = "versions.json"
 _SUFFIX = ".safetensors"
@@ -110,8 +113,22 @@ class AdapterFolder:
             for old in versions[KEPT:]:
                 self.file(old).unlink(missing_ok=True)
 
+    @property
+    def followed(self) -> bool:
+        """Whether the daemon is to fetch new versions by itself."""
+        return (self._folder / FOLLOWED).exists()
+
+    def follow(self, on: bool) -> None:
+        """Says so, or takes it back."""
+        if on:
+            with disk(self._folder):
+                (self._folder / FOLLOWED).touch(0o600)
+        else:
+            (self._folder / FOLLOWED).unlink(missing_ok=True)
+
     def roll_back(self) -> str:
-        """Puts the version before the one in use in its place; returns it.
+        """Puts the version before the one in use in its place; returns it. It is followed no
+        longer, or the newest would be back at once.
 
         Raises:
             NotReady: there is none. DataLoss: it is damaged.
@@ -125,6 +142,7 @@ class AdapterFolder:
                 subject="adapter",
             )
         self.check(self.file(versions[later]))
+        self.follow(False)
         self._note(versions, versions[later])
         return versions[later]
 

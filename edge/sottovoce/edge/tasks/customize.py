@@ -30,8 +30,9 @@ from sottovoce.core.wire.limits import NAME
 from sottovoce.edge.state.database import Store
 from sottovoce.edge.state.ledger import Ledger
 from sottovoce.edge.state.outbox import Outbox, outbox_place
-from sottovoce.edge.state.pseudonyms import adapter_id, label_ids
+from sottovoce.edge.state.pseudonyms import Pseudonyms, adapter_id, label_ids
 from sottovoce.edge.state.purpose import Purpose
+from sottovoce.edge.tasks.adding import Base, base_of
 from sottovoce.edge.tasks.engine import Engine, OpenBundle
 from sottovoce.edge.tasks.examples import (
     check_example,
@@ -100,10 +101,12 @@ class Customizer:
         existing = self._outbox.find_request(request_id)
         if existing is not None:
             return existing
-        wanted = self._check(settings)
-        self._check_free(settings)
+        base = base_of(self._outbox, settings.adapter) if settings.add else None
+        wanted = self._check(settings, base)
+        if base is None:
+            self._check_free(settings)
         self._outbox.check_room()
-        setting = resolve(settings.privacy, self._defaults.setting)
+        setting = base.setting if base else resolve(settings.privacy, self._defaults.setting)
         opened = self._engine.current()
         opened.privatizer.mechanism(setting)
         plain = _plain_tokens(settings, wanted.plain_tokens, opened.bundle, setting.policy)
@@ -117,12 +120,15 @@ class Customizer:
             check_private(settings, seen.total(), public)
             if wanted.dp_epsilon:
                 wanted.dp_delta = wanted.dp_delta or training_settings.usual_delta(seen.total())
+            names = base.names if base else self._named(settings.adapter, seen, wanted)
+            if base is not None:
+                base.check(seen)
             record, job = self._records(
-                identity, settings.adapter, setting, opened, wanted, seen.total() + public
+                identity, names, setting, opened, wanted, seen.total() + public
             )
-            sent = {label: label for label in sorted(seen)}
-            if not (wanted.label_words or writes):  # a decoder that is to read them needs the words
-                sent = label_ids(self._store.seal, record.adapter_id, sent)
+            sent = {own: theirs for theirs, own in names.labels.items()} or {
+                x: x for x in sorted(seen)
+            }
             own = {sent[label]: label for label in sent if sent[label] != label}
             try:
                 with self._store.transaction() as transaction:
@@ -142,7 +148,20 @@ class Customizer:
         self._outbox.show(record)
         return record
 
-    def _check(self, settings: agent.CustomizationSettings) -> training.TrainingSettings:
+    def _named(
+        self, adapter: str, seen: Iterable[str], wanted: training.TrainingSettings
+    ) -> Pseudonyms:
+        """What the cloud is to call an adapter and its labels."""
+        seal = self._store.seal
+        opaque = adapter_id(seal, adapter)
+        if wanted.label_words or wanted.task == training.TASK_GENERATION:
+            return Pseudonyms(adapter, opaque, {})  # a decoder that is to read them needs the words
+        sent = label_ids(seal, opaque, sorted(seen))
+        return Pseudonyms(adapter, opaque, {theirs: own for own, theirs in sent.items()})
+
+    def _check(
+        self, settings: agent.CustomizationSettings, base: Base | None
+    ) -> training.TrainingSettings:
         """Checks the settings; returns what the cloud is to be asked for."""
         if not NAME.fullmatch(settings.adapter):
             raise InvalidInput(
@@ -158,6 +177,10 @@ class Customizer:
                     fix="leave label_epsilon out",
                     subject="label_epsilon",
                 )
+        if base is not None:
+            wanted = training_settings.added(settings, base.training)
+            training_settings.check(wanted)
+            return wanted
         training_settings.check_plain(settings)
         count = settings.plain_tokens or self._defaults.plain_tokens
         wanted = training_settings.of(settings, count if settings.reconstruction else 0)
@@ -284,7 +307,7 @@ class Customizer:
     def _records(
         self,
         identity: str,
-        adapter: str,
+        names: Pseudonyms,
         setting: Setting,
         opened: OpenBundle,
         wanted: training.TrainingSettings,
@@ -292,14 +315,13 @@ class Customizer:
     ) -> tuple[agent.Customization, training.CreateJobRequest]:
         now = timestamp_pb2.Timestamp()
         now.GetCurrentTime()
-        opaque = adapter_id(self._store.seal, adapter)
         record = agent.Customization(
             id=identity,
-            adapter=adapter,
+            adapter=names.adapter,
             state=agent.CUSTOMIZATION_STATE_UPLOADING,
             examples=examples,
             create_time=now,
-            adapter_id=opaque,
+            adapter_id=names.adapter_id,
             privacy=agent.PrivacyOptions(
                 level=setting.level, mechanism=setting.mechanism, policy=setting.policy
             ),
@@ -308,7 +330,7 @@ class Customizer:
         )
         job = training.CreateJobRequest(
             request_id=identity,
-            adapter=opaque,
+            adapter=names.adapter_id,
             training=wanted,
             release=training.ReleaseSettings(
                 mechanism=setting.mechanism,

@@ -17,13 +17,20 @@ from typing import TYPE_CHECKING, Final
 
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.manifest import sha256
-from sottovoce.core.errors import DataLoss, InvalidInput, NotReady, Unavailable
+from sottovoce.core.errors import (
+    DataLoss,
+    InvalidInput,
+    NotReady,
+    OutOfRange,
+    QuotaExceeded,
+    Unavailable,
+)
 from sottovoce.core.system import memory
 from sottovoce.core.system.files import disk
 from sottovoce.core.text.checks import check_text
 from sottovoce.core.wire.limits import LARGEST_ADAPTER
 from sottovoce.edge.client.cloud import Cloud
-from sottovoce.edge.state.adapters import AdapterFolder, is_version
+from sottovoce.edge.state.adapters import FOLLOWED, AdapterFolder, is_version
 from sottovoce.edge.state.outbox import Outbox
 from sottovoce.edge.state.pseudonyms import Pseudonyms
 from sottovoce.edge.tasks.engine import Engine
@@ -37,6 +44,7 @@ if TYPE_CHECKING:  # they load onnxruntime: for devices that answer themselves
 
 __all__ = ["Fetched", "Home"]
 
+MOST_FOLLOWED: Final = 32
 _BREAKS: Final = 5
 _ROOM: Final = 2 * LARGEST_ADAPTER
 """Bytes of adapters kept in memory."""
@@ -161,6 +169,36 @@ class Home:
                     if breaks >= _BREAKS:
                         raise
                     time.sleep(pause)
+                except OutOfRange:  # more than was ever sent of it: begun anew
+                    if not there:
+                        raise
+                    folder.partial()[0].unlink(missing_ok=True)
+
+    def follow(self, name: str, on: bool) -> None:
+        """Has the daemon fetch new versions of an adapter by itself, or no longer.
+
+        Raises:
+            NotFound: no such adapter. QuotaExceeded: too many are followed, or the disk is full.
+        """
+        _, folder = self._of(name)
+        if on and not folder.followed and len(self.followed()) >= MOST_FOLLOWED:
+            raise QuotaExceeded(
+                f"{MOST_FOLLOWED} adapters are followed, which is the limit",
+                fix="end one with `sotto fetch NAME --no-follow`",
+                subject="adapters",
+            )
+        folder.follow(on)
+
+    def followed(self) -> dict[str, str]:
+        """Names of the adapters that are followed, by what the cloud calls them."""
+        if not any(self._folder.glob(f"*/{FOLLOWED}")):
+            return {}
+        found: dict[str, str] = {}
+        for name in {record.adapter for record in self._outbox.all()}:
+            names, folder = self._of(name)
+            if folder.followed:
+                found[names.adapter_id] = name
+        return found
 
     def versions(self, name: str) -> list[tuple[str, bool]]:
         """Versions of an adapter on this device, newest first, and whether each is in use."""

@@ -1,0 +1,94 @@
+"""Keeps adapters that the owner wants followed as new as the cloud has them.
+
+Why it is here: what another device taught must reach this one without anybody typing. One stream
+for all of them asks the cloud which versions there are; a new one is fetched, checked and put in
+use in one step, and the old one answers until then. That the device is on is what this tells, so
+only what the owner names is followed.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+from collections.abc import Callable
+from contextlib import closing
+
+from sottovoce.core.errors import SottovoceError, Unavailable
+from sottovoce.edge.client.cloud import Cloud
+from sottovoce.edge.tasks.home import Home
+
+__all__ = ["Follower"]
+
+_LOOK_SECONDS = 2.0
+_LONGEST_WAIT = 60.0
+_log = logging.getLogger(__name__)
+
+
+class Follower:
+    """One thread beside the daemon.
+
+    Args:
+        cloud: says what is new.
+        home: fetches.
+        look: seconds between looks whether anything is to be followed; also the first pause after
+            the cloud could not be asked, which doubles up to a minute.
+    """
+
+    def __init__(self, cloud: Cloud, home: Home, *, look: float = _LOOK_SECONDS) -> None:
+        self._cloud = cloud
+        self._home = home
+        self._look = look
+        self._stopped = threading.Event()
+        self._seen: dict[str, str] = {}
+        self._end: Callable[[], None] = lambda: None
+        self._thread = threading.Thread(target=self._run, name="follower", daemon=True)
+
+    def start(self) -> None:
+        """Begins."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ends; a fetch at work is cut, and gone on with the next time."""
+        self._stopped.set()
+        self._end()
+        if self._thread.is_alive():
+            self._thread.join(10)
+
+    def _run(self) -> None:
+        wait = self._look
+        while not self._stopped.wait(wait * random.uniform(0.75, 1.0)):
+            try:
+                wait = self._look
+                self._once()
+            except SottovoceError as error:
+                if not self._stopped.is_set():
+                    _log.warning("following adapters: %s", type(error).__name__)
+                wait = min(max(2 * wait, 2 * self._look), _LONGEST_WAIT)
+
+    def _once(self) -> None:
+        """One stream, if there is anything to follow, until it ends or what is followed changes."""
+        followed = self._home.followed()
+        self._seen = {name: version for name, version in self._seen.items() if name in followed}
+        if not followed:
+            return
+        heard = False
+        with closing(self._cloud.watch_adapters(sorted(followed), self._stoppable)) as versions:
+            while not self._stopped.is_set():
+                try:
+                    said = next(versions, None)
+                except Unavailable:
+                    if heard:  # it lasts a minute, however it ends
+                        return
+                    raise
+                if said is None:
+                    return
+                heard = True
+                if said.adapter in followed and self._seen.get(said.adapter) != said.version:
+                    self._home.fetch(followed[said.adapter])
+                    self._seen[said.adapter] = said.version
+
+    def _stoppable(self, end: Callable[[], None]) -> None:
+        self._end = end
+        if self._stopped.is_set():
+            end()

@@ -1,0 +1,139 @@
+"""One adapter on several devices of one owner: what a device must know of another's to use it.
+
+Why it is here: what the cloud calls an adapter and its labels is derived under a device's secret,
+so no other device could find it or understand its answers. The first device writes down the names
+on both sides and how the examples were privatised; the others take that in. No secret is in it, but
+the labels are: it goes from device to device, never through the cloud.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from typing import Any, Final
+
+from google.protobuf import json_format
+
+from sottovoce.core.errors import InvalidInput, NotReady
+from sottovoce.core.wire import training_settings
+from sottovoce.core.wire.limits import LONGEST_LABEL, MOST_LABELS, NAME
+from sottovoce.edge.state.database import Store
+from sottovoce.edge.state.outbox import Outbox, is_usable
+from sottovoce.v1 import edge_agent_pb2 as agent
+from sottovoce.v1 import training_pb2 as training
+
+__all__ = ["LARGEST", "join", "share"]
+
+FORMAT: Final = "sottovoce.shared-adapter.v1"
+
+LARGEST: Final = 1 << 20
+"""Bytes of what one device writes for others."""
+
+
+def share(outbox: Outbox, name: str) -> bytes:
+    """What other devices need to use the adapter ``name``.
+
+    Raises:
+        NotFound: no such adapter here. NotReady: it is not trained.
+    """
+    names, trained = outbox.adapter(name)
+    if not trained or not is_usable(outbox.get(trained)):
+        raise NotReady(
+            f"the adapter {name!r} is not trained yet", fix="wait until it is", subject="adapter"
+        )
+    job = outbox.job_request(trained)
+    facts = {
+        "format": FORMAT,
+        "adapter": name,
+        "adapter_id": names.adapter_id,
+        "labels": dict(names.labels),
+        "training": json_format.MessageToDict(job.training),
+        "release": json_format.MessageToDict(job.release),
+    }
+    return (json.dumps(facts, indent=1, ensure_ascii=False) + "\n").encode()
+
+
+def join(store: Store, outbox: Outbox, data: bytes, name: str = "") -> agent.Customization:
+    """Takes in what another device wrote; gives the adapter's record on this one.
+
+    Args:
+        store, outbox: of this device.
+        data: what `share` gave there.
+        name: for the adapter here; by default its name there.
+
+    Raises:
+        InvalidInput: it is something else. NotReady: the name is in use here.
+    """
+    names, labels, job = _read(data)
+    name = name or names["adapter"]
+    if not NAME.fullmatch(name):
+        raise _unreadable()
+    if any(one.adapter == name for one in outbox.all()):
+        raise NotReady(
+            f"there is an adapter {name!r} already",
+            fix="take another name with --name, or remove that one with `sotto rm`",
+            subject="adapter",
+        )
+    record = agent.Customization(
+        id=secrets.token_hex(16),
+        adapter=name,
+        state=agent.CUSTOMIZATION_STATE_SUCCEEDED,
+        adapter_id=names["adapter_id"],
+        privacy=agent.PrivacyOptions(
+            level=job.release.level, mechanism=job.release.mechanism, policy=job.release.policy
+        ),
+        method=job.training.method,
+        task=job.training.task,
+        message="joined",
+    )
+    record.create_time.GetCurrentTime()
+    job.request_id, job.adapter = record.id, record.adapter_id
+    with store.transaction() as transaction:
+        outbox.insert(transaction, record, record.id, job, labels)
+    outbox.save(record)  # nothing of it waits to be sent
+    return record
+
+
+def _read(data: bytes) -> tuple[dict[str, str], dict[str, str], training.CreateJobRequest]:
+    try:
+        if len(data) > LARGEST:
+            raise ValueError("too large")
+        facts: dict[str, Any] = json.loads(data)
+        if facts["format"] != FORMAT:
+            raise ValueError("another format")
+        names = {key: facts[key] for key in ("adapter", "adapter_id")}
+        labels = facts["labels"]
+        if not all(isinstance(one, str) and NAME.fullmatch(one) for one in names.values()):
+            raise ValueError("no names")
+        if not isinstance(labels, dict) or not all(map(_is_label, labels.values())):
+            raise ValueError("no labels")
+        if len(labels) > MOST_LABELS or len(set(labels.values())) != len(labels):
+            raise ValueError("labels")
+        job = training.CreateJobRequest()
+        json_format.ParseDict(facts["training"], job.training)
+        json_format.ParseDict(facts["release"], job.release)
+        training_settings.check(job.training)
+        if not job.release.mechanism:
+            raise ValueError("no mechanism")
+    except (
+        ValueError,
+        KeyError,
+        TypeError,
+        RecursionError,
+        InvalidInput,
+        json_format.ParseError,
+    ) as error:
+        raise _unreadable() from error
+    return names, labels, job
+
+
+def _is_label(found: object) -> bool:
+    return isinstance(found, str) and 0 < len(found) <= LONGEST_LABEL
+
+
+def _unreadable() -> InvalidInput:
+    return InvalidInput(
+        "that is not what `sotto share` writes, or its names cannot be used",
+        fix="write it again with `sotto share NAME` on the other device",
+        subject="input",
+    )

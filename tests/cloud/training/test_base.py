@@ -1,0 +1,66 @@
+"""Jobs that go on from an adapter lose nobody's examples, whoever else trains."""
+
+from __future__ import annotations
+
+import pytest
+
+from sottovoce.cloud.job import Job, State, TrainingOptions
+from sottovoce.cloud.jobs.jobs import Jobs
+from sottovoce.cloud.jobs.queue import Queue
+from sottovoce.cloud.jobs.reinstatement import reinstate
+from sottovoce.cloud.jobs.uploads import Upload, append
+from sottovoce.cloud.models import adapters
+from sottovoce.cloud.state.adapters import locate
+from sottovoce.cloud.state.database import Database
+from sottovoce.cloud.training.base import Base
+from sottovoce.cloud.training.worker import Worker
+from tests.support.examples import RELEASE, WORDS, examples
+
+ANEW = TrainingOptions(epochs=2, batch_size=8)
+ADDED = TrainingOptions(epochs=1, batch_size=8, continues=True)
+
+
+def queue(jobs: Jobs, request_id: str, training: TrainingOptions = ANEW) -> Job:
+    job = jobs.create("acme", request_id, "topics", training, RELEASE)
+    uploads = [Upload(f"e{i}", row) for i, row in enumerate(examples(24))]
+    append(jobs, job.id, "acme", 0, uploads, len(WORDS))
+    return jobs.start(job.id, "acme", 24)
+
+
+def test_what_goes_on_from_a_changed_adapter_is_trained_once_more(
+    worker: Worker, jobs: Jobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = queue(jobs, "1")
+    worker.run_next()
+    queue(jobs, "2")
+    worker.run_next()
+    third = queue(jobs, "3", training=ADDED)
+    of, seen = Base.of, []
+
+    def moved(database: Database, job: Job) -> Base | None:
+        found = of(database, job)
+        seen.append(found.sha256 if found else "")
+        if len(seen) == 1:
+            reinstate(jobs, first.id)
+        return found
+
+    monkeypatch.setattr(Base, "of", moved)
+    assert worker.run_next()
+    assert jobs.get(third.id).state == State.SUCCEEDED
+    assert len(set(seen)) == len(seen) == 2
+    located = locate(jobs.database, "acme", "topics")
+    assert located.folder.parent.parent.name == third.id
+    assert adapters.load(located.folder).origin["base"] == seen[1]
+
+
+def test_jobs_that_go_on_from_one_adapter_take_turns(worker: Worker, jobs: Jobs) -> None:
+    queue(jobs, "1")
+    worker.run_next()
+    for request in "23":
+        queue(jobs, request, training=ADDED)
+    held = Queue(jobs.database).claim("another")
+    assert held is not None
+    assert not worker.run_next()
+    Queue(jobs.database).finish(held[1], State.CANCELLED)
+    assert worker.run_next()
+    assert not worker.run_next()

@@ -1,0 +1,187 @@
+"""What one device writes of an adapter lets another use it and add to it, under its own names."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sottovoce.core.errors import InvalidInput, NotFound, NotReady
+from sottovoce.core.text.tagger import Tagger
+from sottovoce.edge.state.outbox import ENDED
+from sottovoce.edge.tasks import home as homes
+from sottovoce.edge.tasks.agent import Agent
+from sottovoce.edge.tasks.customize import Customizer, Defaults
+from sottovoce.edge.tasks.follower import Follower
+from sottovoce.edge.tasks.sharing import join, share
+from sottovoce.edge.tasks.uploader import Uploader
+from sottovoce.v1 import edge_adapters_pb2 as adapters
+from sottovoce.v1 import edge_agent_pb2 as agent
+from tests.support.agent import configured, opened
+from tests.support.encoder_bundle import with_some_files
+from tests.support.fake_cloud import FakeCloud, fake_cloud
+from tests.support.plain_encoder import PlainEncoder
+from tests.support.waiting import until
+
+Two = tuple[Agent, Agent, FakeCloud]
+
+
+@pytest.fixture
+def two(
+    tmp_path: Path,
+    small_bundle_folder: Path,
+    lexicon_tagger: Tagger,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Two]:
+    """Two devices of one tenant; on the first "desk" was trained."""
+    monkeypatch.setattr(homes, "_open_encoder", PlainEncoder)
+    bundle = with_some_files(small_bundle_folder, tmp_path / "bundle")
+    with ExitStack() as stack:
+        cloud = stack.enter_context(fake_cloud(bundle))
+        devices = []
+        for name in ("one", "other"):
+            (tmp_path / name).mkdir()
+            config = configured(tmp_path / name, bundle=bundle, SOTTO_CLOUD_ADDRESS=cloud.address)
+            devices.append(stack.enter_context(opened(config, lexicon_tagger)))
+        teach(devices[0], "desk", (("river water", "wet"), ("stone salt", "dry")))
+        yield devices[0], devices[1], cloud
+
+
+def teach(
+    device: Agent, name: str, pairs: tuple[tuple[str, str], ...], **settings: Any
+) -> agent.Customization:
+    customizer = Customizer(
+        device.engine,
+        device.store,
+        device.ledger,
+        device.releases,
+        device.outbox,
+        Defaults(device.default, 1),
+    )
+    if not settings.get("add"):
+        settings["privacy"] = agent.PrivacyOptions(level="light")
+    asked = agent.CustomizationSettings(adapter=name, **settings)
+    examples = [agent.LabelledText(text=t, label=label) for t, label in pairs for _ in range(5)]
+    record = customizer.accept(asked, examples)
+    Uploader(device.cloud, device.outbox).carry(record.id)
+    until(lambda: device.outbox.get(record.id).state in ENDED)
+    return device.outbox.get(record.id)
+
+
+def ask(device: Agent, name: str, text: str) -> str:
+    return device.predict(agent.PredictRequest(text=text, adapter=name)).label
+
+
+def test_what_is_shared_is_used_and_taught_on_the_other_device(two: Two) -> None:
+    one, other, _ = two
+    join(other.store, other.outbox, share(one.outbox, "desk"), "tisch")
+    assert ask(other, "tisch", "the river") == "wet"  # in the cloud
+    for device, name in ((one, "desk"), (other, "tisch")):
+        device.home.fetch(name)
+    assert ask(other, "tisch", "the stone") == "dry"  # at home
+    before = one.ledger.spending()
+    pairs = (("lake song", "wet"), ("train paper", "dry"))
+    done = teach(other, "tisch", pairs, add=True)
+    assert done.state == agent.CUSTOMIZATION_STATE_SUCCEEDED
+    assert done.adapter_id == one.outbox.newest("desk").adapter_id
+    assert done.privacy.level == "light"  # as the adapter was trained, whatever is configured
+    assert one.ledger.spending() == before  # each has a ledger of its own
+    assert other.ledger.spending().releases > 0
+    assert not one.home.fetch("desk").up_to_date
+    assert ask(one, "desk", "the lake") == "wet"
+    assert ask(one, "desk", "the train") == "dry"
+
+
+def test_what_is_added_keeps_labels_and_settings(two: Two) -> None:
+    one, _, cloud = two
+    pairs = (("lake song", "wet"), ("train paper", "dusty"))
+    spent = one.ledger.spending()
+    with pytest.raises(InvalidInput, match="'dusty'"):
+        teach(one, "desk", pairs, add=True)
+    with pytest.raises(InvalidInput) as refusal:
+        teach(one, "desk", pairs, add=True, rank=4)
+    assert refusal.value.subject == "rank"
+    with pytest.raises(NotFound):
+        teach(one, "nobody", pairs, add=True)
+    cloud.may_train.clear()
+    assert one.ledger.spending() == spent
+    assert len(cloud.jobs) == 1
+
+
+def test_a_joined_adapter_is_forgotten_here_and_nowhere_else(two: Two) -> None:
+    one, other, cloud = two
+    shared = share(one.outbox, "desk")
+    join(other.store, other.outbox, shared)
+    with pytest.raises(NotReady, match="--name"):
+        join(other.store, other.outbox, shared)
+    assert other.outbox.unfinished() == []
+    other.adapters.delete(adapters.DeleteAdapterRequest(adapter="desk"))
+    assert other.outbox.all() == []
+    assert len(cloud.adapters) == 1
+    assert ask(one, "desk", "the river") == "wet"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"format": "other"},
+        {"adapter": "../desk"},
+        {"adapter_id": ""},
+        {"adapter_id": 7},
+        {"labels": ["a"]},
+        {"labels": {"a": ""}},
+        {"labels": {"a": "x", "b": "x"}},
+        {"labels": {str(n): str(n) for n in range(1001)}},
+        {"training": {"method": "METHOD_OF_NOBODY"}},
+        {"training": {"method": "METHOD_HEAD", "rank": 3}},
+        {"release": {}},
+        {"release": []},
+    ],
+)
+def test_what_is_no_such_file_is_refused(two: Two, change: dict[str, object]) -> None:
+    one, other, _ = two
+    facts = {**json.loads(share(one.outbox, "desk")), **change}
+    with pytest.raises(InvalidInput, match="sotto share"):
+        join(other.store, other.outbox, json.dumps(facts).encode())
+    for data in (b"", b"[" * 100_000, b"\xff", b"{}" + b" " * (1 << 20)):
+        with pytest.raises(InvalidInput, match="sotto share"):
+            join(other.store, other.outbox, data)
+    assert other.outbox.all() == []
+
+
+def test_a_new_version_comes_by_itself_and_a_bad_one_changes_nothing(two: Two) -> None:
+    one, other, cloud = two
+    join(other.store, other.outbox, share(one.outbox, "desk"))
+    first = other.home.fetch("desk").version
+    assert other.home.followed() == {}
+    other.home.follow("desk", True)
+    follower = Follower(other.cloud, other.home, look=0.01)
+    follower.start()
+    try:
+        until(lambda: cloud.watched)
+        cloud.altered = "adapter"  # its bytes, on their way
+        teach(one, "desk", (("lake song", "wet"), ("train paper", "dry")), add=True)
+        until(lambda: len(cloud.watched) > 1)  # it was refused, and is asked for again
+        assert other.home.versions("desk") == [(first, True)]
+        assert ask(other, "desk", "the river") == "wet"
+        cloud.altered = ""
+        until(lambda: other.home.versions("desk")[0][0] != first)
+        assert ask(other, "desk", "the lake") == "wet"
+        second = other.home.versions("desk")[0][0]
+        # Gone back to what was: nothing brings the newer one again before its owner says so.
+        assert other.home.roll_back("desk") == first
+        assert other.home.followed() == {}
+        teach(one, "desk", (("field song", "wet"), ("city paper", "dry")), add=True)
+        cloud.stop()
+        assert ask(other, "desk", "the river") == "wet"
+        cloud.start()
+    finally:
+        other.cloud.close()
+        follower.stop()
+    kept = [version for version, _ in other.home.versions("desk")]
+    assert kept[-1] == first
+    assert second in kept

@@ -20,7 +20,7 @@ from pathlib import Path
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-__all__ = ["Agent", "Cloud", "command", "free_port", "serving"]
+__all__ = ["Agent", "Cloud", "Role", "command", "free_port", "serving"]
 
 READY_SECONDS = 90.0
 
@@ -61,7 +61,7 @@ class _Server:
                 arguments, env={**os.environ, **env}, stdout=log, stderr=log, start_new_session=True
             )
         deadline = time.monotonic() + READY_SECONDS
-        while not serving(self.address):
+        while self.address and not serving(self.address):
             if self.process.poll() is not None or time.monotonic() > deadline:
                 self.kill()
                 raise RuntimeError(f"{arguments[0]} did not start; see {self.log}")
@@ -115,6 +115,19 @@ class Cloud(_Server):
         enroll = [command("sotto-cloud"), *act, tenant, "--token-file", str(token)]
         subprocess.run([*enroll, "--state", str(self.state)], check=True, stdout=subprocess.DEVNULL)
         return token
+
+
+@dataclass
+class Role(_Server):
+    """One of the processes that share a cloud's work: ``sotto-cloud replica``, ``front`` or
+    ``trainer``, as its first argument says."""
+
+    arguments: tuple[str, ...] = ()
+    env: dict[str, str] = field(default_factory=dict)
+
+    def start(self) -> None:
+        """Starts it, and waits until its health is SERVING; a trainer has none."""
+        self._start([command("sotto-cloud"), *self.arguments], self.env)
 
 
 @dataclass

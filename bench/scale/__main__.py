@@ -5,6 +5,10 @@ a small file; the database is a PostgreSQL server made for the purpose, or any t
 names. See docs/scaling.md.
 
     python -m bench.scale --jobs 2000 --trainers 8 --kills 100
+
+With ``--local``: what do calls and jobs of devices notice, behind a balancer, of parts that die?
+
+    python -m bench.scale --local
 """
 
 from __future__ import annotations
@@ -33,10 +37,34 @@ def main() -> None:
     parser.add_argument("--lease-seconds", type=float, default=2.0)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--store", help='a database\'s URL; "" for SQLite')
+    parser.add_argument(
+        "--local", action="store_true", help="a whole cloud here, with real daemons, and kills"
+    )
+    parser.add_argument("--seconds", type=float, default=10.0, help="of each part of --local")
+    parser.add_argument("--devices", type=int, default=2)
+    parser.add_argument("--callers", type=int, default=4, help="a device")
     arguments = parser.parse_args()
+    if arguments.local:
+        _local(arguments)
+        return
     found = _measured(arguments)
     rows = [(name.replace("_", " "), value) for name, value in found.items()]
     console.publish(arguments, found, console.table("jobs and kills", ["what"], ["count"], rows))
+
+
+def _local(arguments: Namespace) -> None:
+    # Imported late: the workers of --jobs are forked from what is imported, and need less.
+    from bench.scale import local
+
+    with tempfile.TemporaryDirectory() as folder:
+        found = local.measure(
+            Path(folder),
+            arguments.bundle,
+            devices=arguments.devices,
+            callers=arguments.callers,
+            seconds=arguments.seconds,
+        )
+    console.publish(arguments, found, *local.tables(found))
 
 
 def _measured(arguments: Namespace) -> Figures:

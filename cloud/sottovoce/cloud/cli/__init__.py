@@ -22,6 +22,7 @@ COMMANDS = {
     "front": "Take uploads and answer for jobs, without a model, behind a balancer.",
     "trainer": "Train queued jobs, beside others or alone on a machine.",
     "balancer-config": "Print a configuration of HAProxy or Envoy before replicas and fronts.",
+    "health": "Ask whether a server answers calls.",
     "enroll": "Add a tenant and print its token.",
     "tenants": "List tenants, shut them out, let them in again.",
     "tokens": "List, make and revoke the tokens of a tenant's devices.",

@@ -1,0 +1,97 @@
+"""A cloud of many processes on this machine: replicas, a front and trainers behind HAProxy."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.live import haproxy
+from bench.live.haproxy import Balancer
+from bench.live.testbed import Agent, Role, command, free_port
+from sottovoce.cloud.config import STORE_VARIABLE
+
+__all__ = ["Roles", "roles"]
+
+_MANY = ("--peer-calls", "100000", "--peer-connections", "1000")
+"""All devices have one address here."""
+
+
+@dataclass
+class Roles:
+    """What runs; a trainer is called by its place in the list."""
+
+    address: str
+    state: Path
+    store: str
+    balancer: Balancer
+    replicas: list[Role]
+    front: Role
+    trainers: list[Role]
+
+    def device(self, folder: Path, tenant: str) -> Agent:
+        """A running agent of a tenant's, its bundle pulled through the balancer."""
+        folder.mkdir()
+        token = folder / "token"
+        enroll = [command("sotto-cloud"), "enroll", tenant, "--state", str(self.state)]
+        subprocess.run(
+            [*enroll, "--token-file", str(token)],
+            env={**os.environ, STORE_VARIABLE: self.store},
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
+        agent = Agent.at(folder, cloud=self.address, tenant=tenant, token=token)
+        agent.run("pull", self.address)
+        agent.start()
+        return agent
+
+
+@contextmanager
+def roles(
+    folder: Path, bundle: Path, store: str = "", replicas: int = 2, trainers: int = 2
+) -> Iterator[Roles]:
+    """All of them, ready, for as long as the block.
+
+    Raises:
+        SystemExit: there is no HAProxy.
+    """
+    program = haproxy.found()
+    if program is None:
+        raise SystemExit(haproxy.HINT)
+    shared = ("--state", str(folder / "cloud"), "--bundle", str(bundle))
+    env = {STORE_VARIABLE: store}
+
+    def made(kind: str, name: str, *more: str, calls: bool = True) -> Role:
+        address = f"127.0.0.1:{free_port()}" if calls else ""
+        listen = ("--listen", address) if calls else ()
+        return Role(address, folder / f"{name}.log", None, (kind, *listen, *shared, *more), env)
+
+    found = Roles(
+        address=f"127.0.0.1:{free_port()}",
+        state=folder / "cloud",
+        store=store,
+        balancer=None,  # type: ignore[arg-type]  # as soon as there is somebody behind it
+        replicas=[made("replica", f"replica{n}", "--threads", "1") for n in range(replicas)],
+        front=made("front", "front"),
+        trainers=[
+            made("trainer", f"trainer{n}", "--threads", "1", calls=False) for n in range(trainers)
+        ],
+    )
+    running = [*found.replicas, found.front, *found.trainers]
+    try:
+        with ThreadPoolExecutor() as pool:  # each loads for seconds
+            list(pool.map(Role.start, running))
+        behind = [part for each in found.replicas for part in ("--replica", each.address)]
+        options = ["--listen", found.address, *behind, "--front", found.front.address, *_MANY]
+        printed = subprocess.check_output(
+            [command("sotto-cloud"), "balancer-config", "haproxy", *options], text=True
+        )
+        with haproxy.running(program, printed, found.address) as found.balancer:
+            yield found
+    finally:
+        for role in running:
+            role.kill()

@@ -308,7 +308,7 @@ class LabelledTexts(_message.Message):
     def __init__(self, examples: _Optional[_Iterable[_Union[LabelledText, _Mapping]]] = ...) -> None: ...
 
 class Customization(_message.Message):
-    __slots__ = ("id", "adapter", "state", "examples", "uploaded", "job_id", "epoch", "epochs", "loss", "reconstruction_loss", "held_out_accuracy", "examples_per_second", "seconds_left", "message", "create_time", "bytes_sent", "adapter_id", "set_aside", "privacy", "method", "task")
+    __slots__ = ("id", "adapter", "state", "examples", "uploaded", "job_id", "epoch", "epochs", "loss", "reconstruction_loss", "held_out_accuracy", "examples_per_second", "seconds_left", "message", "create_time", "bytes_sent", "adapter_id", "set_aside", "privacy", "method", "task", "local")
     ID_FIELD_NUMBER: _ClassVar[int]
     ADAPTER_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -330,6 +330,7 @@ class Customization(_message.Message):
     PRIVACY_FIELD_NUMBER: _ClassVar[int]
     METHOD_FIELD_NUMBER: _ClassVar[int]
     TASK_FIELD_NUMBER: _ClassVar[int]
+    LOCAL_FIELD_NUMBER: _ClassVar[int]
     id: str
     adapter: str
     state: CustomizationState
@@ -351,7 +352,8 @@ class Customization(_message.Message):
     privacy: PrivacyOptions
     method: _training_pb2.Method
     task: _training_pb2.Task
-    def __init__(self, id: _Optional[str] = ..., adapter: _Optional[str] = ..., state: _Optional[_Union[CustomizationState, str]] = ..., examples: _Optional[int] = ..., uploaded: _Optional[int] = ..., job_id: _Optional[str] = ..., epoch: _Optional[int] = ..., epochs: _Optional[int] = ..., loss: _Optional[float] = ..., reconstruction_loss: _Optional[float] = ..., held_out_accuracy: _Optional[float] = ..., examples_per_second: _Optional[float] = ..., seconds_left: _Optional[float] = ..., message: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., bytes_sent: _Optional[int] = ..., adapter_id: _Optional[str] = ..., set_aside: _Optional[bool] = ..., privacy: _Optional[_Union[PrivacyOptions, _Mapping]] = ..., method: _Optional[_Union[_training_pb2.Method, str]] = ..., task: _Optional[_Union[_training_pb2.Task, str]] = ...) -> None: ...
+    local: bool
+    def __init__(self, id: _Optional[str] = ..., adapter: _Optional[str] = ..., state: _Optional[_Union[CustomizationState, str]] = ..., examples: _Optional[int] = ..., uploaded: _Optional[int] = ..., job_id: _Optional[str] = ..., epoch: _Optional[int] = ..., epochs: _Optional[int] = ..., loss: _Optional[float] = ..., reconstruction_loss: _Optional[float] = ..., held_out_accuracy: _Optional[float] = ..., examples_per_second: _Optional[float] = ..., seconds_left: _Optional[float] = ..., message: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., bytes_sent: _Optional[int] = ..., adapter_id: _Optional[str] = ..., set_aside: _Optional[bool] = ..., privacy: _Optional[_Union[PrivacyOptions, _Mapping]] = ..., method: _Optional[_Union[_training_pb2.Method, str]] = ..., task: _Optional[_Union[_training_pb2.Task, str]] = ..., local: _Optional[bool] = ...) -> None: ...
 
 class CustomizeResponse(_message.Message):
     __slots__ = ("customization",)

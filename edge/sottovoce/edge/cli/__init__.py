@@ -25,6 +25,7 @@ COMMANDS = {
     "try": "Show a text under every level and policy; sends and charges nothing.",
     "predict": "Have an adapter classify texts, here or privatised in the cloud.",
     "fetch": "Bring an adapter home, so that this device answers itself.",
+    "learn": "Train an adapter on this device alone.",
     "share": "Write down what your other devices need to use an adapter.",
     "join": "Use an adapter of another device of yours.",
     "chat": "Talk with a model in the cloud; names are turned back here.",

@@ -153,6 +153,7 @@ def customization(record: agent.Customization) -> dict[str, Any]:
         },
         "method": training.Method.Name(record.method).removeprefix("METHOD_"),
         "task": training.Task.Name(record.task).removeprefix("TASK_"),
+        "local": record.local,
     }
 
 

@@ -68,6 +68,8 @@ class Adapters:
         """
         versions = [one for one in self._named(request.adapter) if one.state == _SUCCEEDED]
         wanted = _version(versions, request)
+        if not wanted.job_id:
+            raise _not_ours(request.adapter)
         self._cloud.reinstate_adapter(wanted.job_id)
         newer = True
         for one in versions:
@@ -115,6 +117,14 @@ class Adapters:
             tell()
         except SottovoceError as error:
             raise names.revealed(error) from error
+
+
+def _not_ours(adapter: str) -> NotReady:
+    return NotReady(
+        f"the cloud did not train that version of {adapter!r} for this device",
+        fix=f"`sotto fetch {adapter} --roll-back` goes back on this device",
+        subject=adapter,
+    )
 
 
 def _version(

@@ -51,10 +51,10 @@ def base_of(outbox: Outbox, name: str) -> Base:
     """
     names, trained = outbox.adapter(name)
     setting = outbox.trained_with(trained)
-    if setting is None or not is_usable(outbox.get(trained)):
+    if setting is None or not is_usable(outbox.get(trained)) or outbox.get(trained).local:
         raise NotReady(
-            f"the adapter {name!r} is not trained yet",
-            fix="wait until it is, or train it without --add",
+            f"the cloud has not trained the adapter {name!r}",
+            fix="wait until it has, or train it without --add",
             subject="adapter",
         )
     return Base(names, outbox.job_request(trained).training, setting)

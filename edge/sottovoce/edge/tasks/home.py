@@ -100,6 +100,10 @@ class Home:
                 "no adapter is named", fix="name one that was customised", subject="adapter"
             )
         where = who_answers(request.where, self._where)
+        if self._is_local(request.adapter):
+            if where == agent.WHERE_CLOUD:
+                raise _only_here()
+            return True
         if where != agent.WHERE_AUTO:
             return where == agent.WHERE_DEVICE
         _, folder = self._of(request.adapter)
@@ -156,6 +160,8 @@ class Home:
             DataLoss: what arrived is not what was promised; it is removed.
             Unavailable: the connection broke repeatedly; what had arrived is kept.
         """
+        if self._is_local(name):
+            raise _only_here()
         names, folder = self._of(name)
         with folder.alone(), disk(self._folder):
             breaks = 0
@@ -199,6 +205,19 @@ class Home:
             if folder.followed:
                 found[names.adapter_id] = name
         return found
+
+    @property
+    def folder(self) -> Path:
+        """Of adapters."""
+        return self._folder
+
+    def encoder(self) -> Encoder:
+        """The encoder of the bundle in use.
+
+        Raises:
+            NotReady: it was not fetched. DataLoss: it is damaged.
+        """
+        return self._encoder_now()
 
     def versions(self, name: str) -> list[tuple[str, bool]]:
         """Versions of an adapter on this device, newest first, and whether each is in use."""
@@ -280,6 +299,10 @@ class Home:
         names, _ = self._outbox.adapter(name)
         return names, AdapterFolder(self._folder, names.adapter_id)
 
+    def _is_local(self, name: str) -> bool:
+        _, trained = self._outbox.adapter(name)
+        return bool(trained) and self._outbox.get(trained).local
+
     def _encoder_now(self) -> Encoder:
         bundle = self._engine.current().bundle
         with self._lock:
@@ -299,6 +322,14 @@ class Home:
             while sum(adapter.nbytes for adapter in self._adapters.values()) > _ROOM:
                 del self._adapters[next(iter(self._adapters))]
             return found
+
+
+def _only_here() -> NotReady:
+    return NotReady(
+        "this adapter was trained on this device alone, and the cloud does not know it",
+        fix="leave --where out, or have the cloud train one with `sotto customize --replace`",
+        subject="adapter",
+    )
 
 
 def _open_encoder(bundle: Bundle) -> Encoder:

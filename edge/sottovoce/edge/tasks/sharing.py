@@ -37,9 +37,11 @@ def share(outbox: Outbox, name: str) -> bytes:
         NotFound: no such adapter here. NotReady: it is not trained.
     """
     names, trained = outbox.adapter(name)
-    if not trained or not is_usable(outbox.get(trained)):
+    if not trained or not is_usable(outbox.get(trained)) or outbox.get(trained).local:
         raise NotReady(
-            f"the adapter {name!r} is not trained yet", fix="wait until it is", subject="adapter"
+            f"the cloud has not trained the adapter {name!r}",
+            fix="wait until it has, or have it trained with `sotto customize`",
+            subject="adapter",
         )
     job = outbox.job_request(trained)
     facts = {

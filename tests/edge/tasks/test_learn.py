@@ -1,0 +1,115 @@
+"""What a device trains itself answers like any other adapter, and the cloud hears nothing of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sottovoce.core.errors import InvalidInput, NotReady
+from sottovoce.core.local import learning
+from sottovoce.core.text.tagger import Tagger
+from sottovoce.edge.tasks import home as homes
+from sottovoce.edge.tasks.agent import Agent
+from sottovoce.edge.tasks.learn import Learner
+from sottovoce.edge.tasks.sharing import share
+from sottovoce.v1 import edge_adapters_pb2 as adapters
+from sottovoce.v1 import edge_agent_pb2 as agent
+from tests.support.agent import configured, opened
+from tests.support.plain_encoder import PlainEncoder, shape
+
+PAIRS = (("river water", "wet"), ("stone salt", "dry"))
+
+
+@pytest.fixture
+def device(
+    tmp_path: Path,
+    small_bundle_folder: Path,
+    lexicon_tagger: Tagger,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Agent]:
+    """A device that knows of no cloud."""
+    monkeypatch.setattr(homes, "_open_encoder", PlainEncoder)
+    with opened(configured(tmp_path, bundle=small_bundle_folder), lexicon_tagger) as running:
+        yield running
+
+
+def learn(
+    device: Agent, *pairs: tuple[str, str], replace: bool = False, name: str = "desk"
+) -> agent.Customization:
+    learner = Learner(device.store, device.outbox, device.home, device.home.folder)
+    examples = [agent.LabelledText(text=t, label=label) for t, label in pairs for _ in range(5)]
+    return learner.learn(name, examples, replace=replace)
+
+
+def ask(device: Agent, text: str, where: agent.Where = agent.WHERE_AUTO) -> agent.PredictResponse:
+    return device.predict(agent.PredictRequest(text=text, adapter="desk", where=where))
+
+
+def test_what_was_learnt_answers_and_nothing_is_charged(device: Agent) -> None:
+    spent = device.ledger.spending()
+    record = learn(device, *PAIRS)
+    assert (record.local, record.examples) == (True, 10)
+    assert [one.adapter for one in device.outbox.all()] == ["desk"]
+    for where in (agent.WHERE_AUTO, agent.WHERE_DEVICE):
+        found = ask(device, "the river", where)
+        assert (found.label, found.answered) == ("wet", agent.WHERE_DEVICE)
+        assert ask(device, "the stone", where).label == "dry"
+    assert device.ledger.spending() == spent
+    written = [f for f in device.home.folder.rglob("*") if f.is_file()]
+    assert written
+    assert not any(b"wet" in file.read_bytes() for file in written)  # nor the owner's words
+
+
+def test_a_name_in_use_is_kept_unless_it_is_to_be_replaced(device: Agent) -> None:
+    learn(device, *PAIRS)
+    with pytest.raises(NotReady, match="--replace"):
+        learn(device, ("river water", "blue"), ("stone salt", "grey"))
+    assert ask(device, "the river").label == "wet"
+    learn(device, ("river water", "blue"), ("stone salt", "grey"), replace=True)
+    assert ask(device, "the river").label == "blue"
+    device.home.roll_back("desk")
+    assert ask(device, "the river").label == "wet"
+
+
+def test_the_cloud_is_asked_for_nothing_of_it(device: Agent) -> None:
+    learn(device, *PAIRS)
+    for call in (
+        lambda: ask(device, "the river", agent.WHERE_CLOUD),
+        lambda: device.home.fetch("desk"),
+        lambda: share(device.outbox, "desk"),
+        lambda: device.adapters.roll_back(adapters.RollBackAdapterRequest(adapter="desk")),
+    ):
+        with pytest.raises(NotReady):
+            call()
+    device.adapters.delete(adapters.DeleteAdapterRequest(adapter="desk"))
+    assert device.outbox.all() == []
+    assert not list(device.home.folder.rglob("*.safetensors"))
+
+
+def test_what_nothing_can_be_learnt_from_is_refused(device: Agent) -> None:
+    for pairs in ((PAIRS[0],), (("river", "wet"), (" ", "dry"))):
+        with pytest.raises(InvalidInput):
+            learn(device, *pairs)
+    with pytest.raises(InvalidInput):
+        learn(device, *PAIRS, name="../desk")
+    assert device.outbox.all() == []
+
+
+def test_the_best_head_is_found(device: Agent) -> None:
+    random = np.random.default_rng(0)
+    states = 7 * random.standard_normal((60, 64)).astype(np.float32)
+    truth = states @ random.standard_normal((64, 3))
+    labels = ["abc"[place] for place in truth.argmax(axis=1)]
+    found = learning.fit(states, labels, shape("ab" * 32))
+    scores = states @ found.weight.T + found.bias
+    assert ["abc"[place] for place in scores.argmax(axis=1)] == labels
+    # At the best, what is left of the slope is the penalty's.
+    size = np.linalg.norm(states, axis=1).mean()
+    shares = np.exp(scores - scores.max(axis=1, keepdims=True))
+    shares /= shares.sum(axis=1, keepdims=True)
+    wanted = np.eye(3)[["abc".index(label) for label in labels]]
+    slope = (states / size).T @ (shares - wanted) / 60 + 1e-3 * size * found.weight.T
+    assert np.abs(slope).max() < 1e-3

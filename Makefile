@@ -13,7 +13,7 @@ JOBS ?= 2
 PYTEST_FLAGS := -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help install bundle demo test test-deps check-arm64 lint bench campaign mutants report protos clean
+.PHONY: help install bundle demo test test-deps check-arm64 lint bench campaign mutants report protos clients docs clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -89,6 +89,18 @@ mutants: build/mutmut/.done .venv-edge/.done bundle  ## Break the code in small 
 
 report: bundle  ## Write the privacy lab's page on attacks and costs (about 15 minutes on 2 idle cores)
 	$(BIN)/python -m bench.report
+
+.venv-docs/.done: requirements-docs.txt
+	$(PYTHON) -m venv .venv-docs
+	.venv-docs/bin/pip install -r requirements-docs.txt
+	@touch $@
+
+docs: .venv-docs/.done  ## Build the site from docs/ into build/site
+	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict
+
+# What each needs, and how to get it, clients/README.md says; what is not here is skipped, aloud.
+clients: bundle  ## Build the clients in other languages and hold them to the Python one
+	$(BIN)/python -m clients.check
 
 protos: install  ## Regenerate the gRPC stubs from the .proto files
 	cd protos && ../$(BIN)/python -m grpc_tools.protoc -I . --python_out=. --pyi_out=. --grpc_python_out=. $(PROTOS:protos/%=%)

@@ -1,0 +1,235 @@
+"""Builds the clients that the toolchains at hand allow, and asks each what the Python one is told.
+
+`make clients`. A real daemon runs over the default bundle; who classifies is the tests' cloud, who
+converses a server that echoes. A client must print the released texts and labels that the Python
+client prints. What is missing is said, with what to install; the exit code is 1 if one differs.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from sottovoce.core.text.tagger import Tagger
+from sottovoce.edge.cli.client import Remote
+from sottovoce.edge.daemon.doorway.gate import read_key
+from sottovoce.v1 import edge_agent_pb2 as agent
+from tests.support.agent import configured, labelled, running
+from tests.support.fake_cloud import fake_cloud
+from tests.support.paths import BUNDLE, ROOT
+from tests.support.upstream_server import openai_server
+
+CLIENTS = ROOT / "clients"
+BUILT = ROOT / "build" / "clients"
+PROTOS = ROOT / "protos"
+ADAPTER = "mail"
+READINGS = "".join(
+    f"{line}\n"
+    for line in (
+        "The doctor was in the clinic with Anna, 4711",
+        "The river in the garden was cold",
+        "Übermorgen sieht Zoë den See – 12 °C",
+    )
+)
+SAID = "Anna sees Dr Okafor in the garden"
+
+
+class Missing(Exception):
+    """A toolchain is not here; says what to install."""
+
+
+@dataclass(frozen=True)
+class Device:
+    """A running agent, and how to reach it."""
+
+    address: str
+    doorway: str
+    key: str
+
+
+def main() -> int:
+    """Builds, asks, compares and says what came of it."""
+    failed = False
+    with tempfile.TemporaryDirectory() as folder, started(Path(folder), BUNDLE) as device:
+        wanted = asked([*python(), "sensor.py"], device, CLIENTS / "python")
+        print(f"python    {len(wanted.splitlines())} readings:")
+        print("".join(f"          {line}\n" for line in wanted.splitlines()), end="")
+        print(f"python    a conversation: {chatted(device)!r}")
+        print(f"http      a conversation: {spoken(device)!r}")
+        for name, build in (("node", node), ("c++", cpp), ("go", go)):
+            try:
+                command = build()
+            except Missing as missing:
+                print(f"{name:10}skipped: {missing}")
+                continue
+            except subprocess.CalledProcessError as error:
+                print(f"{name:10}FAILED to build:\n{error.stdout}{error.stderr}")
+                failed = True
+                continue
+            told = asked(command, device, CLIENTS)
+            print(
+                f"{name:10}{'the same texts and labels' if told == wanted else f'FAILED: {told!r}'}"
+            )
+            failed |= told != wanted
+    for name in ("kotlin", "swift"):
+        print(f"{name:10}skipped: no toolchain in Debian; clients/README.md says how")
+    return int(failed)
+
+
+@contextmanager
+def started(folder: Path, bundle: Path, tagger: Tagger | None = None) -> Iterator[Device]:
+    """An agent with an adapter, a doorway and somebody to talk to."""
+    with fake_cloud(bundle) as cloud, openai_server() as server:
+        config = configured(
+            folder,
+            bundle=bundle,
+            SOTTO_CLOUD_ADDRESS=cloud.address,
+            SOTTO_CHAT_UPSTREAM=server.url,
+            SOTTO_DOORWAY_ADDRESS="127.0.0.1:0",
+        )
+        with running(config, tagger) as address, Remote(address) as device:
+            settings = agent.CustomizationSettings(adapter=ADAPTER)
+            examples = agent.LabelledTexts(examples=labelled())
+            record = device.customize(
+                [
+                    agent.CustomizeRequest(settings=settings),
+                    agent.CustomizeRequest(examples=examples),
+                ]
+            )
+            *_, ended = device.watch(record.id)
+            assert ended.state == agent.CUSTOMIZATION_STATE_SUCCEEDED, ended.message
+            doorway = f"http://{device.status().doorway}/v1"
+            yield Device(address, doorway, read_key(config.agent.state))
+
+
+def asked(command: list[str], device: Device, where: Path) -> str:
+    """What a client prints of the readings."""
+    return run([*command, device.address, ADAPTER], where, READINGS)
+
+
+def chatted(device: Device) -> str:
+    """What the Python chat line prints."""
+    return run([*python(), "chat.py", device.address], CLIENTS / "python", f"{SAID}\n").strip()
+
+
+def spoken(device: Device) -> str:
+    """What the conversation agent over HTTP prints."""
+    environment = {"DOORWAY": device.doorway, "KEY": device.key}
+    command = [sys.executable, "conversation_agent.py", "kitchen", SAID]
+    return run(command, CLIENTS / "http", "", environment).strip()
+
+
+def python() -> list[str]:
+    """An environment of its own: gRPC, protobuf, the stubs, and nothing of ours beside."""
+    folder = BUILT / "venv"
+    program = str(folder / "bin" / "python")
+    if not (folder / "done").exists():
+        run([sys.executable, "-m", "venv", str(folder)], ROOT)
+        protos = BUILT / "protos"  # copies: what is built would lie among the sources
+        shutil.copytree(PROTOS, protos, dirs_exist_ok=True)
+        parts = [str(protos), str(copied("python"))]
+        run([program, "-m", "pip", "install", "-q", "-c", "constraints.txt", *parts], ROOT)
+        (folder / "done").touch()
+    return [program]
+
+
+def node() -> list[str]:
+    """Protos are read when it starts."""
+    found(("node", "npm"), "Node.js 18 (Debian: nodejs npm)")
+    folder = copied("node")
+    if not (folder / "node_modules").exists():
+        run(["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts"], folder)
+    return ["node", str(folder / "sensor.js")]
+
+
+def cpp() -> list[str]:
+    """One file, against the system's gRPC."""
+    wanted = "Debian's g++ pkg-config libgrpc++-dev protobuf-compiler-grpc"
+    found(("g++", "pkg-config", "protoc", "grpc_cpp_plugin"), wanted)
+    if subprocess.run(["pkg-config", "--exists", "grpc++"], check=False).returncode:
+        raise Missing(f"install {wanted}")
+    folder, plugin = copied("cpp"), shutil.which("grpc_cpp_plugin")
+    generate(f"--cpp_out={folder}", f"--grpc_out={folder}", f"--plugin=protoc-gen-grpc={plugin}")
+    stubs = ("training.pb", "edge_agent.pb", "edge_agent.grpc.pb")  # the others take minutes
+    sources = [f"sottovoce/v1/{name}.cc" for name in stubs]
+    flags = run(["pkg-config", "--cflags", "--libs", "grpc++", "protobuf"], folder).split()
+    run(["g++", "-std=c++17", "-I.", "-o", "sensor", "sensor.cc", *sources, *flags], folder)
+    return [str(folder / "sensor")]
+
+
+def go() -> list[str]:
+    """Against Debian's modules, without the network."""
+    wanted = (
+        "Debian's golang-go golang-google-grpc-dev golang-google-protobuf-dev protoc-gen-go-1-5 "
+        "protoc-gen-go-grpc"
+    )
+    found(("go", "protoc", "protoc-gen-go", "protoc-gen-go-grpc"), wanted)
+    packages = Path("/usr/share/gocode")
+    if not (packages / "src" / "google.golang.org" / "grpc").exists():
+        raise Missing(f"install {wanted}")
+    folder = copied("go", "gopath/src/sottovoce")
+    generate(f"--go_out={folder.parent}", f"--go-grpc_out={folder.parent}")
+    paths = f"{folder.parents[1]}:{packages}"
+    environment = {"GO111MODULE": "off", "GOPATH": paths, "GOCACHE": str(BUILT / "go-cache")}
+    run(
+        ["go", "build", "-o", str(BUILT / "go" / "sensor"), "sottovoce/sensor"],
+        folder,
+        "",
+        environment,
+    )
+    return [str(BUILT / "go" / "sensor")]
+
+
+def generate(*outputs: str) -> None:
+    """Stubs of all protos."""
+    files = [
+        str(path.relative_to(PROTOS))
+        for path in sorted((PROTOS / "sottovoce" / "v1").glob("*.proto"))
+    ]
+    run(["protoc", f"-I{PROTOS}", *outputs, *files], PROTOS)
+
+
+def copied(name: str, place: str = "") -> Path:
+    """A client's sources, where it is built."""
+    folder = BUILT / name / place
+    shutil.copytree(CLIENTS / name, folder, dirs_exist_ok=True)
+    return folder
+
+
+def found(programs: tuple[str, ...], wanted: str) -> None:
+    """
+    Raises:
+        Missing: one of them is not on the PATH.
+    """
+    if not all(map(shutil.which, programs)):
+        raise Missing(f"install {wanted}")
+
+
+def run(
+    command: list[str], where: Path, typed: str = "", environment: dict[str, str] | None = None
+) -> str:
+    """What a program prints; it sees the protos, and no proxy."""
+    told = {**os.environ, "SOTTOVOCE_PROTOS": str(PROTOS), **(environment or {})}
+    told.pop("PYTHONPATH", None)
+    done = subprocess.run(
+        command,
+        cwd=where,
+        input=typed,
+        env=told,
+        text=True,
+        capture_output=True,
+        timeout=600,
+        check=True,
+    )
+    return done.stdout
+
+
+if __name__ == "__main__":
+    sys.exit(main())

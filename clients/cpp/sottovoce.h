@@ -1,0 +1,52 @@
+// A thin client of the agent on this device. Errors are grpc's, with what the agent says and a fix.
+#pragma once
+#include <functional>
+#include <grpcpp/grpcpp.h>
+#include <istream>
+#include <string>
+#include <thread>
+
+#include "sottovoce/v1/edge_agent.grpc.pb.h"
+
+namespace sottovoce {
+
+class Agent {
+ public:
+  explicit Agent(const std::string& address) {
+    grpc::ChannelArguments direct;
+    direct.SetInt("grpc.enable_http_proxy", 0);
+    stub_ = v1::EdgeAgent::NewStub(grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), direct));
+  }
+
+  // The text as it may leave.
+  grpc::Status Privatize(const std::string& text, v1::PrivatizeResponse* answer) {
+    grpc::ClientContext context;
+    v1::PrivatizeRequest request;
+    request.set_text(text);
+    return stub_->Privatize(&context, request, answer);
+  }
+
+  // An adapter's answers to lines, in order, as they come.
+  grpc::Status Predict(const std::string& adapter, std::istream& lines,
+                       const std::function<void(const v1::PredictResponse&)>& answered) {
+    grpc::ClientContext context;
+    auto stream = stub_->PredictStream(&context);
+    std::thread sending([&] {
+      v1::PredictStreamRequest request;
+      request.mutable_request()->set_adapter(adapter);
+      for (std::string line; std::getline(lines, line);) {
+        request.mutable_request()->set_text(line);
+        if (!stream->Write(request)) break;
+      }
+      stream->WritesDone();
+    });
+    for (v1::PredictStreamResponse answer; stream->Read(&answer);) answered(answer.response());
+    sending.join();
+    return stream->Finish();
+  }
+
+ private:
+  std::unique_ptr<v1::EdgeAgent::Stub> stub_;
+};
+
+}  // namespace sottovoce

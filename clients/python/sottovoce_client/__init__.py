@@ -1,0 +1,110 @@
+"""A thin client of the agent on this device: `Agent` and, for asyncio, `AsyncAgent`.
+
+    with Agent() as agent:
+        print(agent.privatize("Anna was in the garden").text)
+        for answer in agent.predict("mail", ["the disk is full"]):
+            print(answer.label)
+
+Errors are grpc's; its status carries what the agent says, with a fix.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
+from pathlib import Path
+from typing import Any, Self
+
+import grpc
+
+from sottovoce.v1 import edge_agent_pb2 as agent
+from sottovoce.v1 import edge_agent_pb2_grpc, edge_chat_pb2_grpc
+from sottovoce.v1 import edge_chat_pb2 as chats
+
+__all__ = ["Agent", "AsyncAgent", "usual_address"]
+
+_OPTIONS = [("grpc.enable_http_proxy", 0)]
+
+
+def usual_address() -> str:
+    """SOTTO_AGENT_LISTEN, else the socket where `sotto serve` listens by default."""
+    if told := os.environ.get("SOTTO_AGENT_LISTEN"):
+        return told
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
+    return f"unix:{(Path(runtime) if runtime else state) / 'sottovoce' / 'agent.sock'}"
+
+
+def _asked(adapter: str, text: str) -> agent.PredictStreamRequest:
+    return agent.PredictStreamRequest(request=agent.PredictRequest(adapter=adapter, text=text))
+
+
+class _Stubs:
+    def __init__(self, channel: Any) -> None:
+        self._channel = channel
+        self.agent: Any = edge_agent_pb2_grpc.EdgeAgentStub(channel)  # type: ignore[no-untyped-call]
+        self.conversations: Any = edge_chat_pb2_grpc.EdgeChatStub(channel)  # type: ignore[no-untyped-call]
+        """Every call of the agent, for what has no method here."""
+
+
+class Agent(_Stubs):
+    """Speaks to the agent at ``address``."""
+
+    def __init__(self, address: str = "") -> None:
+        super().__init__(grpc.insecure_channel(address or usual_address(), _OPTIONS))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._channel.close()
+
+    def privatize(self, text: str, level: str = "") -> agent.PrivatizeResponse:
+        """The text as it may leave."""
+        privacy = agent.PrivacyOptions(level=level)
+        found: agent.PrivatizeResponse = self.agent.Privatize(
+            agent.PrivatizeRequest(text=text, privacy=privacy)
+        )
+        return found
+
+    def predict(self, adapter: str, texts: Iterable[str]) -> Iterator[agent.PredictResponse]:
+        """An adapter's answers, in order, as they come."""
+        for answer in self.agent.PredictStream(_asked(adapter, text) for text in texts):
+            yield answer.response
+
+    def chat(self, turns: Iterable[chats.ChatTurn]) -> Iterator[chats.ChatResponse]:
+        """What leaves, pieces of the answer, how it ended."""
+        yield from self.conversations.Chat(chats.ChatRequest(turns=turns))
+
+
+class AsyncAgent(_Stubs):
+    """The same for asyncio."""
+
+    def __init__(self, address: str = "") -> None:
+        super().__init__(grpc.aio.insecure_channel(address or usual_address(), _OPTIONS))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._channel.close()
+
+    async def privatize(self, text: str, level: str = "") -> agent.PrivatizeResponse:
+        """The text as it may leave."""
+        privacy = agent.PrivacyOptions(level=level)
+        found: agent.PrivatizeResponse = await self.agent.Privatize(
+            agent.PrivatizeRequest(text=text, privacy=privacy)
+        )
+        return found
+
+    async def predict(
+        self, adapter: str, texts: AsyncIterable[str]
+    ) -> AsyncIterator[agent.PredictResponse]:
+        """An adapter's answers, in order, as they come."""
+        async for answer in self.agent.PredictStream(_asked(adapter, text) async for text in texts):
+            yield answer.response
+
+    async def chat(self, turns: Iterable[chats.ChatTurn]) -> AsyncIterator[chats.ChatResponse]:
+        """What leaves, pieces of the answer, how it ended."""
+        async for event in self.conversations.Chat(chats.ChatRequest(turns=turns)):
+            yield event

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from sottovoce.cloud.config import Limits
 from sottovoce.cloud.job import Example, Job, State, TrainingOptions
+from sottovoce.cloud.jobs import examples as sealed
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.queue import Lease, Queue
 from sottovoce.cloud.jobs.uploads import Upload, append
@@ -51,6 +52,13 @@ def fill(jobs: Jobs, job: Job, rows: list[Example] | None = None) -> int:
     rows = rows if rows is not None else examples(12)
     uploads = [Upload(f"e{i}", row) for i, row in enumerate(rows)]
     return append(jobs, job.id, job.tenant, 0, uploads, len(WORDS))
+
+
+def exchange(jobs: Jobs, job: Job, rows: list[Example]) -> None:
+    """Has a job hold other examples than were sent, as no caller could."""
+    with jobs.database.write() as transaction:
+        transaction.change("DELETE FROM blocks WHERE job = :job", job=job.id)
+        sealed.write(transaction, jobs.database.keys.of(transaction, job.id), job.id, 0, rows)
 
 
 def queued(jobs: Jobs, request_id: str = "r", tenant: str = "acme") -> Job:

@@ -179,6 +179,7 @@ class Settings:
     limits: Limits = field(default_factory=Limits)
     store: str = field(default="", repr=False)
     objects: str = ""
+    key_file: Path | None = None
     trainer: bool = True
     jobs: bool = True
 

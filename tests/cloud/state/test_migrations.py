@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sottovoce.cloud.job import State
+from sottovoce.cloud.job import Example, State
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.queue import Queue
 from sottovoce.cloud.state import migrations, quotas
@@ -152,6 +152,25 @@ def test_a_job_left_running_is_claimed_with_what_it_had_reached(
     moved = tmp_path / "jobs" / "run" / "0" / "checkpoints" / "last.safetensors"
     assert moved.read_text() == "half way"
     database.close()
+
+
+def test_examples_in_the_open_are_sealed(tmp_path: Path) -> None:
+    stored(tmp_path, 6)
+    rows = [(n, f"e{n}", f"text {n}", "ab"[n % 2], '["w"]', "[3]", f"out {n}") for n in range(300)]
+    with sqlite3.connect(tmp_path / "sottovoce.db") as connection:
+        connection.executemany("INSERT INTO examples VALUES ('j', ?, ?, ?, ?, ?, ?, ?)", rows)
+    connection.close()
+    for _ in range(2):
+        database = SqliteDatabase(tmp_path)
+        found = Queue(database).examples("j")
+        assert found == [Example(r[2], r[3], ("w",), (3,), r[6]) for r in rows]
+        with database.read() as transaction:
+            ids = transaction.rows("SELECT example_id FROM examples ORDER BY sequence")
+        assert [row["example_id"] for row in ids] == [r[1] for r in rows]
+        database.close()
+    held = b"".join(f.read_bytes() for f in tmp_path.iterdir())
+    assert b"text 7" not in held
+    assert b"out 7" not in held
 
 
 def test_time_in_the_trainer_counts_on(tmp_path: Path) -> None:

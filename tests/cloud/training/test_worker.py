@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -36,7 +37,7 @@ from sottovoce.cloud.training.worker import ATTEMPTS, Worker, _kept_alive
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import NotFound
 from tests.support.examples import RELEASE, WORDS, examples
-from tests.support.jobs import claim
+from tests.support.jobs import claim, exchange
 from tests.support.processes import environment
 from tests.support.tiny_bundle import tiny_bundle
 from tests.support.waiting import until
@@ -77,17 +78,14 @@ def test_a_new_job_replaces_the_adapter_only_when_it_succeeds(
     first = queue(jobs, "1")
     worker.run_next()
     second = queue(jobs, "2")
-    jobs.database._connection.execute(
-        "UPDATE examples SET label = 'one' WHERE job = ?", (second.id,)
-    )
+    exchange(jobs, second, [replace(row, label="one") for row in examples(32)])
     worker.run_next()
-    assert jobs.get(second.id).state == State.FAILED
-    assert "at least 2 labels" in jobs.get(second.id).message
+    failed = jobs.get(second.id)
+    assert (failed.state, "at least 2 labels" in failed.message) == (State.FAILED, True)
     kept = locate(jobs.database, "acme", "topics")
     assert kept.folder == tmp_path / "jobs" / first.id / "1" / "adapter"
     assert kept.sha256 == digest(kept.folder)
     assert not (tmp_path / "jobs" / second.id).exists()
-
     third = queue(jobs, "3")
     worker.run_next()
     assert locate(jobs.database, "acme", "topics") != kept
@@ -127,8 +125,7 @@ def test_a_running_job_that_is_deleted_is_purged(
     thread.join(60)
     assert not thread.is_alive()
     assert not (tmp_path / "jobs" / job.id).exists()
-    assert worker.queue.examples(job.id) == []
-    assert worker.queue.claim("another") is None
+    assert (worker.queue.examples(job.id), worker.queue.claim("another")) == ([], None)
 
 
 def test_a_stopped_worker_leaves_the_job_for_the_next(

@@ -22,7 +22,7 @@ from sottovoce.core.errors import ConfigError
 
 __all__ = ["defaults", "read"]
 
-_COMMON: Final = ("state", "store", "objects")
+_COMMON: Final = ("state", "store", "objects", "key-file")
 """What the top level may say: the same for a server and for those who look after it."""
 
 Document = Mapping[str, Any]

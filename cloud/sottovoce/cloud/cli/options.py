@@ -16,7 +16,8 @@ from sottovoce.cloud.state.opening import open_database
 from sottovoce.core.system.console import progress_bar
 
 __all__ = ["DURATION", "backbone_option", "decoder_option", "folder", "limit_option"]
-__all__ += ["objects_option", "opened", "state_option", "store_option", "watch_stages"]
+__all__ += ["key_file_option", "objects_option", "opened", "state_option", "store_option"]
+__all__ += ["watch_stages"]
 
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
@@ -61,6 +62,15 @@ objects_option = click.option(
     show_envvar=True,
     metavar="URL",
     help="file:///folder for adapters and checkpoints, shared by many; in --state by default.",
+)
+
+key_file_option = click.option(
+    "--key-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    envvar="SOTTO_CLOUD_KEY_FILE",
+    show_envvar=True,
+    help="Master key, which examples' keys are sealed with, the same for all machines; made where "
+    "there is none.  [default: master.key in --state]",
 )
 
 backbone_option = click.option(

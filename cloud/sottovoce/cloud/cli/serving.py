@@ -14,6 +14,7 @@ from sottovoce.cloud.cli.options import (
     backbone_option,
     decoder_option,
     folder,
+    key_file_option,
     limit_option,
     objects_option,
     state_option,
@@ -37,6 +38,7 @@ _ADDRESS: Final[tuple[Option, ...]] = (
     state_option,
     store_option,
     objects_option,
+    key_file_option,
     click.option(
         "--bundle",
         "bundles",

@@ -12,6 +12,7 @@ from sottovoce.cloud.cli.options import (
     backbone_option,
     decoder_option,
     folder,
+    key_file_option,
     limit_option,
     objects_option,
     state_option,
@@ -25,6 +26,7 @@ from sottovoce.core.system.console import Command, json_option, print_json
 @state_option
 @store_option
 @objects_option
+@key_file_option
 @click.option(
     "--bundle",
     "bundles",
@@ -47,6 +49,7 @@ def command(
     state: Path,
     store: str,
     objects: str,
+    key_file: Path | None,
     bundles: tuple[Path, ...],
     backbone: str,
     decoder: str,
@@ -73,6 +76,7 @@ def command(
         decoder=decoder,
         store=store,
         objects=objects,
+        key_file=key_file,
     )
     if as_json:
         print_json({"ready": True, "pid": os.getpid()})

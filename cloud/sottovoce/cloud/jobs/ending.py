@@ -22,7 +22,7 @@ from sottovoce.core.errors import Unavailable
 __all__ = ["RESERVE_BYTES", "cancel", "delete", "keep_room"]
 
 RESERVE_BYTES = 16 << 20
-_AT_ONCE: Final = 32  # examples of at most two texts each: they and their journal take less
+_AT_ONCE: Final = 1000  # rows without texts; of blocks, which may be half a MiB, one
 _NAME: Final = "reserve"
 
 T = TypeVar("T")
@@ -81,15 +81,16 @@ def _drop_examples(jobs: Jobs, job_id: str, tenant: str | None) -> None:
         if row["state"] not in (State.UPLOADING, State.QUEUED):
             return
         transaction.change("UPDATE jobs SET cancel_requested = 1 WHERE id = :job", job=job_id)
-    dropped = True
-    while dropped:
-        with jobs.database.write() as transaction:
-            dropped = bool(
-                transaction.change(
-                    "DELETE FROM examples WHERE job = :job AND sequence IN (SELECT sequence "
-                    "FROM examples WHERE job = :job ORDER BY sequence LIMIT :some)",
-                    job=job_id,
-                    some=_AT_ONCE,
+    for table, number, some in (("blocks", "first", 1), ("examples", "sequence", _AT_ONCE)):
+        dropped = True
+        while dropped:
+            with jobs.database.write() as transaction:
+                dropped = bool(
+                    transaction.change(
+                        f"DELETE FROM {table} WHERE job = :job AND {number} IN (SELECT {number} "
+                        f"FROM {table} WHERE job = :job ORDER BY {number} LIMIT :some)",
+                        job=job_id,
+                        some=some,
+                    )
                 )
-            )
-        jobs.database.scrub()
+            jobs.database.scrub()

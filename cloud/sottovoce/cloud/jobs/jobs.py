@@ -22,6 +22,7 @@ from sottovoce.cloud.job import (
     check_labels,
     check_number,
 )
+from sottovoce.cloud.jobs import examples
 from sottovoce.cloud.jobs.continuing import check_base
 from sottovoce.cloud.jobs.records import find, job_of, move
 from sottovoce.cloud.state import quotas
@@ -196,11 +197,10 @@ class Jobs:
             if job.training.writes:
                 check_number(total)
                 return _queue(transaction, job)
-            counts = transaction.rows(
-                "SELECT label, count(*) AS n FROM examples WHERE job = :job GROUP BY label",
-                job=job_id,
-            )
-            labels = Counter({row["label"]: row["n"] for row in counts})
+            labels: Counter[str] = Counter()
+            if total:
+                cipher = self.database.keys.of(transaction, job_id)
+                labels = examples.labels(transaction, cipher, job_id)
             public = labels.pop("", 0)
             check_labels(labels, limits.labels)
             if job.training.continues:
@@ -248,7 +248,7 @@ class Jobs:
     def purge(self, job_id: str) -> None:
         """Forgets a deleted job; its request id stays taken, without content."""
         with self.database.write() as transaction:
-            transaction.change("DELETE FROM examples WHERE job = :job", job=job_id)
+            examples.drop(transaction, job_id)
             transaction.change(
                 "UPDATE jobs SET adapter = '', labels = '[]', message = '', progress = '{}', "
                 "checkpoint = '', purged = 1 WHERE id = :job AND deleted = 1",

@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 from typing import Final
 
 from sottovoce.cloud.job import Example, Job, Progress, State
+from sottovoce.cloud.jobs import examples
 from sottovoce.cloud.jobs.continuing import check_unmoved
 from sottovoce.cloud.jobs.records import job_of, move
 from sottovoce.cloud.state.adapters import AdapterFiles, install
@@ -171,21 +172,16 @@ class Queue:
         return bool(row["deleted"])
 
     def examples(self, job_id: str) -> list[Example]:
-        """A job's examples in upload order."""
+        """A job's examples in upload order; none if it has ended.
+
+        Raises:
+            DataLoss: they were altered, or their key is gone.
+            ConfigError: see `Keys.make`.
+        """
         with self.database.read() as transaction:
-            rows = transaction.rows(
-                "SELECT * FROM examples WHERE job = :job ORDER BY sequence", job=job_id
-            )
-        return [
-            Example(
-                row["text"],
-                row["label"],
-                tuple(json.loads(row["plain_tokens"])),
-                tuple(json.loads(row["plain_token_ids"])),
-                row["output"],
-            )
-            for row in rows
-        ]
+            if transaction.row("SELECT 1 FROM blocks WHERE job = :job", job=job_id) is None:
+                return []
+            return examples.read(transaction, self.database.keys.of(transaction, job_id), job_id)
 
     def _write(self, lease: Lease, **values: object) -> None:
         with self.database.write() as transaction:

@@ -13,6 +13,7 @@ from sottovoce.cloud.job import (
     State,
     TrainingOptions,
 )
+from sottovoce.cloud.jobs.examples import drop
 from sottovoce.cloud.state.database import Row, Transaction
 from sottovoce.core.errors import NotFound, NotReady
 
@@ -77,7 +78,7 @@ def move(transaction: Transaction, job: Job, state: State, message: str = "") ->
         )
     if state in FINAL:
         # The cloud keeps released texts no longer than it needs them.
-        transaction.change("DELETE FROM examples WHERE job = :job", job=job.id)
+        drop(transaction, job.id)
     (row,) = transaction.rows(
         "UPDATE jobs SET state = :state, message = :message, updated = :now WHERE id = :job "
         "RETURNING *",

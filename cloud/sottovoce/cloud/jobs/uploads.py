@@ -7,12 +7,12 @@ passed over, and a gap is refused with the number to go on from.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sottovoce.cloud.config import Limits
 from sottovoce.cloud.job import Example, Job, State, TrainingOptions
+from sottovoce.cloud.jobs import examples
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.records import find, job_of
 from sottovoce.cloud.state import quotas
@@ -80,6 +80,9 @@ def append(
         for sequence, upload in enumerate(fresh, start=held):
             _check(upload, limits, sequence, job.training, words)
             _insert(transaction, job_id, sequence, upload)
+        if fresh:
+            cipher = jobs.database.keys.make(transaction, job_id)
+            examples.write(transaction, cipher, job_id, held, [each.example for each in fresh])
         transaction.change(
             "UPDATE jobs SET next_sequence = :next, bytes = :bytes, updated = :now, "
             "touched = (SELECT awake FROM clock) WHERE id = :job",
@@ -136,19 +139,12 @@ def _compare(transaction: Transaction, job_id: str, first: int, repeats: Sequenc
 
 
 def _insert(transaction: Transaction, job_id: str, sequence: int, upload: Upload) -> None:
-    example = upload.example
     stored = transaction.change(
-        "INSERT INTO examples (job, sequence, example_id, text, label, plain_tokens, "
-        "plain_token_ids, output) VALUES (:job, :sequence, :example_id, :text, :label, "
-        ":plain_tokens, :plain_token_ids, :output) ON CONFLICT (job, example_id) DO NOTHING",
+        "INSERT INTO examples (job, sequence, example_id) VALUES (:job, :sequence, :example_id) "
+        "ON CONFLICT (job, example_id) DO NOTHING",
         job=job_id,
         sequence=sequence,
         example_id=upload.example_id,
-        text=example.text,
-        label=example.label,
-        plain_tokens=json.dumps(example.plain_tokens),
-        plain_token_ids=json.dumps(example.plain_token_ids),
-        output=example.output,
     )
     if not stored:
         raise InvalidInput(

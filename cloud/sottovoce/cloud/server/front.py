@@ -35,7 +35,10 @@ class Front:
 
     def __init__(self, settings: Settings) -> None:
         bundles = open_bundles(settings.bundles)
-        self.database = open_database(settings.state, settings.store, settings.objects)
+        self.database = open_database(
+            settings.state, settings.store, settings.objects, settings.key_file
+        )
+        self.database.keys.check(self.database)
         jobs = Jobs(self.database, settings.limits)
         keep_room(settings.state)
         tenants = Tenants(self.database)

@@ -70,7 +70,9 @@ class Server:
         self.decoder = decoder.load(settings.decoder, dtype=dtype) if settings.decoder else None
         upstream = _upstream(settings)
         self.bundles = open_bundles(settings.bundles, (loaded.name, loaded.sha256))
-        self.database = open_database(settings.state, settings.store, settings.objects)
+        self.database = open_database(
+            settings.state, settings.store, settings.objects, settings.key_file
+        )
         self.signatures = {
             identity: signature_of(bundle, settings.state / SIGNING_KEY)
             for identity, bundle in self.bundles.items()
@@ -80,6 +82,7 @@ class Server:
         self.metrics = Metrics()
         calls = CALLS + TEXTS + ADAPTERS
         if settings.jobs:
+            self.database.keys.check(self.database)
             keep_room(settings.state)
             self.metrics.registry.register(JobsCollector(self.jobs))
             calls += UPLOADS + WATCHES + FOLLOWERS

@@ -29,6 +29,7 @@ class WorkerProcess:
             sys.executable, "-m", "sottovoce.cloud.training.worker",
             "--state", str(settings.state),
             "--objects", settings.objects,
+            *(("--key-file", str(settings.key_file)) if settings.key_file else ()),
             "--backbone", settings.backbone,
             "--decoder", settings.decoder,
             "--threads", str(settings.training_threads),

@@ -15,6 +15,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Protocol
 
+from sottovoce.cloud.state.keys import Keys
 from sottovoce.cloud.state.objects import Objects
 
 __all__ = ["Database", "Row", "Transaction"]
@@ -66,10 +67,12 @@ class Database(Protocol):
     Attributes:
         state: a folder of this machine, for what it keeps for itself.
         objects: where adapters and checkpoints lie.
+        keys: what examples are sealed with.
     """
 
     state: Path
     objects: Objects
+    keys: Keys
 
     def read(self) -> AbstractContextManager[Transaction]:
         """For queries. They see what is committed: within `write`, nothing of it; they wait for

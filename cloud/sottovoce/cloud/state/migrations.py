@@ -7,6 +7,7 @@ it was released; a new one is added.
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from sottovoce.cloud.state.adapters import digest, install
-from sottovoce.cloud.state.database import Transaction
+from sottovoce.cloud.state.database import Database, Transaction
 
 __all__ = ["VERSIONS", "Version", "remove_leftovers"]
 
@@ -24,7 +25,7 @@ class Version:
     """Statements, and what is to be read from the state's files after them."""
 
     statements: str
-    read_files: Callable[[Transaction, Path], None] | None = None
+    read_files: Callable[[Transaction, Database], None] | None = None
 
 
 _FIRST: Final = """
@@ -167,10 +168,38 @@ CREATE TABLE acts (
 _CONTINUES: Final = """
 ALTER TABLE jobs ADD COLUMN continues INTEGER NOT NULL DEFAULT 0;
 """
+_SEALED: Final = """
+CREATE TABLE master (
+  one INTEGER PRIMARY KEY,
+  mark BLOB NOT NULL
+) STRICT;
+CREATE TABLE keys (
+  job TEXT PRIMARY KEY,
+  wrapped BLOB NOT NULL,
+  ended INTEGER NOT NULL DEFAULT 0
+) STRICT, WITHOUT ROWID;
+CREATE INDEX keys_ended ON keys (job) WHERE ended = 1;
+CREATE TABLE blocks (
+  job TEXT NOT NULL REFERENCES jobs (id) ON DELETE CASCADE,
+  first INTEGER NOT NULL,
+  labels BLOB NOT NULL,
+  texts BLOB NOT NULL,
+  PRIMARY KEY (job, first)
+) STRICT;
+"""
+_NO_PLAIN_TEXT: Final = """
+ALTER TABLE examples DROP COLUMN text;
+ALTER TABLE examples DROP COLUMN label;
+ALTER TABLE examples DROP COLUMN plain_tokens;
+ALTER TABLE examples DROP COLUMN plain_token_ids;
+ALTER TABLE examples DROP COLUMN output;
+"""
+_AT_ONCE: Final = 256
 
 
-def _read_links(transaction: Transaction, state: Path) -> None:
+def _read_links(transaction: Transaction, database: Database) -> None:
     """An adapter's name was a symbolic link to the folder of the job that trained it."""
+    state = database.state
     for link in sorted((state / "adapters").glob("*/[!.]*")):
         folder = link.resolve()
         job = folder.parent.name
@@ -186,20 +215,20 @@ def _read_links(transaction: Transaction, state: Path) -> None:
             )
 
 
-def _number_folders(transaction: Transaction, state: Path) -> None:
+def _number_folders(transaction: Transaction, database: Database) -> None:
     """A running job's files lay in its folder itself; now in one named after the lease."""
     for row in transaction.rows("SELECT id FROM jobs WHERE state = 'RUNNING'"):
-        home = state / "jobs" / row["id"]
+        home = database.state / "jobs" / row["id"]
         for old in (home / "checkpoints", home / "adapter"):
             if old.is_dir():
                 (home / "0").mkdir(exist_ok=True)
                 old.rename(home / "0" / old.name)
 
 
-def _name_checkpoints(transaction: Transaction, state: Path) -> None:
+def _name_checkpoints(transaction: Transaction, database: Database) -> None:
     """Whoever took a job over looked for files; now a row says which they are."""
     for row in transaction.rows("SELECT id FROM jobs WHERE state = 'RUNNING'"):
-        home = state / "jobs" / row["id"]
+        home = database.state / "jobs" / row["id"]
         tokens = [int(f.parent.name) for f in home.glob("[0-9]*/checkpoints")]
         if tokens:
             transaction.change(
@@ -207,6 +236,40 @@ def _name_checkpoints(transaction: Transaction, state: Path) -> None:
                 name=f"jobs/{row['id']}/{max(tokens)}/checkpoints",
                 job=row["id"],
             )
+
+
+def _seal_examples(transaction: Transaction, database: Database) -> None:
+    """Examples lay in plain columns; a later version drops those."""
+    for job in [r["job"] for r in transaction.rows("SELECT DISTINCT job FROM examples")]:
+        cipher, first = database.keys.make(transaction, job), 0
+        while rows := transaction.rows(
+            "SELECT * FROM examples WHERE job = :job AND sequence >= :first "
+            "ORDER BY sequence LIMIT :some",
+            job=job,
+            first=first,
+            some=_AT_ONCE,
+        ):
+            texts = [
+                (
+                    r["text"],
+                    *map(json.loads, (r["plain_tokens"], r["plain_token_ids"])),
+                    r["output"],
+                )
+                for r in rows
+            ]
+            transaction.change(
+                "INSERT INTO blocks (job, first, labels, texts) "
+                "VALUES (:job, :first, :labels, :texts)",
+                job=job,
+                first=first,
+                labels=cipher.seal([r["label"] for r in rows], f"{job} {first} labels"),
+                texts=cipher.seal(texts, f"{job} {first} texts"),
+            )
+            first = rows[-1]["sequence"] + 1
+    transaction.change(
+        "UPDATE examples SET text = '', label = '', plain_tokens = '', plain_token_ids = '', "
+        "output = ''"
+    )
 
 
 VERSIONS: Final = (
@@ -219,6 +282,8 @@ VERSIONS: Final = (
     Version(_CHECKPOINTS, _name_checkpoints),
     Version(_CREDENTIALS),
     Version(_CONTINUES),
+    Version(_SEALED, _seal_examples),
+    Version(_NO_PLAIN_TEXT),
 )
 
 

@@ -68,6 +68,30 @@ class Objects(Protocol):
         """
         ...
 
+    def put_secret(self, job: str, secret: bytes) -> None:
+        """Keeps a few bytes of a job apart from all else, until they are destroyed.
+
+        Raises:
+            Unavailable: see `put`.
+        """
+        ...
+
+    def secret(self, job: str) -> bytes | None:
+        """What was kept; None if it was not, or is destroyed.
+
+        Raises:
+            Unavailable: see `put`.
+        """
+        ...
+
+    def destroy_secret(self, job: str) -> None:
+        """Removes it, for good as far as the store can; there may be none.
+
+        Raises:
+            Unavailable: it may still be there.
+        """
+        ...
+
 
 class FileObjects:
     """Objects in a folder of this machine, or of one that all machines share.
@@ -103,14 +127,52 @@ class FileObjects:
         """See `Objects.remove`."""
         shutil.rmtree(self.root / name, ignore_errors=True)
         if (self.root / name).exists():
-            raise Unavailable(
-                "files of the cloud cannot be removed", fix="mend the owner or mode of their folder"
-            )
+            raise _stuck()
 
     def within(self, name: str) -> list[str]:
         """See `Objects.within`."""
         folder = self.root / name
         return sorted(os.listdir(folder)) if folder.is_dir() else []
+
+    def put_secret(self, job: str, secret: bytes) -> None:
+        """See `Objects.put_secret`."""
+        file = self._secret(job)
+        with full_disk_is_unavailable():
+            _make(file.parent, self.root)
+            with in_place_of(file) as aside:
+                aside.touch(mode=0o600)
+                aside.write_bytes(secret)
+
+    def secret(self, job: str) -> bytes | None:
+        """See `Objects.secret`."""
+        try:
+            return self._secret(job).read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def destroy_secret(self, job: str) -> None:
+        """See `Objects.destroy_secret`. It is overwritten where it lies before its name goes."""
+        file = self._secret(job)
+        try:
+            with file.open("r+b") as opened:
+                opened.write(bytes(os.fstat(opened.fileno()).st_size))
+                opened.flush()
+                os.fsync(opened.fileno())
+            file.unlink()
+            sync_folder(file.parent)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise _stuck() from error
+
+    def _secret(self, job: str) -> Path:
+        return self.root / "keys" / job
+
+
+def _stuck() -> Unavailable:
+    return Unavailable(
+        "files of the cloud cannot be removed", fix="mend the owner or mode of their folder"
+    )
 
 
 def _make(folder: Path, root: Path) -> None:

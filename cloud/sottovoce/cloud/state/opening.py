@@ -14,7 +14,12 @@ __all__ = ["open_database", "open_objects"]
 
 
 def open_database(
-    state: Path, store: str = "", objects: str = "", *, create: bool = True
+    state: Path,
+    store: str = "",
+    objects: str = "",
+    key_file: Path | None = None,
+    *,
+    create: bool = True,
 ) -> Database:
     """The state of a cloud.
 
@@ -22,6 +27,7 @@ def open_database(
         state: the folder of its files.
         store: ``postgresql://...``; "" for a SQLite file in the folder.
         objects: ``file:///folder``; "" for the folder itself.
+        key_file: of the master key; ``master.key`` in ``state`` if None.
         create: begin one if there is none.
 
     Raises:
@@ -29,7 +35,7 @@ def open_database(
         SottovoceError: see `SqliteDatabase` and `PostgresDatabase`.
     """
     if not store:
-        return SqliteDatabase(state, open_objects(objects, state), create=create)
+        return SqliteDatabase(state, open_objects(objects, state), key_file, create=create)
     if not store.startswith(("postgresql://", "postgres://")):
         raise ConfigError(
             "--store is no URL of a database",  # which may hold a password: not quoted
@@ -44,7 +50,7 @@ def open_database(
             fix="pip install 'sottovoce-cloud[scale]'",
             subject="store",
         ) from error
-    return PostgresDatabase(store, state, open_objects(objects, state), create=create)
+    return PostgresDatabase(store, state, open_objects(objects, state), key_file, create=create)
 
 
 def open_objects(url: str, state: Path) -> Objects:

@@ -22,6 +22,7 @@ from psycopg.rows import dict_row
 from psycopg_pool import ConnectionPool
 
 from sottovoce.cloud.state.database import Row, Transaction
+from sottovoce.cloud.state.keys import MASTER_KEY, Keys
 from sottovoce.cloud.state.objects import FileObjects, Objects
 from sottovoce.cloud.state.postgres_schema import upgrade
 from sottovoce.cloud.state.postgres_url import conninfo
@@ -59,6 +60,8 @@ class PostgresDatabase:
         url: ``postgresql://USER@HOST/DATABASE``, with all that libpq knows.
         state: the folder for files.
         objects: where adapters and checkpoints lie; in the folder, too, if None.
+        key_file: of the master key, the same for all machines; ``master.key`` in the folder if
+            None.
         create: make the schema if it is not there.
         clock: in place of the server's.
 
@@ -75,12 +78,14 @@ class PostgresDatabase:
         url: str,
         state: Path,
         objects: Objects | None = None,
+        key_file: Path | None = None,
         *,
         create: bool = True,
         clock: Callable[[], float] | None = None,
     ) -> None:
         self.state = state
         self.objects = objects or FileObjects(state)
+        self.keys = Keys(key_file or state / MASTER_KEY, self.objects)
         self._conninfo = conninfo(url)
         self._clock = clock
         self._listening, self._news = threading.Lock(), 0
@@ -97,7 +102,7 @@ class PostgresDatabase:
         with _reached(), contextlib.closing(self._connect()) as connection:
             _configure(connection)
             try:
-                upgrade(connection, _Transaction(connection, clock), state, create=create)
+                upgrade(connection, _Transaction(connection, clock), self, create=create)
             except psycopg.errors.InsufficientPrivilege as error:
                 raise NotReady(
                     "this user may not make the tables of the cloud's state",
@@ -171,7 +176,9 @@ class PostgresDatabase:
             return self._news
 
     def scrub(self) -> None:
-        """See `Database.scrub`. A server's log, replicas and backups are not its user's."""
+        """See `Database.scrub`. A server's log, replicas and backups are not its user's, so what
+        opened the rows goes."""
+        self.keys.destroy(self)
 
     def close(self) -> None:
         """See `Database.close`."""

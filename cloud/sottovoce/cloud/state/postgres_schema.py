@@ -7,12 +7,11 @@ lies in a table of its own; whoever comes first brings the schema up, and the ot
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any, Final
 
 import psycopg
 
-from sottovoce.cloud.state.database import Transaction
+from sottovoce.cloud.state.database import Database, Transaction
 from sottovoce.cloud.state.migrations import VERSIONS
 from sottovoce.core.errors import ConfigError, DataLoss, NotFound
 
@@ -40,18 +39,22 @@ def in_postgres(declaration: str) -> str:
 
 
 def upgrade(
-    connection: psycopg.Connection[Any], transaction: Transaction, state: Path, *, create: bool
+    connection: psycopg.Connection[Any],
+    transaction: Transaction,
+    database: Database,
+    *,
+    create: bool,
 ) -> None:
     """Brings the schema to today's version, all of it or nothing.
 
     Args:
         transaction: on the connection.
-        state: the folder of the cloud's files.
+        database: whose schema it is.
         create: make it if it is not there.
 
     Raises:
         NotFound: it is not there, and ``create`` is False.
-        ConfigError: it is not there, and ``state`` holds a SQLite file that it would hide.
+        ConfigError: it is not there, and its folder holds a SQLite file that it would hide.
         DataLoss: it is of a newer version.
     """
     with connection.transaction():
@@ -64,9 +67,9 @@ def upgrade(
                     fix="give the --store that `sotto-cloud serve` has",
                     subject="store",
                 )
-            if (state / "sottovoce.db").exists():
+            if (database.state / "sottovoce.db").exists():
                 raise ConfigError(
-                    f"{state} holds tenants and jobs already, in sottovoce.db",
+                    f"{database.state} holds tenants and jobs already, in sottovoce.db",
                     fix="leave --store out to go on with them, or begin with another --state",
                     subject="store",
                 )
@@ -83,7 +86,7 @@ def upgrade(
         for following in VERSIONS[version:]:
             connection.execute(in_postgres(following.statements).encode())
             if following.read_files:
-                following.read_files(transaction, state)
+                following.read_files(transaction, database)
         if version < len(VERSIONS):
             connection.execute("UPDATE schema_version SET version = %s", [len(VERSIONS)])
 

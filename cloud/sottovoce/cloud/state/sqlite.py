@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from sottovoce.cloud.state.database import Row, Transaction
+from sottovoce.cloud.state.keys import MASTER_KEY, Keys
 from sottovoce.cloud.state.migrations import VERSIONS, remove_leftovers
 from sottovoce.cloud.state.objects import FileObjects, Objects
 from sottovoce.core.errors import DataLoss, NotFound, NotReady, Unavailable
@@ -33,6 +34,7 @@ class SqliteDatabase:
     Args:
         state: the folder.
         objects: where adapters and checkpoints lie; in the folder, too, if None.
+        key_file: of the master key; ``master.key`` in the folder if None.
         create: make it if it is not there; else a mistyped name would look like an empty state.
         clock: SQLite runs within its users' processes, so this machine's clock is the database's.
 
@@ -47,12 +49,14 @@ class SqliteDatabase:
         self,
         state: Path,
         objects: Objects | None = None,
+        key_file: Path | None = None,
         *,
         create: bool = True,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.state = state
         self.objects = objects or FileObjects(state)
+        self.keys = Keys(key_file or state / MASTER_KEY)
         self._clock = clock
         self._writing, self._reading = threading.RLock(), threading.RLock()
         file = state / "sottovoce.db"
@@ -110,8 +114,10 @@ class SqliteDatabase:
                 for statement in following.statements.split(";"):
                     transaction.change(statement)
                 if following.read_files:
-                    following.read_files(transaction, self.state)
+                    following.read_files(transaction, self)
             self._connection.execute(f"PRAGMA user_version = {len(VERSIONS)}")
+        if version < len(VERSIONS):
+            self.scrub()
         remove_leftovers(self.state)
 
     @contextlib.contextmanager

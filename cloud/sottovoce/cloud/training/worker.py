@@ -82,6 +82,7 @@ class Worker:
             by default a name of its own.
         store: URL of the database; "" for a file in the folder.
         objects: URL of where adapters and checkpoints lie; "" for the folder.
+        key_file: of the master key; ``master.key`` in the folder if None.
         lease_seconds: after which others take the job of a worker that died or stands still.
     """
 
@@ -97,10 +98,12 @@ class Worker:
         decoder: str = "",
         store: str = "",
         objects: str = "",
+        key_file: Path | None = None,
     ) -> None:
         self.state = state
         self._bundles = bundles
-        self.database = open_database(state, store, objects)
+        self.database = open_database(state, store, objects, key_file)
+        self.database.keys.check(self.database)
         self.objects = self.database.objects
         self.jobs = Jobs(self.database, limits)
         self.queue = Queue(self.database, lease_seconds)
@@ -156,6 +159,7 @@ class Worker:
         clear(self.state, self.queue)
         for deleted in self.jobs.unpurged():
             discard(self.jobs, deleted)
+        self.database.keys.destroy(self.database)
         tidy(self.jobs)
 
     def _bring_to_an_end(self, job: Job, lease: Lease) -> None:
@@ -358,6 +362,7 @@ def main() -> None:
     parser.add_argument("--training-seconds", type=int, default=Limits().training_seconds)
     parser.add_argument("--owner", default="")
     parser.add_argument("--objects", default="")
+    parser.add_argument("--key-file", type=Path)
     parser.add_argument("--bundle", type=Path, action="append", default=[])
     options = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="worker: %(message)s")
@@ -372,6 +377,7 @@ def main() -> None:
         decoder=options.decoder,
         store=os.environ.get(STORE_VARIABLE, ""),
         objects=options.objects,
+        key_file=options.key_file,
     )
     work(worker, options.threads)
 

@@ -1,0 +1,90 @@
+"""Examples as they lie in the database: sealed, in a block or more for each message of them.
+
+A row for each example holds its number and the id that the device drew for it; texts, labels and
+what goes with them are in the blocks. Who has no key sees how many there are, and about how long
+the messages were.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from sottovoce.cloud.job import Example
+from sottovoce.cloud.state.database import Transaction
+from sottovoce.cloud.state.keys import Cipher
+
+__all__ = ["drop", "labels", "read", "write"]
+
+_BLOCK: Final = 1 << 18
+"""Characters of text after which a block ends: to delete one on a full disk takes some room."""
+
+
+def write(
+    transaction: Transaction, cipher: Cipher, job: str, first: int, examples: Sequence[Example]
+) -> None:
+    """Adds blocks, the first of whose examples is the ``first`` of the job."""
+    for block in _blocks(examples):
+        rows = [(e.text, e.plain_tokens, e.plain_token_ids, e.output) for e in block]
+        transaction.change(
+            "INSERT INTO blocks (job, first, labels, texts) VALUES (:job, :first, :labels, :texts)",
+            job=job,
+            first=first,
+            labels=cipher.seal([e.label for e in block], f"{job} {first} labels"),
+            texts=cipher.seal(rows, f"{job} {first} texts"),
+        )
+        first += len(block)
+
+
+def _blocks(examples: Sequence[Example]) -> Iterator[list[Example]]:
+    block: list[Example] = []
+    size = 0
+    for example in examples:
+        block.append(example)
+        size += len(example.text) + len(example.output)
+        if size >= _BLOCK:
+            yield block
+            block, size = [], 0
+    if block:
+        yield block
+
+
+def read(transaction: Transaction, cipher: Cipher, job: str) -> list[Example]:
+    """All of a job, in the order of upload.
+
+    Raises:
+        DataLoss: a block was altered.
+    """
+    rows = transaction.rows("SELECT * FROM blocks WHERE job = :job ORDER BY first", job=job)
+    return [
+        Example(text, label, tuple(tokens), tuple(ids), output)
+        for row in rows
+        for label, (text, tokens, ids, output) in zip(
+            cipher.unseal(row["labels"], f"{job} {row['first']} labels"),
+            cipher.unseal(row["texts"], f"{job} {row['first']} texts"),
+            strict=True,
+        )
+    ]
+
+
+def labels(transaction: Transaction, cipher: Cipher, job: str) -> Counter[str]:
+    """How often each label is given.
+
+    Raises:
+        DataLoss: a block was altered.
+    """
+    rows = transaction.rows("SELECT first, labels FROM blocks WHERE job = :job", job=job)
+    found: Counter[str] = Counter()
+    for row in rows:
+        found.update(cipher.unseal(row["labels"], f"{job} {row['first']} labels"))
+    return found
+
+
+def drop(transaction: Transaction, job: str) -> None:
+    """Deletes a job's examples, and what opens them: a key that lies in its row at once, another
+    once `Database.scrub` is called."""
+    transaction.change("DELETE FROM keys WHERE job = :job AND wrapped <> :no", job=job, no=b"")
+    transaction.change("UPDATE keys SET ended = 1 WHERE job = :job", job=job)
+    transaction.change("DELETE FROM blocks WHERE job = :job", job=job)
+    transaction.change("DELETE FROM examples WHERE job = :job", job=job)

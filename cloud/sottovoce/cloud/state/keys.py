@@ -1,0 +1,235 @@
+"""A key for every job's examples, whose destruction is their deletion.
+
+Why it is here: rows that are deleted live on in a server's pages and log, in replicas and backups,
+and nobody can promise when they go. So examples are sealed before the database sees them, each
+job's with a key of its own, and it is the key that goes. It must not lie where deletion is not
+real: on a server's behalf it lies among the objects; a SQLite file, which overwrites what is
+deleted, keeps it in a row. Either way it is itself sealed with the provider's master key, so that
+neither the database nor the objects alone tell anything.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import logging
+import secrets
+from collections import OrderedDict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from sottovoce.cloud.disk import full_disk_is_unavailable
+from sottovoce.cloud.state.objects import Objects
+from sottovoce.core.errors import ConfigError, DataLoss, Unavailable
+from sottovoce.core.system.files import in_place_of, open_to_others
+from sottovoce.core.wire.padding import padded_size
+
+if TYPE_CHECKING:
+    from sottovoce.cloud.state.database import Database, Transaction
+
+__all__ = ["MASTER_KEY", "Cipher", "Keys"]
+
+MASTER_KEY: Final = "master.key"
+"""The file in the state's folder."""
+_BYTES: Final = 32
+_NONCE: Final = 12
+_KNOWN: Final = 256
+"""Keys of jobs that are remembered, where each is fetched."""
+
+_log = logging.getLogger(__name__)
+
+
+class Cipher:
+    """AES-256-GCM under one key; what it makes is of few sizes."""
+
+    def __init__(self, key: bytes) -> None:
+        self._aead = AESGCM(key)
+
+    def seal(self, values: Sequence[Any], place: str) -> bytes:
+        """Values that JSON has, for one place alone."""
+        data = json.dumps(values, ensure_ascii=False).encode()
+        data += bytes(padded_size(len(data)) - len(data))
+        return self.seal_bytes(data, place)
+
+    def unseal(self, sealed: bytes, place: str) -> list[Any]:
+        """What was sealed there.
+
+        Raises:
+            DataLoss: altered, sealed for another place, or with another key.
+        """
+        values: list[Any] = json.loads(self.unseal_bytes(sealed, place).rstrip(b"\0"))
+        return values
+
+    def seal_bytes(self, data: bytes, place: str) -> bytes:
+        """The same of bytes, at their own length."""
+        nonce = secrets.token_bytes(_NONCE)
+        return nonce + self._aead.encrypt(nonce, data, place.encode())
+
+    def unseal_bytes(self, sealed: bytes, place: str) -> bytes:
+        """See `unseal`."""
+        try:
+            return self._aead.decrypt(sealed[:_NONCE], sealed[_NONCE:], place.encode())
+        except (InvalidTag, ValueError) as error:
+            raise DataLoss(
+                "what the cloud holds of the examples is damaged",
+                fix="customise again; the provider may have brought back half a backup",
+                subject="examples",
+            ) from error
+
+
+class Keys:
+    """The keys of the jobs in one database.
+
+    Args:
+        file: of the master key, which is made with the first job.
+        objects: where keys lie; None: in rows of the database.
+    """
+
+    def __init__(self, file: Path, objects: Objects | None = None) -> None:
+        self._file = file
+        self._objects = objects
+        self._master: Cipher | None = None
+        self._known: OrderedDict[str, Cipher] = OrderedDict()
+
+    def check(self, database: Database) -> None:
+        """Whether what is sealed there can be opened here.
+
+        Raises:
+            ConfigError: the master key is not the one that others sealed with.
+        """
+        with database.read() as transaction:
+            if transaction.row("SELECT 1 FROM master") is not None:
+                self._opened(transaction)
+
+    def make(self, transaction: Transaction, job: str) -> Cipher:
+        """The key of a job, which is made if it has none.
+
+        Raises:
+            Unavailable: it cannot be kept now, or the master key is not at hand; see `check`.
+        """
+        if transaction.row("SELECT 1 FROM keys WHERE job = :job", job=job) is not None:
+            return self.of(transaction, job)
+        key = secrets.token_bytes(_BYTES)
+        wrapped = self._wrapping(transaction, make=True).seal_bytes(key, job)
+        if self._objects is not None:
+            self._objects.put_secret(job, wrapped)
+            wrapped = b""
+        transaction.change(
+            "INSERT INTO keys (job, wrapped) VALUES (:job, :wrapped)", job=job, wrapped=wrapped
+        )
+        return Cipher(key)
+
+    def of(self, transaction: Transaction, job: str) -> Cipher:
+        """The key of a job that has examples.
+
+        Raises:
+            DataLoss: it is gone. Unavailable: see `make`.
+        """
+        row = transaction.row("SELECT wrapped FROM keys WHERE job = :job AND ended = 0", job=job)
+        if row is None:
+            raise _gone()
+        if (known := self._known.get(job)) is not None:
+            return known
+        wrapped = row["wrapped"] if self._objects is None else self._objects.secret(job)
+        if wrapped is None:
+            raise _gone()
+        cipher = Cipher(self._wrapping(transaction).unseal_bytes(bytes(wrapped), job))
+        if self._objects is not None:
+            self._known[job] = cipher
+            while len(self._known) > _KNOWN:
+                self._known.popitem(last=False)
+        return cipher
+
+    def destroy(self, database: Database) -> None:
+        """Destroys the keys of jobs that have ended, where they are no rows; those that cannot be
+        destroyed now are when this is called again, by whomever."""
+        if self._objects is None:
+            return
+        with database.read() as transaction:
+            ended = [r["job"] for r in transaction.rows("SELECT job FROM keys WHERE ended = 1")]
+        for job in ended:
+            self._known.pop(job, None)
+            try:
+                self._objects.destroy_secret(job)
+            except Unavailable as error:
+                _log.error("job %s: its key is not destroyed yet: %s", job, error)
+                continue
+            with database.write() as transaction:
+                transaction.change("DELETE FROM keys WHERE job = :job AND ended = 1", job=job)
+
+    def _wrapping(self, transaction: Transaction, *, make: bool = False) -> Cipher:
+        if self._master is not None:
+            return self._master
+        try:
+            if make and transaction.change(
+                "INSERT INTO master (one, mark) VALUES (1, :none) ON CONFLICT (one) DO NOTHING",
+                none=b"",
+            ):
+                return self._first(transaction)
+            self._master = self._opened(transaction)
+        except ConfigError as error:  # the provider's to mend, and not a job's failure
+            _log.error("%s", error)
+            raise Unavailable(
+                "the cloud cannot open its examples now", fix="send the same message again later"
+            ) from error
+        return self._master
+
+    def _first(self, transaction: Transaction) -> Cipher:
+        """Notes the mark of the master key, and makes one if there is none. Others wait for the
+        row, so no two are made; it is remembered once that is committed."""
+        if not self._file.exists():
+            with full_disk_is_unavailable(), in_place_of(self._file) as aside:
+                aside.touch(mode=0o600)
+                aside.write_bytes(secrets.token_bytes(_BYTES))
+        secret = self._read()
+        transaction.change("UPDATE master SET mark = :mark", mark=_mark(secret))
+        return _cipher(secret)
+
+    def _opened(self, transaction: Transaction) -> Cipher:
+        secret, row = self._read(), transaction.row("SELECT mark FROM master")
+        if row is None or not hmac.compare_digest(bytes(row["mark"]), _mark(secret)):
+            raise self._unusable("is not the one that this database's examples are sealed with")
+        return _cipher(secret)
+
+    def _read(self) -> bytes:
+        try:
+            if open_to_others(self._file):
+                raise ConfigError(
+                    f"other users can read the key {self._file}",
+                    fix=f"chmod 600 {self._file}",
+                    subject="key_file",
+                )
+            secret = self._file.read_bytes()
+        except OSError as error:
+            raise self._unusable("cannot be read") from error
+        if len(secret) != _BYTES:
+            raise self._unusable("is no key")
+        return secret
+
+    def _unusable(self, what: str) -> ConfigError:
+        return ConfigError(
+            f"the master key {self._file} {what}",
+            fix="bring the file back, or name the one that the first machine made, master.key in "
+            "its --state, with --key-file",
+            subject="key_file",
+        )
+
+
+def _mark(secret: bytes) -> bytes:
+    """What tells the key from any other, and says nothing else of it."""
+    return hmac.digest(secret, b"sottovoce master key v1 mark", hashlib.sha256)
+
+
+def _cipher(secret: bytes) -> Cipher:
+    return Cipher(hmac.digest(secret, b"sottovoce master key v1", hashlib.sha256))
+
+
+def _gone() -> DataLoss:
+    return DataLoss(
+        "the key of the job's examples is gone", fix="customise again", subject="examples"
+    )

@@ -1,0 +1,123 @@
+"""Examples never lie in the open, and are gone with the key of their job, on both databases."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sottovoce.cloud.job import Job, State
+from sottovoce.cloud.jobs import ending
+from sottovoce.cloud.jobs.jobs import Jobs
+from sottovoce.cloud.jobs.queue import Queue
+from sottovoce.cloud.state.objects import FileObjects
+from sottovoce.core.errors import DataLoss, NotFound, Unavailable
+from tests.support.examples import examples
+from tests.support.jobs import claim, create, fill
+from tests.support.stores import Store
+
+WORDS = [secrets.token_hex(8) for _ in range(3)]
+"""Drawn anew: a server keeps what other tests wrote."""
+ROWS = [replace(row, text=f"{row.text} {WORDS[0]}") for row in examples(12)]
+ROWS = [replace(row, label=f"{row.label}{WORDS[1]}") for row in ROWS]
+
+
+def everything(store: Store, state: Path) -> bytes:
+    """Every byte of the database and of the files, and their names."""
+    files = [f for f in state.rglob("*") if f.is_file()]
+    return store.on_disk(state) + b"".join(f.read_bytes() + f.name.encode() for f in files)
+
+
+def secret(jobs: Jobs, job: Job) -> bytes:
+    """The job's key as it is kept, sealed with the master key."""
+    with jobs.database.read() as transaction:
+        row = transaction.row("SELECT wrapped FROM keys WHERE job = :job", job=job.id)
+    assert row is not None
+    found = bytes(row["wrapped"]) or jobs.database.objects.secret(job.id)
+    assert found is not None
+    assert len(found) == 12 + 32 + 16
+    return found
+
+
+@pytest.fixture
+def job(jobs: Jobs) -> Job:
+    """A job with the words in every example, which waits to be trained."""
+    made = create(jobs)
+    fill(jobs, made, ROWS)
+    return jobs.start(made.id, "acme", len(ROWS))
+
+
+def test_texts_and_labels_are_never_written_in_the_open(
+    jobs: Jobs, job: Job, store: Store, tmp_path: Path
+) -> None:
+    assert Queue(jobs.database).examples(job.id) == ROWS
+    held = everything(store, tmp_path)
+    assert job.id.encode() in held, "it looks in the right place"
+    for word in WORDS[:2]:
+        assert word.encode() not in held
+
+
+@pytest.mark.parametrize("way", ["delete", "cancel", "finish"])
+def test_the_key_is_nowhere_once_the_job_has_ended(
+    jobs: Jobs, job: Job, store: Store, tmp_path: Path, way: str
+) -> None:
+    kept = secret(jobs, job)
+    assert kept in everything(store, tmp_path)
+    if way == "delete":
+        ending.delete(jobs, job.id, "acme")
+    elif way == "cancel":
+        ending.cancel(jobs, job.id, "acme")
+    else:
+        _, lease = claim(jobs)
+        Queue(jobs.database).finish(lease, State.FAILED)
+    held = everything(store, tmp_path)
+    assert kept not in held
+    # Nor any part of it that would do to find the rest.
+    assert not any(kept[at : at + 8] in held for at in range(0, len(kept), 8))
+    assert not any(word.encode() in held for word in WORDS[:2])
+    with jobs.database.read() as transaction:
+        assert transaction.rows("SELECT job FROM keys") == []
+        with pytest.raises(DataLoss):
+            jobs.database.keys.of(transaction, job.id)
+    assert Queue(jobs.database).examples(job.id) == []
+    if way == "delete":
+        with pytest.raises(NotFound):
+            jobs.get(job.id)
+
+
+def test_blocks_alone_are_opened_by_no_other_jobs_key(jobs: Jobs, job: Job) -> None:
+    other = create(jobs, "2")
+    fill(jobs, other, ROWS)
+    with jobs.database.write() as transaction:
+        transaction.change("DELETE FROM blocks WHERE job = :job", job=other.id)
+        transaction.change("UPDATE blocks SET job = :other", other=other.id)
+    with pytest.raises(DataLoss):
+        Queue(jobs.database).examples(other.id)
+
+
+def test_what_is_sealed_is_of_few_lengths(jobs: Jobs) -> None:
+    sizes = set()
+    for number, length in enumerate((1, 20, 300)):
+        made = create(jobs, f"r{number}")
+        fill(jobs, made, [replace(ROWS[0], text="x" * length)])
+        with jobs.database.read() as transaction:
+            rows = transaction.rows("SELECT texts FROM blocks WHERE job = :job", job=made.id)
+        sizes |= {len(bytes(row["texts"])) for row in rows}
+    assert len(sizes) == 1
+
+
+@pytest.mark.parametrize("store", ["postgresql"], indirect=True)
+def test_a_key_that_cannot_be_destroyed_now_is_later(
+    jobs: Jobs, job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stuck(*_: object) -> None:
+        raise Unavailable("away", fix="wait")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(FileObjects, "destroy_secret", stuck)
+        ending.delete(jobs, job.id, "acme")
+    assert jobs.database.objects.secret(job.id)
+    jobs.database.keys.destroy(jobs.database)  # as every trainer does before it looks for a job
+    assert jobs.database.objects.secret(job.id) is None

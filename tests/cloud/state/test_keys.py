@@ -1,0 +1,86 @@
+"""The master key: made once, the same for all, and missed at the start rather than by a job."""
+
+from __future__ import annotations
+
+import stat
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from sottovoce.cloud.state.database import Database
+from sottovoce.cloud.state.keys import MASTER_KEY, Cipher
+from sottovoce.cloud.state.opening import open_database
+from sottovoce.core.errors import ConfigError, DataLoss, Unavailable
+from tests.support.stores import Store
+
+
+def make(database: Database, job: str) -> Cipher:
+    with database.write() as transaction:
+        return database.keys.make(transaction, job)
+
+
+def of(database: Database, job: str) -> Cipher:
+    with database.read() as transaction:
+        return database.keys.of(transaction, job)
+
+
+def test_who_has_the_master_key_opens_what_others_sealed(store: Store, tmp_path: Path) -> None:
+    url, first = store.url(tmp_path), tmp_path
+    with closing(open_database(first, url)) as one, closing(open_database(first, url)) as two:
+        one.keys.check(one)  # nothing is sealed yet
+        sealed = make(one, "j").seal(["text"], "here")
+        two.keys.check(two)
+        assert of(two, "j").unseal(sealed, "here") == ["text"]
+        assert make(two, "j").unseal(sealed, "here") == ["text"], "a job has one key"
+        for wrong, place in ((sealed[:-1] + b"x", "here"), (sealed, "there"), (b"", "here")):
+            with pytest.raises(DataLoss):
+                of(two, "j").unseal(wrong, place)
+        with pytest.raises(DataLoss):
+            make(two, "k").unseal(sealed, "here")
+    assert stat.S_IMODE((first / MASTER_KEY).stat().st_mode) == 0o600
+
+
+def test_another_or_no_master_key_is_said_at_the_start(store: Store, tmp_path: Path) -> None:
+    url = store.url(tmp_path)
+    with closing(open_database(tmp_path, url)) as database:
+        make(database, "j")
+    key = tmp_path / MASTER_KEY
+    (tmp_path / "short").write_bytes(b"x")
+    (tmp_path / "other").write_bytes(bytes(32))
+    for file in ("none", "short", "other"):
+        if file != "none":
+            (tmp_path / file).chmod(0o600)
+        with closing(open_database(tmp_path, url, "", tmp_path / file)) as database:
+            with pytest.raises(ConfigError, match="master key") as caught:
+                database.keys.check(database)
+            assert "--key-file" in caught.value.fix
+            with pytest.raises(Unavailable):  # a job waits, and does not fail by it
+                of(database, "j")
+            with pytest.raises(Unavailable):
+                make(database, "k")
+    key.chmod(0o644)
+    with (
+        closing(open_database(tmp_path, url)) as database,
+        pytest.raises(ConfigError, match="other users can read"),
+    ):
+        database.keys.check(database)
+    assert key.read_bytes() != bytes(32), "it was not made anew"
+
+
+def test_a_transaction_that_fails_leaves_no_half_made_master_key(
+    store: Store, tmp_path: Path
+) -> None:
+    with closing(open_database(tmp_path, store.url(tmp_path))) as database:
+
+        def cut() -> None:
+            with database.write() as transaction:
+                database.keys.make(transaction, "j")
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            cut()
+        with pytest.raises(DataLoss):
+            of(database, "j")
+        make(database, "j")
+        of(database, "j")

@@ -39,7 +39,7 @@ from tests.campaign.tally import Tally
 from tests.support.processes import environment
 from tests.support.waiting import until
 
-__all__ = ["ERRANDS", "Errand", "World", "network"]
+__all__ = ["ERRANDS", "Errand", "World", "done", "network"]
 
 _SECONDS: Final = 400.0
 """For anything: longer than every deadline of the device's, so that its own error is what comes."""
@@ -305,7 +305,7 @@ def network(world: World, tally: Tally, seed: str, trials: Iterable[int]) -> Non
         if chance.random() < 0.5:
             world.line.drop()
         world.line.arm(fault)
-        first, said = _done(errand, world, name)
+        first, said = done(errand, world, name)
         world.line.arm(None)
         second, problem = _soon(errand, world, name)
         seen = f"{kind}, {fault.kind} at frame {fault.place} {fault.way}"
@@ -324,7 +324,7 @@ def network(world: World, tally: Tally, seed: str, trials: Iterable[int]) -> Non
             tally.ended(f"{ended}, {fault.kind}" if fault.met else "met no fault")
 
 
-def _done(
+def done(
     errand: Errand, world: World, name: str
 ) -> tuple[list[object], SottovoceError | AssertionError | None]:
     """All that came, and what was said instead of the rest."""
@@ -345,7 +345,7 @@ def _soon(
     """The same, once gRPC has found that the line is whole: where it broke, it waits a little."""
     deadline = time.monotonic() + 60
     while True:
-        came, problem = _done(errand, world, name)
+        came, problem = done(errand, world, name)
         if not isinstance(problem, Unavailable) or time.monotonic() > deadline:
             return came, problem
         time.sleep(0.5)

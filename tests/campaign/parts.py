@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -13,6 +13,7 @@ from sottovoce.cloud.state.tenants import Tenants
 from tests.campaign import daemons, kills
 from tests.campaign.damage import damage, device
 from tests.campaign.faulty_line import faulty_line
+from tests.campaign.machine import machine
 from tests.campaign.network import World, network
 from tests.campaign.tally import Tally
 from tests.campaign.wire import CLOUD, DEVICE, wire
@@ -25,7 +26,7 @@ from tests.support.tiny_bundle import tiny_bundle
 
 __all__ = ["PARTS", "Part", "run"]
 
-_Run = Callable[[Path, Tally, str, Sequence[int]], None]
+_Run = Callable[[Path, Tally, str, Iterable[int]], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class Part:
     short: int
 
 
-def run(name: str, folder: Path, seed: str, trials: Sequence[int]) -> Tally:
+def run(name: str, folder: Path, seed: str, trials: Iterable[int]) -> Tally:
     """The tally of these trials of a part."""
     part = PARTS[name]
     tally = Tally(part.what, f"python -m tests.campaign {name} --seed {seed} --trial {{}}")
@@ -52,24 +53,24 @@ def run(name: str, folder: Path, seed: str, trials: Sequence[int]) -> Tally:
     return tally
 
 
-def _damage(folder: Path, tally: Tally, seed: str, trials: Sequence[int]) -> None:
+def _damage(folder: Path, tally: Tally, seed: str, trials: Iterable[int]) -> None:
     write_small_bundle(folder / "small")
     (folder / "worlds").mkdir()
     damage(device(folder / "small"), folder / "worlds", tally, seed, trials)
 
 
-def _damage_cloud(folder: Path, tally: Tally, seed: str, trials: Sequence[int]) -> None:
+def _damage_cloud(folder: Path, tally: Tally, seed: str, trials: Iterable[int]) -> None:
     from tests.campaign.damaged_cloud import cloud  # which imports torch
 
     damage(cloud(), folder, tally, seed, trials)
 
 
-def _to_device(folder: Path, tally: Tally, seed: str, trials: Sequence[int]) -> None:
+def _to_device(folder: Path, tally: Tally, seed: str, trials: Iterable[int]) -> None:
     with daemons.device(folder, BUNDLE) as daemon:
         wire(daemon, DEVICE, tally, seed, trials)
 
 
-def _to_cloud(folder: Path, tally: Tally, seed: str, trials: Sequence[int]) -> None:
+def _to_cloud(folder: Path, tally: Tally, seed: str, trials: Iterable[int]) -> None:
     bert = tiny_bert(folder / "bert")
     bundle = tiny_bundle(folder / "bundle", bert)
     database = SqliteDatabase(folder / "state")
@@ -79,16 +80,18 @@ def _to_cloud(folder: Path, tally: Tally, seed: str, trials: Sequence[int]) -> N
         wire(daemon, CLOUD, tally, seed, trials, tenant)
 
 
-def _agent_killed(folder: Path, tally: Tally, seed: str, trials: Sequence[int]) -> None:
+def _agent_killed(folder: Path, tally: Tally, seed: str, trials: Iterable[int]) -> None:
     with daemons.device(folder, BUNDLE) as daemon:
         kills.agent_killed(daemon, tally, seed, trials)
 
 
-def _worker_killed(folder: Path, tally: Tally, seed: str, trials: Sequence[int]) -> None:
+def _worker_killed(folder: Path, tally: Tally, seed: str, trials: Iterable[int]) -> None:
     kills.worker_killed(folder, str(tiny_bert(folder / "bert")), tally, seed, trials)
 
 
-def _network(folder: Path, tally: Tally, seed: str, trials: Sequence[int]) -> None:
+@contextmanager
+def _world(folder: Path) -> Iterator[World]:
+    """A device, a line and a cloud that trains, predicts and writes."""
     database = SqliteDatabase(folder / "cloud" / "state")
     token = folder / "token"
     token.touch(mode=0o600)
@@ -109,11 +112,21 @@ def _network(folder: Path, tally: Tally, seed: str, trials: Sequence[int]) -> No
         ) as owners,
         closing(World(owners, line, provider)) as world,
     ):
+        yield world
+
+
+def _network(folder: Path, tally: Tally, seed: str, trials: Iterable[int]) -> None:
+    with _world(folder) as world:
         network(world, tally, seed, trials)
+
+
+def _machine(folder: Path, tally: Tally, seed: str, trials: Iterable[int]) -> None:
+    machine(folder, BUNDLE, tally, seed, trials)
 
 
 PARTS: Final = {
     "network": Part("errands over a line that fails", _network, 1_000, 12),
+    "machine": Part("commands in want of something", _machine, 400, 8),
     "damage": Part("damaged files of the device", _damage, 6_000, 150),
     "damage-cloud": Part("damaged files of the cloud", _damage_cloud, 1_000, 12),
     "wire-device": Part("messages to the device's daemon", _to_device, 50_000, 1_200),

@@ -180,7 +180,9 @@ def test_nobody_there_is_unavailable() -> None:
 def test_an_unknown_method_is_named_by_its_code(channel: grpc.Channel) -> None:
     with pytest.raises(grpc.RpcError) as caught:
         channel.unary_unary("/test.Test/Nothing")(b"", timeout=60)
-    assert "UNIMPLEMENTED" in from_rpc_error(caught.value, peer="the cloud").problem
+    back = from_rpc_error(caught.value, peer="the cloud")
+    assert "UNIMPLEMENTED" in back.problem
+    assert back.fix
 
 
 @pytest.mark.parametrize("character", ["x", "\N{DOG FACE}"])
@@ -275,6 +277,7 @@ def test_reasons_are_those_that_clients_in_other_languages_know() -> None:
         "NOT_READY",
         "OUT_OF_RANGE",
         "OVERLOADED",
+        "PERMISSION_DENIED",
         "QUOTA_EXCEEDED",
         "UNAUTHENTICATED",
         "UNAVAILABLE",

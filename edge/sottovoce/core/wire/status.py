@@ -133,7 +133,10 @@ def from_rpc_error(error: grpc.RpcError, *, peer: str) -> errors.SottovoceError:
             fix="try again; if it stays so, see what stands between the two, and use TLS",
         )
     kind = _BY_CODE.get(code, errors.SottovoceError)
-    return kind(f"{peer} answered {code.name}: {call.details()}")
+    return kind(
+        f"{peer} answered {code.name}: {call.details()}",
+        fix="try again; if it stays so, see what stands between the two",
+    )
 
 
 def _abort(context: grpc.ServicerContext, error: BaseException) -> None:

@@ -1,0 +1,129 @@
+"""A machine that has too little of something: said with its remedy, and the state is as it was.
+
+Each trial is a command of the device's in a process that may write so much to a file, open so many,
+hold so much memory, or not write at all; and then the same text without. What was answered the
+first time comes again, and each text was charged once.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import resource
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Final
+
+from sottovoce.edge.config import Config
+from sottovoce.v1 import edge_agent_pb2 as wire
+from tests.campaign.daemons import PROGRAM
+from tests.campaign.tally import Tally
+from tests.support.agent import configured, opened
+from tests.support.processes import environment
+
+__all__ = ["KINDS", "machine"]
+
+_SECONDS: Final = 300.0
+_READ_ONLY: Final = 'mount --bind "$0" "$0" && mount -o remount,ro,bind "$0" && exec "$@"'
+_UNSAID: Final = "memory"
+"""Where too little leaves a program no room to say so."""
+
+
+def _file_size(chance: random.Random) -> Callable[[], None]:
+    """As a disk that is full after so many bytes: at the first write, or a later one."""
+    most = chance.choice((0, 1, 4_096, 20_000, 40_000, 70_000, chance.randrange(200_000)))
+    return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+
+
+def _files(chance: random.Random) -> Callable[[], None]:
+    most = chance.randint(8, 20)
+    return lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+def _memory(chance: random.Random) -> Callable[[], None]:
+    most = chance.randint(20, 200) << 20
+    return lambda: resource.setrlimit(resource.RLIMIT_AS, (most, most))
+
+
+def _nothing(chance: random.Random) -> Callable[[], None]:
+    return lambda: None
+
+
+KINDS: Final = {
+    "full disk": _file_size,
+    "descriptors": _files,
+    "memory": _memory,
+    "read-only": _nothing,
+}
+
+
+def machine(folder: Path, bundle: Path, tally: Tally, seed: str, trials: Iterable[int]) -> None:
+    """Privatises a text a trial in a process that lacks something, and again in one that does not.
+
+    Args:
+        folder: an empty one for the device.
+        bundle: the real one.
+    """
+    config = configured(folder, bundle=bundle)
+    kinds = [*KINDS]
+    if os.geteuid() or shutil.which("unshare") is None:
+        kinds.remove("read-only")  # which takes a mount of one's own
+    charged = 0
+    with opened(config, None):
+        pass
+    for trial in trials:
+        chance = random.Random(f"{seed} {trial}")
+        kind = kinds[trial % len(kinds)]
+        text = f"Anna was in the garden of house {trial}"
+        first = _command(config, kind, KINDS[kind](chance), text)
+        with opened(config, None) as device:
+            again = device.privatize(wire.PrivatizeRequest(text=text)).text
+            spent = device.ledger.spending().releases
+        seen = f"{kind}: exit {first.returncode}, {first.stderr[-300:]}"
+        if first.returncode == 0 and json.loads(first.stdout)["text"] != again:
+            tally.fault("lost", trial, f"{kind}: answered otherwise afterwards")
+        elif spent - charged != 1:
+            tally.fault("lost", trial, f"{kind}: {spent - charged} charged")
+        elif first.returncode != 0 and kind != _UNSAID and not _says_why(first.stderr):
+            tally.fault("unexplained", trial, seen)
+        elif text in first.stderr:
+            tally.fault("leaked", trial, seen)
+        else:
+            tally.ended(f"{kind}: {'answered' if first.returncode == 0 else 'refused'}")
+        charged = spent
+
+
+def _command(
+    config: Config, kind: str, limit: Callable[[], None], text: str
+) -> subprocess.CompletedProcess[str]:
+    """``sotto privatize`` in want of something."""
+    command = [sys.executable, "-c", PROGRAM.format("edge"), "privatize", text, "--json"]
+    if kind == "read-only":
+        command = ["unshare", "-m", "sh", "-c", _READ_ONLY, str(config.agent.state), *command]
+    environ = {
+        "HOME": str(config.agent.state.parents[3]),
+        "SOTTO_AGENT_LISTEN": config.agent.listen,
+        "SOTTO_AGENT_STATE": str(config.agent.state),
+        "SOTTO_BUNDLE_PATH": str(config.bundle.path),
+    }
+    return subprocess.run(
+        command,
+        env=environment() | environ,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=_SECONDS,
+        preexec_fn=limit,
+    )
+
+
+def _says_why(stderr: str) -> bool:
+    last = stderr.strip().rpartition("\n")[2]
+    try:
+        return bool(json.loads(last)["error"]["fix"]) and "Traceback" not in stderr
+    except (ValueError, KeyError):
+        return False

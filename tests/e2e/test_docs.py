@@ -39,6 +39,11 @@ def test_the_documents_name_commands_of_every_kind() -> None:
     assert len(TYPED) > 50
 
 
+def test_every_page_has_its_place_on_the_site() -> None:
+    listed = re.findall(r"[a-z_]+\.md", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
+    assert sorted(listed) == sorted(path.name for path in (ROOT / "docs").glob("*.md"))
+
+
 @pytest.mark.parametrize("command", [c for c in TYPED if c[0] == "make"], ids=" ".join)
 def test_what_is_made_has_a_rule(command: tuple[str, ...]) -> None:
     rules = set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))

@@ -28,7 +28,8 @@ from tests.support.processes import resident
 __all__ = ["CLOUD", "DEVICE", "wire"]
 
 CLOUD: Final = tuple(
-    f"sottovoce.v1.{name}" for name in ("Bundles", "Training", "Inference", "Generation")
+    f"sottovoce.v1.{name}"
+    for name in ("Bundles", "Enrollment", "Training", "Inference", "Generation")
 )
 DEVICE: Final = tuple(
     f"sottovoce.v1.{name}" for name in ("EdgeAgent", "EdgeChat", "EdgeAdapters", "EdgeOwner")

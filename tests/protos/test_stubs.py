@@ -14,6 +14,8 @@ from sottovoce.v1 import (
     edge_adapters_pb2,
     edge_agent_pb2,
     edge_chat_pb2,
+    edge_owner_pb2,
+    enrollment_pb2,
     generation_pb2,
     inference_pb2,
     training_pb2,
@@ -21,8 +23,8 @@ from sottovoce.v1 import (
 from tests.support.paths import ROOT
 
 PROTOS = ROOT / "protos"
-LOCAL_FILES = (edge_agent_pb2, edge_chat_pb2, edge_adapters_pb2)
-CLOUD_FILES = (training_pb2, inference_pb2, generation_pb2, bundles_pb2)
+LOCAL_FILES = (edge_agent_pb2, edge_chat_pb2, edge_adapters_pb2, edge_owner_pb2)
+CLOUD_FILES = (training_pb2, inference_pb2, generation_pb2, bundles_pb2, enrollment_pb2)
 
 
 def test_committed_stubs_match_the_proto_files(tmp_path: Path) -> None:

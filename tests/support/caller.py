@@ -11,6 +11,7 @@ import grpc
 
 from sottovoce.v1 import (
     bundles_pb2_grpc,
+    enrollment_pb2_grpc,
     inference_pb2_grpc,
     training_pb2,
     training_pb2_grpc,
@@ -40,6 +41,7 @@ class Caller:
     metadata: tuple[tuple[str, str], ...]
 
     def __post_init__(self) -> None:
+        self.enrollment = enrollment_pb2_grpc.EnrollmentStub(self.channel)
         self.training = training_pb2_grpc.TrainingStub(self.channel)
         self.inference = inference_pb2_grpc.InferenceStub(self.channel)
         self.bundles = bundles_pb2_grpc.BundlesStub(self.channel)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import functools
 import math
-import secrets
 import threading
 import time
 from collections import Counter
@@ -46,6 +45,7 @@ from sottovoce.v1 import inference_pb2_grpc as inference_grpc
 from sottovoce.v1 import training_pb2 as training
 from sottovoce.v1 import training_pb2_grpc as training_grpc
 from tests.support.agent import TOKEN
+from tests.support.fake_codes import FakeCodes
 from tests.support.fake_downloads import FakeDownloads
 from tests.support.fake_jobs import FakeJob, FakeJobs, check_name
 
@@ -56,6 +56,7 @@ LONGEST_ID = 128
 
 
 class FakeCloud(
+    FakeCodes,
     FakeDownloads,
     bundles_grpc.BundlesServicer,
     training_grpc.TrainingServicer,
@@ -110,11 +111,6 @@ class FakeCloud(
         """All jobs there ever were, by id."""
         return self._jobs.held
 
-    def enroll(self, tenant: str) -> str:
-        """Adds a tenant and gives its token."""
-        self.tenants[tenant] = secrets.token_urlsafe(32)
-        return self.tenants[tenant]
-
     def start(self, credentials: grpc.ServerCredentials | None = None) -> None:
         """Listens, again on the same port after a stop."""
         self._calls = ThreadPoolExecutor(16)
@@ -124,6 +120,7 @@ class FakeCloud(
             options=[("grpc.so_reuseport", 0)],
         )
         bundles_grpc.add_BundlesServicer_to_server(self, server)
+        self.serve_codes(server)
         training_grpc.add_TrainingServicer_to_server(self, server)
         inference_grpc.add_InferenceServicer_to_server(self, server)
         wanted = self.address or "127.0.0.1:0"
@@ -278,8 +275,8 @@ class FakeCloud(
     def _tenant(self, context: grpc.ServicerContext) -> str:
         """Who calls."""
         sent = dict(context.invocation_metadata())
-        name, bearer = sent.get("sottovoce-tenant", ""), sent.get("authorization", "")
-        if not name or self.tenants.get(name) != bearer.removeprefix("Bearer "):
+        name, token = sent.get("sottovoce-tenant", ""), sent.get("authorization", "")[7:]
+        if not name or not (self.tenants.get(name) == token or self.redeemed(name, token)):
             raise Unauthenticated("unknown tenant or wrong token", fix="enrol again")
         return name
 

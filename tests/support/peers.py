@@ -32,6 +32,8 @@ class Peer:
     address: str
     bundle: Bundle
     enroll: Callable[[str], str]
+    code: Callable[[str, str], str]
+    """A one-time code for a device of a tenant, by both their names."""
     work: Callable[[], None]
     """Trains all that is queued."""
 
@@ -59,12 +61,13 @@ def _fake(folder: Path) -> Iterator[Peer]:
             server.finish()
             server.may_train.clear()
 
-        yield Peer(server.address, Bundle.open(folder / "bundle"), server.enroll, work)
+        yield Peer(server.address, Bundle.open(folder / "bundle"), server.enroll, server.code, work)
 
 
 @contextmanager
 def _real(folder: Path) -> Iterator[Peer]:
     from sottovoce.cloud.config import Settings
+    from sottovoce.cloud.state.codes import Codes
     from tests.support import decoders
     from tests.support.backbones import tiny_bert
     from tests.support.cloud import cloud
@@ -85,6 +88,7 @@ def _real(folder: Path) -> Iterator[Peer]:
             running.server.address,
             Bundle.open(bundle),
             running.server.tenants.enroll,
+            Codes(running.server.database).new,
             running.work,
         )
 

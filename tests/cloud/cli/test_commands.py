@@ -18,7 +18,8 @@ from sottovoce.cloud.job import Progress, TrainingOptions
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.queue import Lease, Queue
 from sottovoce.cloud.server import server
-from sottovoce.cloud.state.credentials import Scope
+from sottovoce.cloud.state.codes import Codes
+from sottovoce.cloud.state.credentials import Scope, hashed
 from sottovoce.cloud.state.sqlite import SqliteDatabase
 from sottovoce.cloud.state.tenants import Tenants
 from sottovoce.core.errors import Unauthenticated
@@ -54,7 +55,7 @@ def test_subcommands_have_help_and_json() -> None:
     groups = {
         "jobs": ("list", "show", "cancel", "delete"),
         "tenants": ("list", "disable", "enable", "revoke"),
-        "tokens": ("list", "new", "revoke"),
+        "tokens": ("list", "new", "code", "revoke"),
     }
     for group, command in ((g, c) for g, commands in groups.items() for c in commands):
         code, out, _ = run(group, command, "--help")
@@ -131,6 +132,18 @@ def test_tokens_are_made_listed_replaced_and_revoked(tmp_path: Path) -> None:
     assert "tokens list acme" in err
     for wrong in (("--grace", "1h"), ("--ends-in", "soon"), ("--ends-in", "0d")):
         assert run("tokens", "new", "acme", "--name", "tv", *wrong, *state)[0] == 2
+
+
+def test_a_code_is_printed_and_lets_a_device_in(tmp_path: Path) -> None:
+    state = ("--state", tmp_path)
+    run("enroll", "acme", *state)
+    told = json.loads(run("tokens", "code", "acme", "--name", "pi", *state, "--json")[1])
+    assert (told["tenant"], told["name"], told["seconds"]) == ("acme", "pi", 600.0)
+    said = run("tokens", "code", "acme", "--name", "tv", "--valid", "1h", *state)[1].strip()
+    database = SqliteDatabase(tmp_path)
+    for code, name in ((told["code"], "pi"), (said, "tv")):
+        assert Codes(database).redeem(code, hashed(name)).name == name
+    database.close()
 
 
 def test_tenants_are_listed_shut_out_and_let_in(tmp_path: Path) -> None:

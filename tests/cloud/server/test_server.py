@@ -149,7 +149,8 @@ def test_health_and_reflection_answer_without_a_tenant(
         (listed,) = stub.ServerReflectionInfo(iter([request]))
         names = {service.name for service in listed.list_services_response.service}
         assert {
-            f"sottovoce.v1.{n}" for n in ("Bundles", "Training", "Inference", "Generation")
+            f"sottovoce.v1.{n}"
+            for n in ("Bundles", "Enrollment", "Training", "Inference", "Generation")
         } <= names
 
 

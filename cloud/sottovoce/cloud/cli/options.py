@@ -28,6 +28,8 @@ class _Duration(click.ParamType[float]):
     name = "duration"
 
     def convert(self, value: Any, param: Any, ctx: Any) -> float:
+        if isinstance(value, float):  # a default
+            return value
         written = re.fullmatch(r"([1-9]\d{0,5})([smhd])", str(value))
         if written is None:
             self.fail("write it like 90d, 12h, 30m or 45s", param, ctx)

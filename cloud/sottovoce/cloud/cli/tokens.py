@@ -10,6 +10,7 @@ import click
 from sottovoce.cloud.cli.enroll import show_token, token_file_option
 from sottovoce.cloud.cli.options import DURATION, opened, state_option, store_option
 from sottovoce.cloud.cli.views import when
+from sottovoce.cloud.state.codes import SECONDS, Codes
 from sottovoce.cloud.state.credentials import Credential, Credentials, Scope
 from sottovoce.core.errors import InvalidInput
 from sottovoce.core.system.console import Command, json_option, print_json, print_table
@@ -112,6 +113,53 @@ def new(
             grace=GRACE_SECONDS if grace is None else grace,
         )
     show_token(tenant, token, token_file, as_json=as_json)
+
+
+@command.command("code", cls=Command)
+@click.argument("tenant")
+@click.option("--name", required=True, help="Of the device that is let in.")
+@scope_option
+@seconds_option
+@click.option("--replace", is_flag=True, help="In place of the one of this name, which then ends.")
+@click.option(
+    "--valid",
+    type=DURATION,
+    default=SECONDS,
+    show_default="10m",
+    help="How long the code can be used.",
+)
+@state_option
+@store_option
+@json_option
+def code(
+    tenant: str,
+    name: str,
+    scope: str,
+    seconds: float | None,
+    replace: bool,
+    valid: float,
+    state: Path,
+    store: str,
+    as_json: bool,
+) -> None:
+    """Print a code with which one device of TENANT fetches a token of its own.
+
+    Read it out: `sotto enroll CODE` on the device does the rest. It works once, and
+    not after five wrong guesses.
+    """
+    with opened(state, store) as database:
+        made = Codes(database).new(
+            tenant,
+            name,
+            scope=Scope(scope),
+            token_seconds=seconds,
+            seconds=valid,
+            replace=replace,
+        )
+    if as_json:
+        print_json({"tenant": tenant, "name": name, "code": made, "seconds": valid})
+    else:
+        click.echo(made)
 
 
 @command.command("revoke", cls=Command)

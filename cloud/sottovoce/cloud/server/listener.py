@@ -23,9 +23,9 @@ from sottovoce.core.wire.doorkeeper import Doorkeeper
 from sottovoce.core.wire.open_streams import OpenStreams
 from sottovoce.core.wire.reflection import serve_reflection
 from sottovoce.core.wire.status import ErrorInterceptor
-from sottovoce.v1 import bundles_pb2, generation_pb2, inference_pb2, training_pb2
+from sottovoce.v1 import bundles_pb2, enrollment_pb2, generation_pb2, inference_pb2, training_pb2
 
-__all__ = ["BUNDLES", "GENERATION", "INFERENCE", "STREAMS", "TRAINING", "Listener"]
+__all__ = ["BUNDLES", "ENROLLMENT", "GENERATION", "INFERENCE", "STREAMS", "TRAINING", "Listener"]
 
 STREAMS = 64  # of callers who need not say who they are: downloads, health, reflection
 WAITING = 128  # calls whose request has not arrived
@@ -33,10 +33,11 @@ PATIENCE = 60.0, 10.0  # seconds with a tenant's, and with those of nobody in pa
 IDLE, TOKENS_AGAIN = 300.0, 5.0  # seconds: of a stream without messages, between looks at tokens
 QUEUED_CALLS = 256  # beyond the threads, until one is free to answer or refuse them
 
-BUNDLES, TRAINING, INFERENCE, GENERATION = (
+BUNDLES, ENROLLMENT, TRAINING, INFERENCE, GENERATION = (
     module.DESCRIPTOR.services_by_name[name].full_name
     for module, name in (
         (bundles_pb2, "Bundles"),
+        (enrollment_pb2, "Enrollment"),
         (training_pb2, "Training"),
         (inference_pb2, "Inference"),
         (generation_pb2, "Generation"),

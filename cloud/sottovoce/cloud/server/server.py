@@ -19,6 +19,7 @@ from sottovoce.cloud.models import backbone, decoder
 from sottovoce.cloud.server.bundles_service import BundlesService, open_bundles
 from sottovoce.cloud.server.downloads import CALLS as ADAPTERS
 from sottovoce.cloud.server.downloads import Downloads
+from sottovoce.cloud.server.enrollment_service import EnrollmentService
 from sottovoce.cloud.server.generation_service import (
     TEXTS,
     GenerationService,
@@ -26,7 +27,14 @@ from sottovoce.cloud.server.generation_service import (
     from_decoder,
 )
 from sottovoce.cloud.server.inference_service import CALLS, InferenceService
-from sottovoce.cloud.server.listener import BUNDLES, GENERATION, INFERENCE, TRAINING, Listener
+from sottovoce.cloud.server.listener import (
+    BUNDLES,
+    ENROLLMENT,
+    GENERATION,
+    INFERENCE,
+    TRAINING,
+    Listener,
+)
 from sottovoce.cloud.server.metrics import JobsCollector
 from sottovoce.cloud.server.models_service import ModelsService
 from sottovoce.cloud.server.running import until_told
@@ -38,12 +46,14 @@ from sottovoce.cloud.serving.generator import Generator
 from sottovoce.cloud.serving.model_thread import ModelThread, numbers
 from sottovoce.cloud.serving.predictor import Predictor
 from sottovoce.cloud.serving.upstream import Upstream
+from sottovoce.cloud.state.codes import Codes
 from sottovoce.cloud.state.opening import open_database
 from sottovoce.cloud.state.signing import SIGNING_KEY, signature_of
 from sottovoce.cloud.state.tenants import Tenants
 from sottovoce.core.errors import ConfigError
 from sottovoce.v1 import (
     bundles_pb2_grpc,
+    enrollment_pb2_grpc,
     generation_pb2_grpc,
     inference_pb2_grpc,
     training_pb2_grpc,
@@ -86,7 +96,7 @@ class Server:
             keep_room(settings.state)
             self.metrics.registry.register(JobsCollector(self.jobs))
             calls += UPLOADS + WATCHES + FOLLOWERS
-        services = (BUNDLES, TRAINING, INFERENCE, GENERATION)
+        services = (BUNDLES, ENROLLMENT, TRAINING, INFERENCE, GENERATION)
         try:
             self.listener = Listener(
                 settings, self.tenants, self.metrics, services, calls, self.database.news
@@ -114,6 +124,9 @@ class Server:
         server = self.listener.server
         bundles_pb2_grpc.add_BundlesServicer_to_server(  # type: ignore[no-untyped-call]
             BundlesService(self.bundles, self.signatures), server
+        )
+        enrollment_pb2_grpc.add_EnrollmentServicer_to_server(  # type: ignore[no-untyped-call]
+            EnrollmentService(Codes(self.database)), server
         )
         training_pb2_grpc.add_TrainingServicer_to_server(  # type: ignore[no-untyped-call]
             TrainingService(self.jobs, self.tenants, self.bundles, models)

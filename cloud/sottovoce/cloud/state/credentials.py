@@ -18,7 +18,8 @@ from sottovoce.cloud.state import acts, quotas
 from sottovoce.cloud.state.database import Database, Row, Transaction
 from sottovoce.core.errors import InvalidInput, NotFound
 
-__all__ = ["FIRST", "MOST", "Credential", "Credentials", "Scope", "add", "hashed", "made"]
+__all__ = ["FIRST", "MOST", "Credential", "Credentials", "Scope", "add", "check_name_free"]
+__all__ += ["hashed", "made"]
 
 FIRST: Final = "first"
 """The name of the token that a tenant is enrolled with."""
@@ -85,16 +86,10 @@ def add(
         replace: tokens of this name end, ``grace`` seconds from now.
 
     Raises:
-        InvalidInput: no such tenant, a bad name, one that is in use and not to be replaced, or more
-            tokens than there may be.
+        InvalidInput: see `check_name_free`; more tokens than there may be, or this one again.
     """
-    check_name(name, "token")
-    if name.isdecimal():
-        raise InvalidInput(
-            "a token's name needs a letter", fix="call it dev-1, for instance", subject="name"
-        )
     quotas.lock(transaction, tenant)
-    quotas.check_tenant(transaction, tenant)
+    check_name_free(transaction, tenant, name, replace=replace)
     now = transaction.now()
     if replace:
         transaction.change(
@@ -104,21 +99,15 @@ def add(
             name=name,
             end=now + grace,
         )
-    elif _count(transaction, tenant, now, name):
-        raise InvalidInput(
-            f"{tenant} has a token named {name!r}",
-            fix="choose another --name, or --replace that one",
-            subject="name",
-        )
     if _count(transaction, tenant, now) >= MOST:
         raise InvalidInput(
             f"{tenant} has {MOST} tokens",
             fix="revoke some with `sotto-cloud tokens revoke`",
             subject="tenant",
         )
-    transaction.change(
+    added = transaction.change(
         "INSERT INTO credentials (tenant, name, token_sha256, scope, created, ends) "
-        "VALUES (:tenant, :name, :hash, :scope, :now, :ends)",
+        "VALUES (:tenant, :name, :hash, :scope, :now, :ends) ON CONFLICT (token_sha256) DO NOTHING",
         tenant=tenant,
         name=name,
         hash=token_sha256,
@@ -126,8 +115,30 @@ def add(
         now=now,
         ends=None if seconds is None else now + seconds,
     )
+    if not added:
+        raise InvalidInput("this token is known", fix="make another", subject="token_sha256")
     _forget(transaction, tenant, now)
     transaction.announce()
+
+
+def check_name_free(transaction: Transaction, tenant: str, name: str, *, replace: bool) -> None:
+    """Sees to it that a token may be called that.
+
+    Raises:
+        InvalidInput: no such tenant, a bad name, or one that is in use and not to be replaced.
+    """
+    check_name(name, "token")
+    if name.isdecimal():
+        raise InvalidInput(
+            "a token's name needs a letter", fix="call it dev-1, for instance", subject="name"
+        )
+    quotas.check_tenant(transaction, tenant)
+    if not replace and _count(transaction, tenant, transaction.now(), name):
+        raise InvalidInput(
+            f"{tenant} has a token named {name!r}",
+            fix="choose another --name, or --replace that one",
+            subject="name",
+        )
 
 
 def _count(transaction: Transaction, tenant: str, now: float, name: str = "") -> int:

@@ -20,6 +20,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 COMMANDS = {
     "serve": "Run the agent for apps on this device.",
+    "enroll": "Let this device in at a cloud, by the provider's code.",
     "pull": "Fetch the bundle from a cloud, or update it.",
     "privatize": "Replace the words of texts; contacts no cloud.",
     "try": "Show a text under every level and policy; sends and charges nothing.",
@@ -55,6 +56,10 @@ COMMANDS = {
 }
 
 ALIASES = {
+    "login": "enroll",
+    "auth": "enroll",
+    "enrol": "enroll",
+    "signin": "enroll",
     "ls": "list",
     "ps": "list",
     "adapters": "list",
@@ -111,10 +116,7 @@ HINTS = {
     "stop": "`sotto cancel NAME` ends a training; Ctrl-C or `sotto service uninstall` the agent",
     "down": "Ctrl-C ends `sotto serve`, `sotto service uninstall` what systemd runs",
     "restart": "end `sotto serve` and start it again; nothing queued is lost",
-    "login": "write the token you were given into a file and set cloud.tenant and "
-    "cloud.token_file in the configuration; `sotto doctor` checks them",
     "set": "`sotto config set NAME VALUE` changes a setting",
-    "auth": "set cloud.tenant and cloud.token_file, then run `sotto doctor`",
     "keys": "`sotto rotate-key` replaces the key of the noise; cloud.token_file names your token",
     "push": "nothing is pushed by hand: `sotto customize NAME --input FILE` privatises and sends",
     "build": "bundles are built by the provider: `sotto-cloud build-bundle`",

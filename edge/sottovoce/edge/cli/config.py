@@ -8,6 +8,7 @@ import json
 import os
 import re
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from sottovoce.edge import config as settings
 from sottovoce.edge.cli.common import load_config
 from sottovoce.edge.config import Config
 
-__all__ = ["changed", "command"]
+__all__ = ["changed", "command", "write"]
 
 
 @click.group("config")
@@ -70,19 +71,7 @@ def set_(ctx: click.Context, name: str, value: str, as_json: bool) -> None:
     config = load_config(ctx)
     number = isinstance(_found(config, name), bool | int | float)
     written = value if number else json.dumps(value, ensure_ascii=False)
-    file = config.source or _usual()
-    before = file.read_text(encoding="utf-8") if file.exists() else ""
-    after = changed(before, name, written)
-    with disk(file):
-        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with disk(file), in_place_of(file) as aside:
-        aside.touch(0o600)
-        aside.write_text(after, encoding="utf-8")
-        try:
-            settings.load(aside)
-        except ConfigError as error:
-            problem = error.problem.replace(str(aside), str(file))
-            raise ConfigError(problem, fix=error.fix, subject=error.subject) from error
+    file = write(config, {name: written})
     overridden = f"SOTTO_{name.replace('.', '_').upper()}"
     if as_json:
         print_json({"file": str(file), "name": name})
@@ -90,6 +79,36 @@ def set_(ctx: click.Context, name: str, value: str, as_json: bool) -> None:
         click.echo(f"{name} is written to {file}")
         if overridden in os.environ:
             click.echo(f"{overridden} is set, and overrides it", err=True)
+
+
+def write(config: Config, values: Mapping[str, str]) -> Path:
+    """Writes settings into the configuration file, all of them or none.
+
+    Args:
+        config: as it was loaded.
+        values: by their names, as TOML writes them.
+
+    Returns:
+        The file.
+
+    Raises:
+        ConfigError: the settings would not hold together, or the file cannot be changed.
+    """
+    file = config.source or _usual()
+    text = file.read_text(encoding="utf-8") if file.exists() else ""
+    for name, value in values.items():
+        text = changed(text, name, value)
+    with disk(file):
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with disk(file), in_place_of(file) as aside:
+        aside.touch(0o600)
+        aside.write_text(text, encoding="utf-8")
+        try:
+            settings.load(aside)
+        except ConfigError as error:
+            problem = error.problem.replace(str(aside), str(file))
+            raise ConfigError(problem, fix=error.fix, subject=error.subject) from error
+    return file
 
 
 def changed(text: str, name: str, value: str) -> str:

@@ -26,6 +26,8 @@ from sottovoce.edge.config import CloudConfig
 from sottovoce.v1 import (
     bundles_pb2,
     bundles_pb2_grpc,
+    enrollment_pb2,
+    enrollment_pb2_grpc,
     generation_pb2,
     generation_pb2_grpc,
     inference_pb2,
@@ -47,6 +49,7 @@ ENCODING_SECONDS = 120.0
 # Only calls that may be repeated: all of these are idempotent by their ids or by their nature.
 _RETRIED = {
     "sottovoce.v1.Bundles": ("GetManifest",),
+    "sottovoce.v1.Enrollment": ("RedeemCode",),
     "sottovoce.v1.Training": (
         "CreateJob",
         "StartJob",
@@ -92,6 +95,7 @@ class _Stubs:
         self.channel = channel
         read = ReadingChannel(channel)
         self.bundles = bundles_pb2_grpc.BundlesStub(read)  # type: ignore[no-untyped-call]
+        self.enrollment = enrollment_pb2_grpc.EnrollmentStub(read)  # type: ignore[no-untyped-call]
         self.training = training_pb2_grpc.TrainingStub(read)  # type: ignore[no-untyped-call]
         self.inference = inference_pb2_grpc.InferenceStub(read)  # type: ignore[no-untyped-call]
         self.generation = generation_pb2_grpc.GenerationStub(read)  # type: ignore[no-untyped-call]
@@ -146,6 +150,14 @@ class Cloud:
         request = bundles_pb2.FetchFileRequest(bundle_id=bundle_id, path=path, offset=offset)
         for response in self._streamed(self._stubs().bundles.FetchFile, request, ()):
             yield response.chunk
+
+    def redeem_code(self, code: str, token_sha256: bytes) -> enrollment_pb2.RedeemCodeResponse:
+        """Has a one-time code let in whoever holds the token of that hash. Anonymous."""
+        request = enrollment_pb2.RedeemCodeRequest(code=code, token_sha256=token_sha256)
+        answer: enrollment_pb2.RedeemCodeResponse = self._unary(
+            self._stubs().enrollment.RedeemCode, request, ()
+        )
+        return answer
 
     def create_job(self, request: training_pb2.CreateJobRequest) -> training_pb2.Job:
         """The job for `request.request_id`, new or existing."""
@@ -332,7 +344,9 @@ class Cloud:
         if not tenant or self._token is None:
             missing = "cloud.token_file" if tenant else "cloud.tenant"
             raise ConfigError(
-                f"{missing} is not set", fix="ask the provider to enrol you", subject=missing
+                f"{missing} is not set",
+                fix="ask the provider for a code, and run `sotto enroll CODE`",
+                subject=missing,
             )
         token = self._token.read()
         return (("sottovoce-tenant", tenant), ("authorization", f"Bearer {token}"))

@@ -1,0 +1,83 @@
+"""How often an address may be wrong: few enough that nobody finds a short code by trying."""
+
+from __future__ import annotations
+
+import ipaddress
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from sottovoce.core.errors import InvalidInput, Overloaded, Unauthenticated
+
+__all__ = ["MOST", "SECONDS", "Guesses", "host"]
+
+MOST: Final = 10
+SECONDS: Final = 60.0
+_HOSTS: Final = 4096
+
+
+class Guesses:
+    """Counts what went wrong, by host: `MOST` in `SECONDS`, those in progress counted in.
+
+    Args:
+        clock: seconds that only go forward.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._counted: OrderedDict[str, tuple[float, int]] = OrderedDict()
+        """By host when it began to be counted, and how many; the longest ago first."""
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def one(self, peer: str) -> Iterator[None]:
+        """The block, which counts for its caller's host if it refuses what he sent.
+
+        Args:
+            peer: as gRPC names it.
+
+        Raises:
+            Overloaded: the host has had its share.
+        """
+        name = host(peer)
+        self._add(name, 1)
+        try:
+            yield
+        except (InvalidInput, Unauthenticated):
+            raise
+        except BaseException:
+            self._add(name, -1)
+            raise
+        self._add(name, -1)
+
+    def _add(self, name: str, change: int) -> None:
+        with self._lock:
+            now = self._clock()
+            while self._counted and (
+                next(iter(self._counted.values()))[0] <= now - SECONDS
+                or len(self._counted) > _HOSTS
+            ):
+                self._counted.popitem(last=False)
+            since, count = self._counted.get(name, (now, 0))
+            if count + change > MOST:
+                raise Overloaded(
+                    "too many codes from this address were wrong", fix="try again in a minute"
+                )
+            if name in self._counted or change > 0:
+                self._counted[name] = since, max(count + change, 0)
+
+
+def host(peer: str) -> str:
+    """Who is one caller, of ``ipv4:1.2.3.4:5``, ``ipv6:%5B::1%5D:5`` or ``unix:``: an address, or,
+    of the newer kind, the 64 bits that somebody has all to himself."""
+    kind, _, rest = peer.partition(":")
+    address = rest.rpartition(":")[0].replace("%5B", "").replace("%5D", "").strip("[]")
+    if kind == "ipv6":
+        try:
+            return str(ipaddress.ip_network((address, 64), strict=False))
+        except ValueError:
+            return address
+    return address

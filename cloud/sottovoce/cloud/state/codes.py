@@ -1,0 +1,207 @@
+"""One-time codes: what the provider reads out, and a device turns into a token of its own.
+
+A code is short because people type it, so it is valid for minutes, for one token, and for a few
+wrong guesses. Its first letters say which code is meant, so that wrong guesses count against it;
+the rest is the secret, 40 bits. The token is the device's own making: what it is was never said,
+and a call whose answer was lost can be made again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from dataclasses import dataclass
+from typing import Final
+
+from sottovoce.cloud.state import acts, credentials, quotas
+from sottovoce.cloud.state.credentials import Scope
+from sottovoce.cloud.state.database import Database, Row, Transaction
+from sottovoce.core.errors import InvalidInput, PermissionDenied, SottovoceError, Unauthenticated
+
+__all__ = ["GUESSES", "MOST", "SECONDS", "Codes", "Redeemed"]
+
+SECONDS: Final = 600.0
+GUESSES: Final = 5
+"""Wrong ones, after which a code is void."""
+MOST: Final = 1000
+"""Codes that are valid at once, of all tenants: among so many, a guess is right once in 2^50."""
+_LETTERS: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+"""Crockford's: none is taken for another."""
+_READ_AS: Final = str.maketrans({"O": "0", "I": "1", "L": "1", "-": None, " ": None})
+_SELECTOR, _SECRET = 4, 8
+_LONGEST: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Redeemed:
+    """Whom a code let in; ``ends`` of the token in seconds since 1970, None: never."""
+
+    tenant: str
+    name: str
+    scope: Scope
+    ends: float | None
+
+
+class Codes:
+    """The codes in a database."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def new(
+        self,
+        tenant: str,
+        name: str,
+        *,
+        scope: Scope = Scope.ALL,
+        token_seconds: float | None = None,
+        seconds: float = SECONDS,
+        replace: bool = False,
+    ) -> str:
+        """A code for one device, as XXXX-XXXX-XXXX.
+
+        Args:
+            name: of the device.
+            token_seconds: how long its token will be valid; None for ever.
+            seconds: how long the code is.
+            replace: a token of this name ends when the code is redeemed.
+
+        Raises:
+            InvalidInput: no such tenant, a bad name, one that is in use and not to be replaced, or
+                too many codes.
+        """
+        selector, secret = (_drawn(size) for size in (_SELECTOR, _SECRET))
+        with self._database.write() as transaction:
+            quotas.lock(transaction, tenant)
+            credentials.check_name_free(transaction, tenant, name, replace=replace)
+            now = transaction.now()
+            transaction.change("DELETE FROM codes WHERE ends <= :now", now=now)
+            held = transaction.row("SELECT count(*) AS n FROM codes")
+            if held is None or held["n"] >= MOST:
+                raise _too_many()
+            added = transaction.change(
+                "INSERT INTO codes "
+                "(selector, secret_sha256, tenant, name, scope, token_seconds, ends) "
+                "VALUES (:selector, :hash, :tenant, :name, :scope, :token_seconds, :ends) "
+                "ON CONFLICT (selector) DO NOTHING",
+                selector=selector,
+                hash=_hashed(secret),
+                tenant=tenant,
+                name=name,
+                scope=str(scope),
+                token_seconds=token_seconds,
+                ends=now + seconds,
+            )
+            if not added:  # another begins alike: once in a thousand, among the most there may be
+                raise _too_many()
+            acts.record(transaction, "code made", tenant, name)
+        return "-".join((selector, secret[:4], secret[4:]))
+
+    def redeem(self, code: str, token_sha256: bytes) -> Redeemed:
+        """Lets in whoever has the token of that hash. Doing so again with both changes nothing.
+
+        Raises:
+            InvalidInput: no hash of 32 bytes, or one of a token that is known.
+            Unauthenticated: a code that is wrong, used or over.
+            PermissionDenied: the tenant is disabled.
+        """
+        if len(token_sha256) != hashlib.sha256().digest_size:
+            raise InvalidInput(
+                "token_sha256 is no SHA-256", fix="send 32 bytes", subject="token_sha256"
+            )
+        letters = code.upper().translate(_READ_AS) if len(code) <= _LONGEST else ""
+        selector, secret = letters[:_SELECTOR], letters[_SELECTOR:]
+        with self._database.read() as transaction:  # most guesses end here, and lock nothing
+            if _found(transaction, selector) is None:
+                raise _refused()
+        with self._database.write() as transaction:
+            done = _redeemed(transaction, selector, secret, token_sha256)
+        if isinstance(done, SottovoceError):  # once it is counted
+            raise done
+        return done
+
+
+def _redeemed(
+    transaction: Transaction, selector: str, secret: str, token_sha256: bytes
+) -> Redeemed | SottovoceError:
+    row = _found(transaction, selector)
+    if row is None:
+        return _refused()
+    quotas.lock(transaction, row["tenant"])  # a tenant before what is its
+    row = _found(transaction, selector, lock=True)
+    if row is None:
+        return _refused()
+    tenant, name = row["tenant"], row["name"]
+    if not hmac.compare_digest(_hashed(secret), row["secret_sha256"]):
+        _count(transaction, selector, row)
+        return _refused()
+    if row["token_sha256"] is None:
+        state = transaction.row("SELECT disabled FROM tenants WHERE name = :name", name=tenant)
+        if state is None or state["disabled"]:
+            return PermissionDenied(
+                "the provider has disabled this tenant",
+                fix="ask the provider why",
+                subject="tenant",
+            )
+        credentials.add(
+            transaction,
+            tenant,
+            name,
+            token_sha256,
+            scope=Scope(row["scope"]),
+            seconds=row["token_seconds"],
+            replace=True,
+        )
+        transaction.change(
+            "UPDATE codes SET token_sha256 = :hash WHERE selector = :selector",
+            hash=token_sha256,
+            selector=selector,
+        )
+        acts.record(transaction, "code redeemed", tenant, name, who=acts.A_DEVICE)
+    elif row["token_sha256"] != token_sha256:
+        return _refused()
+    made = transaction.row(
+        "SELECT ends FROM credentials WHERE token_sha256 = :hash", hash=token_sha256
+    )
+    return Redeemed(tenant, name, Scope(row["scope"]), made["ends"]) if made else _refused()
+
+
+def _found(transaction: Transaction, selector: str, *, lock: bool = False) -> Row | None:
+    ask = transaction.lock if lock else transaction.row
+    return ask(
+        "SELECT * FROM codes WHERE selector = :selector AND ends > :now",
+        selector=selector,
+        now=transaction.now(),
+    )
+
+
+def _count(transaction: Transaction, selector: str, row: Row) -> None:
+    """One more wrong guess at a code."""
+    if row["wrong"] + 1 < GUESSES:
+        transaction.change(
+            "UPDATE codes SET wrong = wrong + 1 WHERE selector = :selector", selector=selector
+        )
+        return
+    transaction.change("DELETE FROM codes WHERE selector = :selector", selector=selector)
+    acts.record(transaction, "code guessed at", row["tenant"], row["name"], who=acts.A_DEVICE)
+
+
+def _refused() -> Unauthenticated:
+    return Unauthenticated(
+        "this code is wrong, used or over",
+        fix="check its letters, or ask the provider for another (`sotto-cloud tokens code TENANT`)",
+        subject="code",
+    )
+
+
+def _too_many() -> InvalidInput:
+    return InvalidInput("there are too many codes", fix="try again in some minutes", subject="code")
+
+
+def _drawn(letters: int) -> str:
+    return "".join(secrets.choice(_LETTERS) for _ in range(letters))
+
+
+def _hashed(secret: str) -> bytes:
+    return hashlib.sha256(secret.encode()).digest()

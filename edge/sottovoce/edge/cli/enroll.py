@@ -1,0 +1,84 @@
+"""``sotto enroll``."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from contextlib import closing
+from pathlib import Path
+
+import click
+
+from sottovoce.core.errors import NotReady
+from sottovoce.core.system.console import Command, json_option, print_json
+from sottovoce.edge.cli.common import load_config
+from sottovoce.edge.cli.config import write
+from sottovoce.edge.client.cloud import Cloud
+from sottovoce.edge.tasks.enroll import enroll
+
+__all__ = ["command"]
+
+
+@click.command("enroll", cls=Command)
+@click.argument("code", default="")
+@click.option("--address", metavar="HOST[:PORT]", help="The cloud.  [default: configured]")
+@click.option(
+    "--ca-file",
+    type=click.Path(path_type=Path),
+    help="Certificate authority of the cloud.  [default: configured, else the public ones]",
+)
+@click.option(
+    "--token-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Where this device's token goes.  [default: configured, else cloud.token in its state]",
+)
+@json_option
+@click.pass_context
+def command(
+    ctx: click.Context,
+    code: str,
+    address: str | None,
+    ca_file: Path | None,
+    token_file: Path | None,
+    as_json: bool,
+) -> None:
+    """Let this device in at a cloud, by the CODE that the provider reads out.
+
+    The device makes a token of its own, and the code has the cloud accept it; both
+    go over TLS. Tenant and token file, and the address if it is given, are written
+    into the configuration; a running agent goes by them after a restart. If the line
+    breaks, run it again with the same code. Without CODE it is asked for.
+    """
+    config = load_config(ctx)
+    code = code or click.prompt("code", err=True)
+    settings = dataclasses.replace(
+        config.cloud,
+        address=address or config.cloud.address,
+        ca_file=ca_file.absolute() if ca_file else config.cloud.ca_file,
+    )
+    if not settings.address:
+        raise NotReady(
+            "no cloud is configured", fix="name it with --address HOST:PORT", subject="address"
+        )
+    file = (token_file or settings.token_file or config.agent.state / "cloud.token").absolute()
+    with closing(Cloud(settings)) as cloud:
+        done = enroll(cloud, code, file)
+    values = {"tenant": done.tenant, "token_file": str(file), "address": settings.address}
+    if settings.ca_file is not None:
+        values["ca_file"] = str(settings.ca_file)
+    written = write(config, {f"cloud.{k}": json.dumps(v) for k, v in values.items()})
+    if as_json:
+        print_json(
+            {
+                "tenant": done.tenant,
+                "name": done.name,
+                "scope": done.scope,
+                "ends": done.ends.isoformat(timespec="seconds") if done.ends else None,
+                "token_file": str(file),
+                "config": str(written),
+            }
+        )
+        return
+    until = f" until {done.ends:%Y-%m-%d}" if done.ends else ""
+    click.echo(f"this device is {done.name} of {done.tenant}{until}, for: {done.scope}")
+    click.echo(f"its token is in {file}, and {written} names it")

@@ -1,0 +1,78 @@
+"""A device is let in at a cloud: a code against a token of its own.
+
+The token is made here and lies on the disk before the cloud hears of its hash: whatever is cut off
+after that, the same code and the same token finish it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from sottovoce.core.errors import InvalidInput, Unauthenticated
+from sottovoce.core.system.files import atomic, disk, private_folder, sync_folder
+from sottovoce.edge.client.cloud import Cloud
+from sottovoce.edge.client.secret_file import SecretFile
+from sottovoce.v1 import enrollment_pb2
+
+__all__ = ["Enrolled", "enroll"]
+
+_SCOPES: Final = {
+    enrollment_pb2.TOKEN_SCOPE_ALL: "all",
+    enrollment_pb2.TOKEN_SCOPE_TRAIN: "train",
+    enrollment_pb2.TOKEN_SCOPE_PREDICT: "predict",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Enrolled:
+    """Who the device is to the cloud; ``ends`` None: never."""
+
+    tenant: str
+    name: str
+    scope: str
+    ends: datetime | None
+
+
+def enroll(cloud: Cloud, code: str, token_file: Path) -> Enrolled:
+    """Redeems a code, and puts the token where calls will read it.
+
+    Args:
+        token_file: is replaced once the cloud has accepted the new token, mode 0600.
+
+    Raises:
+        Unauthenticated: the code is wrong, used or over.
+        Unavailable: the cloud does not answer; the same code may be tried again.
+    """
+    if not token_file.parent.exists():
+        private_folder(token_file.parent)
+    waiting = token_file.with_name(f"{token_file.name}.new")
+    token = _kept(waiting)
+    try:
+        answer = cloud.redeem_code(code, hashlib.sha256(token.encode()).digest())
+    except (InvalidInput, Unauthenticated):
+        waiting.unlink(missing_ok=True)  # nothing was let in with it
+        raise
+    with disk(token_file):
+        waiting.replace(token_file)
+        sync_folder(token_file.parent)
+    return Enrolled(
+        answer.tenant,
+        answer.name,
+        _SCOPES.get(answer.scope, "unknown"),
+        answer.end_time.ToDatetime(UTC) if answer.HasField("end_time") else None,
+    )
+
+
+def _kept(file: Path) -> str:
+    """A new token, on the disk; or the one that an attempt which was cut off left there."""
+    if file.exists():
+        return SecretFile(file, "cloud.token_file", "token").read()
+    token = secrets.token_urlsafe(32)
+    with atomic(file) as out:
+        out.write(f"{token}\n".encode("ascii"))
+    return token

@@ -1,0 +1,85 @@
+"""An address may be wrong a few times a minute, and who is right pays nothing."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from sottovoce.cloud.server import guesses as module
+from sottovoce.cloud.server.guesses import MOST, SECONDS, Guesses, host
+from sottovoce.core.errors import Overloaded, Unauthenticated, Unavailable
+
+
+class _Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def wrong(guesses: Guesses, peer: str) -> None:
+    with pytest.raises(Unauthenticated), guesses.one(peer):
+        raise Unauthenticated("wrong")
+
+
+def test_who_is_often_wrong_waits_and_others_do_not() -> None:
+    clock = _Clock()
+    guesses = Guesses(clock)
+    for port in range(MOST):
+        wrong(guesses, f"ipv4:192.0.2.1:{port}")
+    with pytest.raises(Overloaded), guesses.one("ipv4:192.0.2.1:99"):
+        raise AssertionError("it was asked")
+    with guesses.one("ipv4:192.0.2.2:1"):
+        pass
+    clock.now = SECONDS
+    wrong(guesses, "ipv4:192.0.2.1:1")
+
+
+def test_right_answers_and_outages_count_for_nothing() -> None:
+    guesses = Guesses()
+    for _ in range(3 * MOST):
+        with guesses.one("unix:"):
+            pass
+        with pytest.raises(Unavailable), guesses.one("unix:"):
+            raise Unavailable("the database is away")
+    wrong(guesses, "unix:")
+
+
+def test_guesses_in_progress_are_counted() -> None:
+    guesses = Guesses()
+
+    def nested(depth: int) -> None:
+        with guesses.one("unix:"):
+            if depth > 1:
+                nested(depth - 1)
+
+    nested(MOST)
+    with pytest.raises(Overloaded):
+        nested(MOST + 1)
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(lambda _: wrong(guesses, "ipv4:192.0.2.9:1"), range(MOST)))
+    with pytest.raises(Overloaded), guesses.one("ipv4:192.0.2.9:1"):
+        pass
+
+
+def test_so_many_hosts_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_HOSTS", 10)
+    guesses = Guesses()
+    for n in range(50):
+        wrong(guesses, f"ipv4:192.0.2.{n}:1")
+    assert len(guesses._counted) <= 11
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("ipv4:192.0.2.1:80", "ipv4:192.0.2.1:443", True),
+        ("ipv4:192.0.2.1:80", "ipv4:192.0.2.2:80", False),
+        ("ipv6:%5B2001:db8::1%5D:80", "ipv6:%5B2001:db8::2:3%5D:80", True),
+        ("ipv6:[2001:db8::1]:80", "ipv6:[2001:db8:0:1::1]:80", False),
+        ("unix:", "unix:/tmp/x", True),
+    ],
+)
+def test_a_host_is_an_address_or_the_network_somebody_has(one: str, other: str, same: bool) -> None:
+    assert (host(one) == host(other)) is same

@@ -1,0 +1,42 @@
+"""`sotto enroll`."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.support.fake_cloud import FakeCloud
+
+from .conftest import Device
+
+
+def _bare(device: Device) -> None:
+    """As a device is before anybody told it anything of a tenant."""
+    for name in ("SOTTO_CLOUD_TENANT", "SOTTO_CLOUD_TOKEN_FILE"):
+        device.environment.pop(name, None)
+
+
+def test_a_new_device_is_let_in_and_the_configuration_says_so(
+    new_device: Callable[..., Device], cloud: FakeCloud
+) -> None:
+    device = new_device()
+    _bare(device)
+    code = cloud.code("acme", "hall")
+    (told,) = device.json("enroll", code, "--address", cloud.address)
+    assert (told["tenant"], told["name"], told["ends"]) == ("acme", "hall", None)
+    written = tomllib.loads(Path(told["config"]).read_text())["cloud"]
+    assert written["tenant"] == "acme"
+    assert Path(written["token_file"]).read_text().strip() not in str(told)
+    device.sotto("pull", cloud.address)
+    assert device.config.cloud.tenant == "acme"
+    error = device.sotto("enroll", code, code=7).stderr
+    assert "fix:" in error
+    again = cloud.code("acme", "shed")
+    assert "shed of acme" in device.sotto("enroll", stdin=f"{again}\n").stdout
+
+
+def test_it_needs_to_know_which_cloud(new_device: Callable[..., Device]) -> None:
+    device = new_device()
+    _bare(device)
+    assert "--address" in device.sotto("enroll", "0000-0000-0000", code=3).stderr

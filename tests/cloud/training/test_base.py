@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from sottovoce.cloud.job import Job, State, TrainingOptions
@@ -63,4 +65,26 @@ def test_jobs_that_go_on_from_one_adapter_take_turns(worker: Worker, jobs: Jobs)
     assert not worker.run_next()
     Queue(jobs.database).finish(held[1], State.CANCELLED)
     assert worker.run_next()
+    assert not worker.run_next()
+
+
+def test_what_goes_on_from_an_adapter_that_is_deleted_fails_and_the_worker_goes_on(
+    worker: Worker, jobs: Jobs, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    first = queue(jobs, "1")
+    worker.run_next()
+    second = queue(jobs, "2", training=ADDED)
+    of = Base.of
+
+    def deleted(database: Database, job: Job) -> Base | None:
+        found = of(database, job)
+        jobs.delete(first.id)
+        return found
+
+    monkeypatch.setattr(Base, "of", deleted)
+    assert worker.run_next()
+    found = jobs.get(second.id)
+    assert found.state == State.FAILED
+    assert "the adapter was deleted meanwhile" in found.message
+    assert not [*(tmp_path / "jobs").rglob("*")]
     assert not worker.run_next()

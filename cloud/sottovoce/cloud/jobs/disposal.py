@@ -24,9 +24,9 @@ def adapter_name(job: str, token: int) -> str:
     return f"jobs/{job}/{token}/adapter"
 
 
-def checkpoint_name(job: str, token: int, number: int) -> str:
-    """The object of a checkpoint, the ``number``-th of that holder."""
-    return f"jobs/{job}/{token}/checkpoints/{number}"
+def checkpoint_name(job: str, token: int, which: str) -> str:
+    """The object of a checkpoint, one of that holder's."""
+    return f"jobs/{job}/{token}/checkpoints/{which}"
 
 
 def tidy(jobs: Jobs) -> None:

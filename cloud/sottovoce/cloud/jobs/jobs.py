@@ -264,19 +264,21 @@ class Jobs:
         return [job for job in map(job_of, rows) if job.state in FINAL]
 
     def untidy(self) -> list[tuple[Job, int]]:
-        """Jobs that have ended and whose checkpoints are still to be removed, each with the token
-        of its last lease."""
+        """Jobs that have ended and may have left more than an adapter, each with the token of its
+        last lease."""
         with self.database.read() as transaction:
             rows = transaction.rows(
-                "SELECT * FROM jobs WHERE checkpoint <> '' AND "
+                "SELECT * FROM jobs WHERE untidy = 1 AND "
                 "state IN ('SUCCEEDED', 'FAILED', 'CANCELLED') AND deleted = 0"
             )
         return [(job_of(row), row["fence"]) for row in rows]
 
     def tidied(self, job_id: str) -> None:
-        """Notes that no checkpoint of the job is left."""
+        """Notes that nothing but the adapter of the job is left."""
         with self.database.write() as transaction:
-            transaction.change("UPDATE jobs SET checkpoint = '' WHERE id = :job", job=job_id)
+            transaction.change(
+                "UPDATE jobs SET checkpoint = '', untidy = 0 WHERE id = :job", job=job_id
+            )
 
     def give_up_abandoned(self) -> None:
         """Cancels jobs nothing was uploaded to in a month of the cloud's running: what they hold is

@@ -75,8 +75,8 @@ class Queue:
                 job = move(transaction, job, State.RUNNING)
                 _charge(transaction, job.tenant, 1.0)
             (given,) = transaction.rows(
-                "UPDATE jobs SET attempts = attempts + 1, fence = fence + 1, lease_owner = :owner, "
-                "lease_ends = :ends WHERE id = :job RETURNING fence",
+                "UPDATE jobs SET attempts = attempts + 1, fence = fence + 1, untidy = 1, "
+                "lease_owner = :owner, lease_ends = :ends WHERE id = :job RETURNING fence",
                 owner=owner,
                 ends=now + self.seconds,
                 job=job.id,

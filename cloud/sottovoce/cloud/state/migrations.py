@@ -194,6 +194,13 @@ ALTER TABLE examples DROP COLUMN plain_tokens;
 ALTER TABLE examples DROP COLUMN plain_token_ids;
 ALTER TABLE examples DROP COLUMN output;
 """
+_UNTIDY: Final = """
+ALTER TABLE jobs ADD COLUMN untidy INTEGER NOT NULL DEFAULT 0;
+UPDATE jobs SET untidy = 1 WHERE fence > 0;
+DROP INDEX jobs_untidy;
+CREATE INDEX jobs_untidy ON jobs (id)
+  WHERE untidy = 1 AND state IN ('SUCCEEDED', 'FAILED', 'CANCELLED');
+"""
 _AT_ONCE: Final = 256
 
 
@@ -284,6 +291,7 @@ VERSIONS: Final = (
     Version(_CONTINUES),
     Version(_SEALED, _seal_examples),
     Version(_NO_PLAIN_TEXT),
+    Version(_UNTIDY),
 )
 
 

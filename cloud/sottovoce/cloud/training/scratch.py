@@ -6,7 +6,8 @@ objects, and the row of the job names the newest; the folder itself is of use to
 
 from __future__ import annotations
 
-import itertools
+import re
+import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +20,8 @@ from sottovoce.cloud.state.adapters import AdapterFiles, digest, stored
 from sottovoce.cloud.state.objects import copy_files
 
 __all__ = ["Scratch", "clear", "scratch"]
+
+_OURS = re.compile(r"([0-9a-f]+)\.([0-9]{1,18})")
 
 
 class Scratch:
@@ -34,7 +37,6 @@ class Scratch:
         self.checkpoint = folder / "checkpoints" / "last.safetensors"
         self._queue, self._lease = queue, lease
         self._objects = queue.database.objects
-        self._numbers = itertools.count(1)
 
     def fetch(self) -> None:
         """Brings what the job has reached, under whatever holder.
@@ -53,7 +55,8 @@ class Scratch:
         Raises:
             LeaseLost, Unavailable: see `fetch`.
         """
-        name = checkpoint_name(self._lease.job, self._lease.token, next(self._numbers))
+        # A name that this holder, too, has never given: what it goes on from has the last one.
+        name = checkpoint_name(self._lease.job, self._lease.token, secrets.token_hex(8))
         self._objects.put(self.checkpoint.parent, name)
         try:
             before = self._queue.keep(self._lease, name)
@@ -67,8 +70,9 @@ class Scratch:
         """Puts what was trained where it is found once it has its name.
 
         Raises:
-            Unavailable: see `fetch`.
+            LeaseLost, Unavailable: see `fetch`.
         """
+        self._queue.renew(self._lease)  # the job may have ended, and been deleted, long since
         name = adapter_name(self._lease.job, self._lease.token)
         self._objects.put(self.adapter, name)
         return stored(self._objects, name, digest(self.adapter))
@@ -94,11 +98,14 @@ def scratch(state: Path, queue: Queue, lease: Lease) -> Iterator[Scratch]:
 
 
 def clear(state: Path, queue: Queue) -> None:
-    """Removes the folders of holders that are none any more, and died before they could."""
+    """Removes the folders of holders that are none any more, and died before they could. What else
+    lies there, as disks and file managers leave, is not ours."""
     for folder in _home(state).glob("*.*"):
-        job, _, token = folder.name.rpartition(".")
+        named = _OURS.fullmatch(folder.name)
+        if named is None:
+            continue
         try:
-            queue.checkpoint(Lease(job, int(token)))
+            queue.checkpoint(Lease(named[1], int(named[2])))
         except LeaseLost:
             shutil.rmtree(folder, ignore_errors=True)
 

@@ -33,7 +33,7 @@ import torch
 from sottovoce.cloud.config import STORE_VARIABLE, Limits
 from sottovoce.cloud.job import Example, Job, Progress, State
 from sottovoce.cloud.jobs.continuing import BaseMoved
-from sottovoce.cloud.jobs.disposal import adapter_name, discard, job_name, tidy
+from sottovoce.cloud.jobs.disposal import adapter_name, discard, tidy
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.queue import LEASE_SECONDS, Lease, LeaseLost, Queue
 from sottovoce.cloud.jobs.wakeup import Wakeup
@@ -152,6 +152,8 @@ class Worker:
                 self._bring_to_an_end(job, lease)
         except LeaseLost:
             _log.warning("job %s: another worker has it now", job.id)
+            # If it was deleted meanwhile, nobody looks there again.
+            self.objects.remove(adapter_name(job.id, lease.token))
         return True
 
     def _clean_up(self) -> None:
@@ -188,17 +190,16 @@ class Worker:
                 f"internal error ({kind}); try again, or ask the provider",
             )
         _log.info("job %s: %s", job.id, state)
-        if state != State.SUCCEEDED:
-            # Before the job ends: nothing looks at the folder of one that has ended. And only if
-            # it is this worker's still: another's must not lose what it goes on from.
-            self.queue.renew(lease)
-            self.objects.remove(job_name(job.id))
         try:
             self.queue.finish(lease, state, message, adapter, base)
         except BaseMoved:  # other devices' examples are in it now
             _log.info("job %s: the adapter was changed, once more", job.id)
             self.objects.remove(adapter_name(job.id, lease.token))
             self._bring_to_an_end(job, lease)
+        except (LeaseLost, Unavailable):
+            raise
+        except SottovoceError as error:  # what it went on from is gone
+            self.queue.finish(lease, State.FAILED, str(error))
         self._clean_up()
 
     def _patiently(self, job: Job, lease: Lease) -> tuple[AdapterFiles, str]:

@@ -1,0 +1,85 @@
+"""What a lease's holder makes counts while it holds it; what it leaves behind goes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sottovoce.cloud.job import State
+from sottovoce.cloud.jobs.disposal import discard, tidy
+from sottovoce.cloud.jobs.jobs import Jobs
+from sottovoce.cloud.jobs.queue import Lease, LeaseLost, Queue
+from sottovoce.cloud.training.scratch import Scratch, clear, scratch
+from tests.support.jobs import claim, queued
+
+
+def keep(place: Scratch, text: str) -> None:
+    """Has the job reach a checkpoint, written as training writes it."""
+    place.checkpoint.parent.mkdir(exist_ok=True)
+    aside = place.checkpoint.with_name("aside")
+    aside.write_text(text)
+    aside.replace(place.checkpoint)
+    place.keep()
+
+
+def put(state: Path, queue: Queue, lease: Lease) -> None:
+    """Ends the job with an adapter."""
+    with scratch(state, queue, lease) as place:
+        place.adapter.mkdir()
+        (place.adapter / "weights").write_text("w")
+        queue.finish(lease, State.SUCCEEDED, adapter=place.put_adapter())
+
+
+def test_a_holder_that_begins_again_keeps_its_checkpoint(jobs: Jobs, tmp_path: Path) -> None:
+    queued(jobs)
+    _, lease = claim(jobs)
+    queue = Queue(jobs.database)
+    for before, now in (("", "one"), ("one", "two"), ("two", "three")):
+        with scratch(tmp_path, queue, lease) as place:  # as after each time the disk was full
+            place.fetch()
+            assert (place.checkpoint.read_text() if before else "") == before
+            keep(place, now)
+    kept = jobs.database.objects.within(f"jobs/{lease.job}/1/checkpoints")
+    assert len(kept) == 1, "none but the last is kept"
+
+
+def test_who_lost_a_job_that_was_deleted_brings_nothing_of_it_back(
+    jobs: Jobs, tmp_path: Path
+) -> None:
+    job = queued(jobs)
+    _, asleep = claim(jobs, "one")
+    _, lease = claim(jobs, "one")  # it is taken for dead
+    queue = Queue(jobs.database)
+    jobs.delete(job.id)
+    queue.finish(lease, State.CANCELLED)
+    discard(jobs, job)
+    with pytest.raises(LeaseLost):
+        put(tmp_path, queue, asleep)
+    assert [*(tmp_path / "jobs").rglob("*")] == []
+
+
+def test_what_an_earlier_holder_put_goes_with_the_end(jobs: Jobs, tmp_path: Path) -> None:
+    job = queued(jobs)
+    _, first = claim(jobs, "one")
+    queue = Queue(jobs.database)
+    with scratch(tmp_path, queue, first) as place:
+        place.adapter.mkdir()
+        place.put_adapter()  # and it dies
+    _, second = claim(jobs, "one")
+    put(tmp_path, queue, second)
+    tidy(jobs)
+    assert jobs.database.objects.within(f"jobs/{job.id}") == ["2"]
+    assert jobs.untidy() == []
+
+
+def test_only_folders_of_holders_that_are_none_go(jobs: Jobs, tmp_path: Path) -> None:
+    queued(jobs)
+    _, lease = claim(jobs)
+    home = tmp_path / "scratch"
+    held, gone = f"{lease.job}.{lease.token}", f"{lease.job}.{lease.token + 1}"
+    stray = (".nfs0000000000c0ffee", "notes.txt", f"abc.{'9' * 30}", ".2")
+    for name in (held, gone, *stray):
+        (home / name).mkdir(parents=True)
+    clear(tmp_path, Queue(jobs.database))
+    assert {f.name for f in home.iterdir()} == {held, *stray}

@@ -150,7 +150,7 @@ def test_all_that_a_worker_writes_renews_its_lease(jobs: Jobs, queue: Queue, clo
     for write in (
         lambda: queue.begin(lease, ("a", "b")),
         lambda: queue.report(lease, Progress(), 1.0),
-        lambda: queue.forgive(lease),
+        lambda: queue.keep(lease, "jobs/1/1/checkpoints/1"),
     ):
         clock.later += LEASE_SECONDS - 1
         write()
@@ -180,7 +180,7 @@ STALE: dict[str, Callable[[Queue, Lease], object]] = {
     "release": lambda queue, lease: queue.release(lease),
     "begin": lambda queue, lease: queue.begin(lease, ("x", "y")),
     "report": lambda queue, lease: queue.report(lease, Progress(9), 900.0),
-    "forgive": lambda queue, lease: queue.forgive(lease),
+    "keep": lambda queue, lease: queue.keep(lease, "stale"),
     "stop requested": lambda queue, lease: queue.stop_requested(lease),
     "finish": lambda queue, lease: queue.finish(lease, State.FAILED, "stale"),
     "finish with an adapter": lambda queue, lease: queue.finish(
@@ -291,11 +291,11 @@ def test_progress_and_labels_come_back_as_they_were(jobs: Jobs, queue: Queue, cl
     assert jobs.get(job.id) == found, "a heartbeat is no news to those who watch"
 
 
-def test_deaths_are_counted_until_they_are_forgiven(jobs: Jobs, queue: Queue) -> None:
+def test_deaths_are_counted_until_a_checkpoint_is_kept(jobs: Jobs, queue: Queue) -> None:
     job = queued(jobs)
     assert [claim(jobs)[0].attempts for _ in range(3)] == [0, 1, 2]
     _, lease = claim(jobs)
-    queue.forgive(lease)
+    queue.keep(lease, "jobs/1/1/checkpoints/1")
     assert jobs.get(job.id).attempts == 0
 
 

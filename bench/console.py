@@ -1,8 +1,8 @@
 """How every measurement is asked for, shows how far it is, and says what it found.
 
 Why it is here: who has run one script has run them all. Tables go to standard output, or with
-``--json`` the figures alone, as one line; they are kept in ``--out``. Progress goes to standard
-error.
+``--json`` the figures alone, as one line; they and a picture are kept in ``--out``; progress is on
+standard error.
 """
 
 from __future__ import annotations
@@ -17,13 +17,15 @@ from typing import Any, Final, TypeVar
 
 import rich.progress
 import rich.table
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from bench.data import DATA
 
 __all__ = ["STEPS", "Figures", "Table", "ask_names", "names", "parser", "percent"]
-__all__ += ["progress", "publish", "share", "span", "table", "track", "versions"]
+__all__ += ["progress", "publish", "share", "sheet", "span", "table", "track", "versions"]
 
 Figures = dict[str, Any]
 """What a measurement found, as JSON has it."""
@@ -56,7 +58,9 @@ def parser(
         found.add_argument("--models", type=Path, default=Path("models"))
     if data:
         found.add_argument("--data", type=Path, default=DATA, help=f"folder with {data}")
-    found.add_argument("--out", type=Path, default=Path("build/bench"), help="for figures")
+    found.add_argument(
+        "--out", type=Path, default=Path("build/bench"), help="for figures and picture"
+    )
     found.add_argument("--json", action="store_true", help="print the figures alone, as JSON")
     return found
 
@@ -161,16 +165,28 @@ def share(value: float | None, digits: int = 3, *, sign: str = "") -> str:
     return "" if value is None else f"{value:{sign}.{digits}f}"
 
 
+def sheet(
+    width: float, height: float, columns: int = 1, **options: Any
+) -> tuple[Figure, list[Axes]]:
+    """An empty picture of so many inches, and its axes from left to right."""
+    figure = Figure(figsize=(width, height), layout="constrained")
+    return figure, list(figure.subplots(1, columns, squeeze=False, **options)[0])
+
+
 def versions(*names: str) -> dict[str, str]:
     """Of libraries on which figures depend."""
     return {name: version(name) for name in names}
 
 
-def publish(arguments: Namespace, figures: Figures, *shown: RenderableType) -> None:
-    """Keeps figures in ``--out``, and prints what was asked for."""
+def publish(
+    arguments: Namespace, figures: Figures, *shown: RenderableType, picture: Figure | None = None
+) -> None:
+    """Keeps figures and picture in ``--out``, and prints what was asked for."""
     line = json.dumps(figures)
     arguments.out.mkdir(parents=True, exist_ok=True)
     (arguments.out / f"{arguments.name}.json").write_text(line, encoding="utf-8")
+    if picture is not None:
+        picture.savefig(arguments.out / f"{arguments.name}.png", dpi=120)
     if arguments.json:
         print(line)
     else:

@@ -1,8 +1,8 @@
 """What does a strong attacker recover at each protection level, and what does the level cost?
 
 Attacks on released words and on noisy vectors, from the papers' nearest neighbour to maximum a
-posteriori over whole sentences. Every attack is first shown to work where nothing is hidden. See
-docs/attacks.md.
+posteriori over whole sentences; averaging, attribute inference and entities. Every attack is first
+shown to work where nothing is hidden. See docs/attacks.md.
 
     python -m bench.attacks --quick
     python -m bench.attacks --quick --levels attack:0.3 --mechanisms pct2t.v1,t2t.v1
@@ -19,7 +19,8 @@ from itertools import product
 from bench import console
 from bench.attacks import membership, report
 from bench.attacks.harness import FULL, MECHANISMS, QUICK, Budget
-from bench.attacks.run import ALL, DATA_SETS, Place, Scope, measure
+from bench.attacks.parts import ALL, Scope
+from bench.attacks.run import DATA_SETS, Place, measure
 from bench.data import require
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import SottovoceError
@@ -40,10 +41,14 @@ def main() -> None:
         "--mechanisms",
         type=console.names(MECHANISMS),
         metavar="NAMES",
-        help=f"only these, comma-separated, of {', '.join(MECHANISMS)}",
+        help=f"only these, comma-separated, of {', '.join(MECHANISMS)}; leaves out the attacks on"
+        " tokens, on people and on repeats",
     )
     parser.add_argument(
-        "--levels", type=console.names(), metavar="NAMES", help="only these, or attack:0.3"
+        "--levels",
+        type=console.names(),
+        metavar="NAMES",
+        help="only these, attack:0.3 among them; leaves out the same",
     )
     parser.add_argument(
         "--only",
@@ -79,7 +84,7 @@ def _asked(arguments: argparse.Namespace) -> tuple[Budget, Scope]:
     names, levels = arguments.mechanisms, arguments.levels
     if not names and not levels:
         return budget, ALL
-    return budget, Scope(names or MECHANISMS, levels or LEVELS)
+    return budget, Scope(names or MECHANISMS, levels or LEVELS, rest=False)
 
 
 if __name__ == "__main__":

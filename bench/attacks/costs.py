@@ -16,8 +16,10 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
+import torch
 from numpy.random import Generator
 from numpy.typing import NDArray
+from torch import Tensor
 
 from bench import data
 from bench.attacks.interface import Floats, Releases
@@ -35,8 +37,10 @@ Embed = Callable[[Text, Generator], Floats]
 DRAWS: Final = 2
 """Releases of the judged phrases. Noise differs from phrase to phrase, so more phrases narrow an
 interval further than more releases of each."""
+_FEW: Final = 3
 _RUN: Final = 4
 _LEAST: Final = 8
+_BATCH: Final = 32
 
 
 @dataclass(frozen=True)
@@ -46,12 +50,14 @@ class Sentiment:
     Attributes:
         train: phrases to train on.
         test: others to judge on.
+        few: every third of these, so that both are as hard.
         labels: of those to train on and to judge on.
         rows: vectors of words, Floats2d (words, width).
     """
 
     train: Text
     test: Text
+    few: Text
     labels: tuple[NDArray[np.int64], NDArray[np.int64]]
     rows: Floats
 
@@ -71,19 +77,22 @@ class Sentiment:
             clitics = public.bundle.manifest.clitics
             return Text.of([text for text, _ in phrases], public.lexicon, clitics)
 
-        return cls(read(known), read(test), (labels[0], labels[1]), public.meaning)
+        few = read(test[::_FEW])
+        return cls(read(known), read(test), few, (labels[0], labels[1]), public.meaning)
 
-    def right(self, embed: Embed, trials: int, *, seed: int = 0) -> Floats:
+    def right(self, embed: Embed, trials: int, *, few: bool = False, seed: int = 0) -> Floats:
         """1 where a judged phrase is classified right: Floats2d (trials, phrases).
 
         Each trial trains on phrases drawn with replacement from those to train on, and is judged on
-        one of two releases of the others: so the spread over trials and phrases together is that of
-        the whole experiment.
+        one of two releases of the others (of the ``few``, one): so the spread over trials and
+        phrases together is that of the whole experiment.
         """
         random = np.random.default_rng(seed)
         train = self._centred(embed(self.train, random))
-        wanted = self.labels[1]
-        tests = [self._centred(embed(self.test, random)) for _ in range(min(DRAWS, trials))]
+        judged, wanted, draws = self.test, self.labels[1], min(DRAWS, trials)
+        if few:
+            judged, wanted, draws = self.few, wanted[::_FEW], 1
+        tests = [self._centred(embed(judged, random)) for _ in range(draws)]
         resample = np.random.default_rng(seed + 1)  # the same phrases for every mechanism
         found = []
         for trial in range(trials):
@@ -140,8 +149,7 @@ class Meaning:
 
     def __init__(self, public: Public, text: Text) -> None:
         self._encoder = Encoder(public.backbone)
-        self._lexicon = public.lexicon
-        self._starts = np.flatnonzero(np.diff(text.sentence)) + 1
+        self._lexicon, self._starts = public.lexicon, _starts(text.sentence)
         self._clear = self._encoder.encode_clean(self._sentences(text.ids))
 
     def of_words(self, symbols: Ints) -> Floats:
@@ -150,5 +158,31 @@ class Meaning:
         cosines: Floats = (found * self._clear).sum(1).numpy()
         return cosines
 
+    def of_tokens(self, ids: Ints, vectors: Tensor, sentence: Ints) -> Floats:
+        """Cosines for tokens that the backbone is fed with ``vectors``: Floats1d (sentences,).
+
+        Args:
+            ids: Ints1d (n,), the true ones.
+            vectors: Float (n, width), in their place.
+            sentence: Ints1d (n,), ascending.
+        """
+        parts = np.split(np.arange(len(ids)), _starts(sentence)[1:])
+        parts = [part[: self._encoder.max_tokens] for part in parts]
+        clear, found = (
+            torch.cat(
+                [
+                    self._encoder.encode([rows[part] for part in parts[start : start + _BATCH]])
+                    for start in range(0, len(parts), _BATCH)
+                ]
+            )
+            for rows in (self._encoder.token_embeddings(ids.tolist()), vectors)
+        )
+        cosines: Floats = (found * clear).sum(1).numpy()
+        return cosines
+
     def _sentences(self, symbols: Ints) -> Sequence[str]:
-        return [self._lexicon.written(part) for part in np.split(symbols, self._starts)]
+        return [self._lexicon.written(part) for part in np.split(symbols, self._starts[1:])]
+
+
+def _starts(sentence: Ints) -> NDArray[np.int64]:
+    return np.flatnonzero(np.diff(sentence, prepend=-1))

@@ -8,26 +8,32 @@ out.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
+from bench.attacks import tokens
+from bench.attacks.averaging import AFRESH, ONE_KEY, Averaging, afresh, under_one_key
 from bench.attacks.bigram import Bigrams, numbered, public_sequences
-from bench.attacks.channels import CLEAR, Noised, Words
-from bench.attacks.costs import Meaning, Sentiment
-from bench.attacks.interface import Attack, Channel, Releases
-from bench.attacks.inversion import ContextMap, Map, Nearest
-from bench.attacks.measures import Judged, scores, spread
+from bench.attacks.channels import CLEAR, Words
+from bench.attacks.costs import Embed, Meaning, Sentiment
+from bench.attacks.frontier import Point
+from bench.attacks.interface import OPEN, Attack, Channel, Floats, Releases
+from bench.attacks.inversion import ContextMap, Map, Nearest, Rescaled
+from bench.attacks.measures import Judged, Tally, scores
 from bench.attacks.public import Public
-from bench.attacks.text import read_treebank
+from bench.attacks.text import Text, read_treebank
+from sottovoce.cloud.models import backbone as backbones
 from sottovoce.core.privacy.mechanisms.pct2t import PCT2T
 from sottovoce.core.privacy.mechanisms.pct2t2 import PCT2T2
 from sottovoce.core.privacy.mechanisms.t2t import T2T
+from sottovoce.core.privacy.setting import Setting
 
-__all__ = ["FULL", "MECHANISMS", "QUICK", "Budget", "Harness", "Row"]
+__all__ = ["FULL", "MECHANISMS", "QUICK", "Budget", "Found", "Harness", "Row"]
 
 Row = dict[str, Any]
 
@@ -44,17 +50,32 @@ class Budget:
     Attributes:
         sentences: of the private treebank, and of the public one attacks are fitted on.
         words: of public text the bigrams are counted in.
+        repeated: sentences that are released again and again, and how often.
         reviews: phrases the sentiment classifier is trained on, how often it is, and phrases it is
             judged on at most. Both narrow its interval about as much.
+        posts: train and test posts of attribute inference.
+        messages: labelled messages of the NER attack.
     """
 
     sentences: int
     words: int
+    repeated: tuple[int, int]
     reviews: tuple[int, int, int]
+    posts: tuple[int, int]
+    messages: int
 
 
-QUICK: Final = Budget(250, 2_500_000, (4_000, 16, 3_000))
-FULL: Final = Budget(900, 6_000_000, (8_000, 16, 4_000))
+QUICK: Final = Budget(250, 2_500_000, (30, 32), (4_000, 16, 3_000), (3_000, 1_500), 3_400)
+FULL: Final = Budget(900, 6_000_000, (100, 64), (8_000, 16, 4_000), (12_000, 4_400), 3_400)
+
+
+@dataclass(frozen=True)
+class Found:
+    """Rows of every attack, the tallies of the one that recovers most, and what was attacked."""
+
+    rows: list[Row]
+    tallies: dict[str, Tally]
+    releases: Releases
 
 
 class Harness:
@@ -81,58 +102,144 @@ class Harness:
         self.bigrams = Bigrams.of(text, len(lexicon))
 
     @cached_property
-    def _sentiment(self) -> Sentiment | None:
+    def sentiment(self) -> Sentiment | None:
         """Of reviews, where the data folder has them."""
         folder, (n, _, most) = self.data / "sst2", self.budget.reviews
         return Sentiment.read(folder, self.public, n, most) if folder.is_dir() else None
 
     @cached_property
-    def _meaning(self) -> Meaning:
+    def meaning(self) -> Meaning:
         """Of the private text."""
         return Meaning(self.public, self.private)
 
-    def on_words(self, channel: Words) -> tuple[list[Row], Releases]:
-        """The attacks on what one mechanism releases at one level, and what it released."""
+    def inversion(self, channel: Channel, bigrams: Bigrams, boundary: int) -> list[Attack]:
+        """The attacks on single releases."""
+        some: list[Attack] = [Nearest(channel)]
+        if channel.sees == "vector":
+            some.append(Rescaled(channel))
+        return [*some, Map(channel), ContextMap(channel, bigrams, boundary)]
+
+    def on_words(self, channel: Words) -> Found:
+        """The attacks on what one mechanism releases at one level."""
         random = np.random.default_rng(1)
         seen = channel.release(self.private, random)
-        return self._attacked(channel, channel.release(self.known, random), seen), seen
+        known = channel.release(self.known, random)
+        attacks = self.inversion(channel, self.bigrams, self.public.lexicon.boundary)
+        return self._attacked(channel, attacks, known, seen, self.judged)
 
     def on_vectors(self, words: Words) -> list[Row]:
         """The same words before the search: the bound on every attacker of released words."""
-        return self._on_vectors(words, words.vectors)
-
-    def clear_vectors(self) -> list[Row]:
-        """The attacks on vectors with hardly any noise."""
-        words = Words(self.public, CLEAR)
-        names = words.mechanism, words.level
-        return self._on_vectors(words, Noised(*names, words.rows, words.candidates, _NO_NOISE))
-
-    def costs(self, channel: Words, releases: Releases) -> Row:
-        """What a mechanism leaves of the private text's ``releases``, and of reviews."""
-        found = {"cosine": self._meaning.of_words(releases.seen.symbols)[None]}
-        if self._sentiment:
-            embed = self._sentiment.of_words(channel.release)
-            found["accuracy"] = self._sentiment.right(embed, max(1, self.budget.reviews[1]))
-        row: Row = {"mechanism": channel.mechanism, "level": channel.level}
-        for name, each in found.items():
-            row[name], row[f"{name}_ci"] = spread(each)
-        return row
-
-    def _on_vectors(self, words: Words, channel: Noised) -> list[Row]:
-        random = np.random.default_rng(2)
+        channel, random = words.vectors, np.random.default_rng(2)
         seen, known = (
             channel.release(words.release(text, random), random)
             for text in (self.private, self.known)
         )
-        return self._attacked(channel, known, seen)
+        attacks = self.inversion(channel, self.bigrams, self.public.lexicon.boundary)
+        return self._attacked(channel, attacks, known, seen, self.judged).rows
 
-    def _attacked(self, channel: Channel, known: Releases, seen: Releases) -> list[Row]:
-        context = ContextMap(channel, self.bigrams, self.public.lexicon.boundary)
-        attacks: list[Attack] = [Nearest(channel), Map(channel), context]
+    def on_tokens(self, level: str) -> tuple[list[Row], Point]:
+        """Rows and point of `token-embedding.v1`."""
+        bundle, embeddings = self.public.bundle, backbones.input_embeddings(self.public.backbone)
+        channel = next(each for each in tokens.levels_of(bundle) if each.level == level)
+        (private, origin), (known, known_origin) = (
+            tokens.to_tokens(text, bundle) for text in (self.private, self.known)
+        )
+        judged = tokens.judged_tokens(self.judged, private, origin, channel.candidates[0].log_prior)
+        random = np.random.default_rng(3)
+        seen = tokens.released(channel, private, self.private.sentence[origin], random)
+        public = tokens.released(channel, known, self.known.sentence[known_origin], random)
+        boundary = int(self.public.backbone.tokenizer.sep_token_id)
+        attacks = self.inversion(channel, self._token_bigrams, boundary)
+        found = self._attacked(channel, attacks, public, seen, judged)
+        vectors = np.asarray(found.releases.seen.vectors)
+        means = tokens.posterior(channel, embeddings)(vectors, channel.eta)
+        cosines = self.meaning.of_tokens(private, means, seen.seen.sentence)
+        utility = self._utility(tokens.as_sent(channel, embeddings, bundle), cosines, few=True)
+        return found.rows, Point(channel.mechanism, level, found.tallies, utility)
+
+    @cached_property
+    def _token_bigrams(self) -> Bigrams:
+        sequences = public_sequences(self.data, self.budget.words // 2)
+        return tokens.bigrams_of(sequences, self.public.backbone.tokenizer)
+
+    def averaging(self, level: str) -> list[Row]:
+        """One text released many times, under the device's key and with fresh noise."""
+        n, times = self.budget.repeated
+        channel = Words(self.public, Setting(level))
+        few = Text.of(
+            self.private.documents[:n], self.public.lexicon, self.public.bundle.manifest.clitics
+        )
+        attack = Averaging(channel)
+        attack.fit(channel.release(self.known, np.random.default_rng(5)))
         rows = []
+        for name, released in (
+            (f"averaging {times}, {AFRESH}", afresh(channel, few, times, np.random.default_rng(6))),
+            (f"averaging {times}, {ONE_KEY}", under_one_key(channel, few, times)),
+        ):
+            true = released[0].true
+            hidden = (released[0].seen.group != OPEN) & (true < self.public.lexicon.listed)
+            judged = replace(self.judged, all=hidden, sentence=few.sentence)
+            judged = replace(judged, rare=hidden & False, names=hidden & False)
+            judged = replace(judged, numbers=hidden & False)
+            guesses = attack.guess_all([each.seen for each in released])
+            rows.append(self._row(channel, name, scores(judged.tallies(guesses == true))))
+        return rows
+
+    def clear_words(self) -> list[Row]:
+        """The attacks on words that stand as they are."""
+        return self.on_words(Words(self.public, CLEAR)).rows
+
+    def clear_vectors(self) -> list[Row]:
+        """The attacks on vectors with hardly any noise."""
+        channel = tokens.levels_of(self.public.bundle)[0]
+        channel = replace(channel, mechanism="none", level="clear", eta=_NO_NOISE)
+        private, origin = tokens.to_tokens(self.private, self.public.bundle)
+        random = np.random.default_rng(3)
+        seen = tokens.released(channel, private, self.private.sentence[origin], random)
+        none = Bigrams.of(private[:2], len(channel.rows))  # a bigram model that knows nothing
+        attacks = self.inversion(channel, none, 0)
+        judged = tokens.judged_tokens(self.judged, private, origin, channel.candidates[0].log_prior)
+        return self._attacked(channel, attacks, seen, seen, judged).rows
+
+    def words_utility(self, channel: Words, releases: Releases) -> dict[str, Floats]:
+        """What a mechanism leaves of the private text's ``releases``, and of reviews."""
+        cosines = self.meaning.of_words(releases.seen.symbols)
+        embed = self.sentiment.of_words(channel.release) if self.sentiment else None
+        return self._utility(embed, cosines)
+
+    def clear_utility(self) -> dict[str, Floats]:
+        """Of text in the clear."""
+        channel = Words(self.public, CLEAR)
+        return self.words_utility(channel, channel.release(self.private, np.random.default_rng(1)))
+
+    def _utility(
+        self, embed: Embed | None, cosines: Floats, *, few: bool = False
+    ) -> dict[str, Floats]:
+        """See `Point`; ``few`` phrases are judged, by half as many classifiers, where much else
+        tells or a phrase is dear."""
+        found = {"cosine": cosines[None]}
+        if self.sentiment and embed:
+            trials = max(1, self.budget.reviews[1] // (2 if few else 1))
+            found["accuracy"] = self.sentiment.right(embed, trials, few=few)
+        return found
+
+    def _attacked(
+        self,
+        channel: Channel,
+        attacks: Sequence[Attack],
+        known: Releases,
+        seen: Releases,
+        judged: Judged,
+    ) -> Found:
+        rows, best = [], {"all": Tally(np.zeros(1, int), np.ones(1, int))}
         for attack in attacks:
             attack.fit(known)
-            found = scores(self.judged.tallies(attack.guess(seen.seen) == seen.true))
-            names = {"mechanism": channel.mechanism, "level": channel.level, "attack": attack.name}
-            rows.append({**names, "sees": channel.sees, **found})
-        return rows
+            tallies = judged.tallies(attack.guess(seen.seen) == seen.true)
+            rows.append(self._row(channel, attack.name, scores(tallies)))
+            best = max(best, tallies, key=lambda each: each["all"].share)
+        return Found(rows, best, seen)
+
+    @staticmethod
+    def _row(channel: Channel, attack: str, found: Row) -> Row:
+        names = {"mechanism": channel.mechanism, "level": channel.level, "attack": attack}
+        return {**names, "sees": channel.sees, **found}

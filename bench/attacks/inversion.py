@@ -18,7 +18,7 @@ from bench.attacks.bigram import Bigrams
 from bench.attacks.interface import OPEN, Channel, Floats, Releases, Seen
 from bench.attacks.text import Ints
 
-__all__ = ["ContextMap", "Map", "Nearest"]
+__all__ = ["ContextMap", "Map", "Nearest", "Rescaled", "chunks"]
 
 _SCORES: Final = 1 << 22
 """Scores held at once."""
@@ -31,7 +31,7 @@ _LENT: Final = 100
 _WEIGHTS: Final = (0.0, 0.4, 0.6, 0.8, 1.0)
 
 
-def _chunks(channel: Channel, seen: Seen) -> Iterator[tuple[int, NDArray[np.int64]]]:
+def chunks(channel: Channel, seen: Seen) -> Iterator[tuple[int, NDArray[np.int64]]]:
     """The hidden positions, group by group, few enough for one matrix of scores."""
     for group in np.unique(seen.group[seen.group != OPEN]).tolist():
         which = np.flatnonzero(seen.group == group)
@@ -55,12 +55,35 @@ class Nearest:
         found = seen.symbols.copy()
         if seen.vectors is None:
             return found
-        for group, which in _chunks(self._channel, seen):
+        for group, which in chunks(self._channel, seen):
             candidates = self._channel.candidates[group]
             rows = self._channel.rows[candidates.ids]
-            scores = seen.vectors[which] @ rows.T - np.square(rows).sum(axis=1) / 2
+            scores = self._look(seen.vectors[which]) @ rows.T - np.square(rows).sum(axis=1) / 2
             found[which] = candidates.ids[scores.argmax(axis=1)]
         return found
+
+    def _look(self, vectors: Floats) -> Floats:
+        return vectors
+
+
+class Rescaled(Nearest):
+    """The same after giving every vector the usual length of a symbol's.
+
+    Noise in many dimensions is long, and the nearest row to a long vector is a long row. Where all
+    rows have length 1 this changes nothing.
+    """
+
+    name: ClassVar[str] = "nearest, rescaled"
+
+    def fit(self, public: Releases) -> None:
+        """Learns the usual length."""
+        listed = public.true[public.true < len(self._channel.rows)]
+        self._usual = float(np.linalg.norm(self._channel.rows[listed], axis=1).mean())
+
+    def _look(self, vectors: Floats) -> Floats:
+        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+        scaled: Floats = vectors * (self._usual / np.maximum(lengths, 1e-12)).astype(np.float32)
+        return scaled
 
 
 class Map:
@@ -87,7 +110,7 @@ class Map:
             return
         some = public.seen.part(np.arange(min(_TRIED, len(public.true))))
         true, hits = public.true[: len(some.group)], dict[int, NDArray[np.float64]]()
-        for group, which in _chunks(self._channel, some):
+        for group, which in chunks(self._channel, some):
             candidates = self._channel.candidates[group]
             evidence = self._channel.evidence(some.evidence(which), candidates)
             counted = hits.setdefault(group, np.zeros(tried))
@@ -103,7 +126,7 @@ class Map:
 
     def guess(self, seen: Seen) -> Ints:
         found = seen.symbols.copy()
-        for group, which in _chunks(self._channel, seen):
+        for group, which in chunks(self._channel, seen):
             scores = self._scores(seen, group, which)
             found[which] = self._channel.candidates[group].ids[scores.argmax(axis=1)]
         return found
@@ -176,7 +199,7 @@ class ContextMap(Map):
     def _lattices(self, seen: Seen) -> Iterator[_Lattice]:
         ids = [seen.symbols[place : place + 1] for place in range(len(seen.symbols))]
         scores = [np.zeros(1, np.float32)] * len(ids)
-        for group, which in _chunks(self._channel, seen):
+        for group, which in chunks(self._channel, seen):
             candidates = self._channel.candidates[group]
             all_scores = self._scores(seen, group, which)
             k = min(_CANDIDATES, len(candidates.ids))

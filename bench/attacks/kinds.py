@@ -10,8 +10,6 @@ context by someone who also has text of that very kind. The worst kind of text i
 
 from __future__ import annotations
 
-import gzip
-import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,6 +20,7 @@ import numpy as np
 from bench import console, data
 from bench.attacks.bigram import Bigrams, numbered, public_sequences
 from bench.attacks.channels import Words
+from bench.attacks.entities import read_entities
 from bench.attacks.interface import OPEN, Attack, Candidates, Releases
 from bench.attacks.inversion import ContextMap, Map
 from bench.attacks.measures import Tally
@@ -48,11 +47,7 @@ def _treebank(file: str) -> Callable[[Path], Iterator[str]]:
 
 
 def _messages(file: str) -> Callable[[Path], Iterator[str]]:
-    def texts(folder: Path) -> Iterator[str]:
-        with gzip.open(folder / file, "rt", encoding="utf-8") as lines:
-            yield from (" ".join(json.loads(line)["tokens"]) for line in lines)
-
-    return texts
+    return lambda folder: (" ".join(each) for each in read_entities(folder / file).tokens)
 
 
 KINDS: Final[dict[str, tuple[tuple[str, ...], Callable[[Path], Iterator[str]]]]] = {

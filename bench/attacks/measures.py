@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from bench.attacks.text import Ints, Text
 from bench.resampling import drawn, interval
 
-__all__ = ["Judged", "Tally", "scores", "spread"]
+__all__ = ["Judged", "Tally", "scores"]
 
 Bools = NDArray[np.bool_]
 Counts = NDArray[np.integer[Any]]
@@ -97,14 +97,6 @@ def scores(tallies: dict[str, Tally]) -> dict[str, Any]:
         some = bool(tally.judged.any())
         found |= {key: tally.share if some else None, ci: tally.interval() if some else None}
     return found
-
-
-def spread(found: NDArray[np.float32]) -> tuple[float, list[float]]:
-    """Mean of ``found``, Floats2d (trials, items), and its 95 % bootstrap interval: of the same
-    trials and items for everything with as many."""
-    trials, items = found.shape
-    seen = drawn(trials, 1) @ found * drawn(items, 2)
-    return float(found.mean()), interval(seen.sum(axis=1) / (trials * items))
 
 
 def _per(place: NDArray[np.integer[Any]], which: Bools, n: int) -> Counts:

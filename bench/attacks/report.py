@@ -11,7 +11,7 @@ from bench.console import Table, share, span, table
 
 __all__ = ["INVERSION", "strongest", "tables", "worked"]
 
-INVERSION: Final = ("nearest", "MAP", "MAP in context")
+INVERSION: Final = ("nearest", "nearest, rescaled", "MAP", "MAP in context")
 """The attacks that guess words, the weakest first."""
 
 _TAILS = ("rare", "names", "numbers")
@@ -72,13 +72,14 @@ def _attacked(title: str, rows: list[Row]) -> Table:
     return table(
         title,
         _WHAT,
-        ("success", "interval", *_TAILS),
+        ("success", "interval", *_TAILS, "without the text"),
         (
             (
                 *(row[name] for name in _WHAT),
                 share(row["success"]),
                 span(row["ci"]),
                 *(share(row[name]) for name in _TAILS),
+                share(row.get("majority")),
             )
             for row in rows
         ),
@@ -91,6 +92,8 @@ def _left(success: float | None) -> str:
 
 def worked(result: Row) -> str:
     """Whether low scores prove anything."""
+    if not result["clear"]["rows"]:
+        return "not tested on clear text in this run"
     if broken := result["clear"]["failed"]:
         return f"BROKEN on clear text, so their low scores prove nothing: {', '.join(broken)}"
     return "every attack reaches on clear text what its definition implies"

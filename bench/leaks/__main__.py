@@ -1,37 +1,42 @@
 """What of the text that people marked as private leaves the device as it was, by kind?
 
 Annotated personal data, named entities, nationalities and creeds, through `sotto privatize`, under
-every policy at every level. And what it costs: how many words that are neither names nor numbers
-give way to a random one.
+every policy at every level; beside an older version of this repository, and beside Presidio. And
+what it costs: how many words that are neither names nor numbers give way to a random one.
 
     python -m bench.leaks --quick
+    python -m bench.leaks --before ../before --presidio ../presidio/bin/python --pipeline NAME
     python -m bench.leaks --only names/balanced --corpora pii --show 20
 """
 
 from __future__ import annotations
 
-from argparse import Namespace
-from collections.abc import Sequence
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
 from bench import console
 from bench.console import Table
 from bench.data import require
-from bench.leaks import report
+from bench.leaks import guessing, report
 from bench.leaks.corpora import CORPORA, FILES, OTHER_WORDS, Document, read
 from bench.leaks.counting import Rate, Tally, tally
-from bench.leaks.released import Fate, RefusedError, released
+from bench.leaks.presidio import Presidio
+from bench.leaks.released import Fate, Version, VersionError
 from sottovoce.core.bundle.folder import Bundle
-from sottovoce.core.privacy.policies import POLICIES
-from sottovoce.core.privacy.setting import LEVELS
 
 __all__ = ["main"]
 
 Figures = dict[str, Any]
+Releases = Callable[[Sequence[str], Callable[[], object]], list[tuple[Fate, ...]]]
 
 _QUICK: Final = 8
 """Of so many documents one is read."""
+PRESIDIO: Final = "Presidio"
+_LEAST: Final = frozenset({"default"})
+"""Policies that promise nothing of names."""
 
 
 def main() -> None:
@@ -47,41 +52,46 @@ def main() -> None:
     )
     console.ask_names(parser, "--corpora", CORPORA)
     parser.add_argument(
+        "--before", type=Path, help="checkout of an older version, with a bundle it built"
+    )
+    parser.add_argument("--presidio", type=Path, help="python that has presidio-analyzer")
+    parser.add_argument(
+        "--pipeline", default="", help="spaCy pipeline for it (default: its patterns alone)"
+    )
+    parser.add_argument(
+        "--guess",
+        action="store_true",
+        help="play guessing games, too: spelled digits, and rare names out of a list",
+    )
+    parser.add_argument(
         "--show", type=int, default=0, metavar="N", help="print the N commonest leaks of each group"
     )
     arguments = parser.parse_args()
-    require(
-        parser, arguments.data, *dict.fromkeys(f for name in arguments.corpora for f in FILES[name])
-    )
-    only: Sequence[str] | None = arguments.only
-    sides = [
-        (policy, level)
-        for policy in POLICIES
-        for level in LEVELS
-        if only is None or policy in only or f"{policy}/{level}" in only
-    ]
-    if not sides:
-        parser.error(f"--only: policies are {', '.join(POLICIES)}, and levels {', '.join(LEVELS)}")
     try:
-        _measure(arguments, sides)
-    except RefusedError as error:
+        _measure(parser, arguments)
+    except VersionError as error:
         parser.error(str(error))
 
 
-def _measure(arguments: Namespace, sides: Sequence[tuple[str, str]]) -> None:
+def _measure(parser: ArgumentParser, arguments: Namespace) -> None:
+    read_too = ("pii",) if arguments.guess else ()
+    names = (*arguments.corpora, *read_too)
+    needed = dict.fromkeys(path for name in names for path in FILES[name])
+    require(parser, arguments.data, *needed)
+    sides = _sides(parser, arguments)
     every = _QUICK if arguments.quick else 1
     corpora = {name: read(name, arguments.data, every) for name in arguments.corpora}
     figures, leaks = [], []
     with console.progress() as bar:
         size = sum(map(len, corpora.values()))
-        for policy, level in sides:
-            told = bar.add_task(f"{policy} {level}", total=size)
-            texts = [document.text for documents in corpora.values() for document in documents]
-            each = partial(bar.advance, told)
-            fates = released(arguments.bundle, texts, level, policy, each)
-            found, shown = _side(corpora, fates)
-            figures.append({"policy": policy, "level": level, **found})
-            leaks += _leaks(f"{policy} {level}", shown, arguments.show)
+        for side, release in sides:
+            told = bar.add_task(" ".join(filter(None, side.values())), total=size)
+            found, shown = _side(corpora, release, partial(bar.advance, told))
+            promises = side["release"] == "present" and side["policy"] not in _LEAST
+            if arguments.guess and side["release"] != PRESIDIO:
+                found["guessing"] = _guess(release, arguments)
+            figures.append({**side, "promises": promises, **found})
+            leaks += _leaks(side, shown, arguments.show)
     result = {
         "bundle": Bundle.open(arguments.bundle).id,
         "quick": arguments.quick,
@@ -92,10 +102,49 @@ def _measure(arguments: Namespace, sides: Sequence[tuple[str, str]]) -> None:
     console.publish(arguments, result, *report.tables(result), *leaks)
 
 
+def _sides(parser: ArgumentParser, arguments: Namespace) -> list[tuple[dict[str, str], Releases]]:
+    """What is compared, by the names in the tables."""
+    present = Version(None, arguments.bundle)
+    sides = _settings(parser, "present", present, arguments.only)
+    if arguments.before:
+        before = Version(arguments.before, arguments.before / "build" / "bundle")
+        sides += _settings(parser, "before", before, None)
+    if arguments.presidio:
+        clitics = Bundle.open(arguments.bundle).manifest.clitics
+        presidio = Presidio(arguments.presidio, arguments.pipeline, clitics)
+        name = {"release": PRESIDIO, "policy": arguments.pipeline or "patterns", "level": ""}
+        sides.append((name, presidio.release))
+    return sides
+
+
+def _settings(
+    parser: ArgumentParser, name: str, version: Version, only: Sequence[str] | None
+) -> list[tuple[dict[str, str], Releases]]:
+    levels, policies = version.names()
+    known = {(policy, level): policy for policy in policies for level in levels}
+    chosen = [
+        (policy, level)
+        for policy, level in known
+        if only is None or policy in only or f"{policy}/{level}" in only
+    ]
+    if not chosen:
+        parser.error(f"--only: policies are {', '.join(policies)}, and levels {', '.join(levels)}")
+
+    def releases(policy: str, level: str) -> Releases:
+        return lambda texts, each: version.release(texts, level, policy, each)
+
+    return [
+        ({"release": name, "policy": policy, "level": level}, releases(policy, level))
+        for policy, level in chosen
+    ]
+
+
 def _side(
-    corpora: dict[str, list[Document]], fates: Sequence[tuple[Fate, ...]]
+    corpora: dict[str, list[Document]], release: Releases, each: Callable[[], object]
 ) -> tuple[Figures, dict[str, Tally]]:
     """Figures by corpus and group, and by group over all of them."""
+    texts = [document.text for documents in corpora.values() for document in documents]
+    fates = release(texts, each)
     pooled: dict[str, Tally] = {}
     by_corpus, verbatim, start = {}, Rate(), 0
     for name, documents in corpora.items():
@@ -111,7 +160,23 @@ def _side(
     return figures, pooled
 
 
-def _leaks(side: str, found: dict[str, Tally], n: int) -> list[Table]:
+def _guess(release: Releases, arguments: Namespace) -> Figures:
+    """What a list of candidates gives away."""
+    bundle = Bundle.open(arguments.bundle)
+    space = dict(zip(bundle.words, bundle.space, strict=True))
+    candidates = guessing.rare(read("pii", arguments.data), space)
+    budget = guessing.Budget(numbers=200, candidates=20) if arguments.quick else guessing.Budget()
+
+    def released(texts: Sequence[str]) -> list[tuple[Fate, ...]]:
+        return release(texts, lambda: None)
+
+    return {
+        "digits": guessing.digits(released, budget),
+        "names": guessing.names(released, candidates, space, budget),
+    }
+
+
+def _leaks(side: dict[str, str], found: dict[str, Tally], n: int) -> list[Table]:
     """The commonest spans that came through, for who mends it; printed, never kept."""
     rows = [
         (group, span, str(times))
@@ -119,7 +184,8 @@ def _leaks(side: str, found: dict[str, Tally], n: int) -> list[Table]:
         if group != OTHER_WORDS
         for span, times in each.leaked.most_common(n)
     ]
-    return [console.table(f"came through: {side}", ("of", "span"), ("times",), rows)] if n else []
+    title = f"came through: {' '.join(filter(None, side.values()))}"
+    return [console.table(title, ("of", "span"), ("times",), rows)] if n else []
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
-"""What becomes of texts, asked as users ask it: by `sotto privatize --json`.
+"""What a version of this repository makes of texts, asked as its users ask it.
 
-Why it is here: what is judged is what a user gets, with a state and a key of its own.
+Why it is here: `sotto privatize --json` is the one interface that releases before this one have
+too, so the present and the past are judged by the same code, with a state and a key of their own.
 """
 
 from __future__ import annotations
@@ -10,19 +11,29 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-__all__ = ["DRAW", "NOISE", "PASS", "Fate", "RefusedError", "released"]
+__all__ = ["DRAW", "NOISE", "PASS", "Fate", "Version", "VersionError"]
 
 PASS, NOISE, DRAW = "pass", "noise", "draw"
 
 _ASK: Final = "from sottovoce.edge.cli import main; main()"
+_NAMES: Final = """
+import json
+from sottovoce.core.privacy.setting import LEVELS
+try:
+    from sottovoce.core.privacy.policies import POLICIES
+except ImportError:  # an older version
+    from sottovoce.core.privacy.setting import POLICIES
+print(json.dumps([LEVELS, list(POLICIES)]))
+"""
 
 
-class RefusedError(Exception):
-    """A text was not released; the message says why."""
+class VersionError(Exception):
+    """A version could not be asked; the message says why, and what to do."""
 
 
 class Fate(NamedTuple):
@@ -42,74 +53,119 @@ class Fate(NamedTuple):
     tag: str
 
 
-def released(
-    bundle: Path,
-    texts: Sequence[str],
-    level: str,
-    policy: str,
-    each: Callable[[], object] = lambda: None,
-) -> list[tuple[Fate, ...]]:
-    """What becomes of every word of each of ``texts``, each of one line.
+@dataclass(frozen=True)
+class Version:
+    """A checkout, and the bundle it releases with.
 
-    Args:
-        bundle: folder of the bundle.
-        texts: what to release, under a state and a key made for this call.
-        level, policy: how; the mechanism is the default.
-        each: called after every text.
-
-    Raises:
-        RefusedError: the agent refuses.
+    Attributes:
+        checkout: its root; None for the code that is running.
+        bundle: a folder that this version can read.
     """
-    with tempfile.TemporaryDirectory() as folder:
-        place = Path(folder)
-        (place / "bundle").mkdir()
-        (place / "bundle" / "current").symlink_to(bundle.resolve())
-        source = place / "texts"
-        source.write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
-        # Not the owner's own settings.
+
+    checkout: Path | None
+    bundle: Path
+
+    def names(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The levels and the policies it knows."""
+        levels, policies = json.loads(self._run(["-c", _NAMES]))
+        return tuple(levels), tuple(policies)
+
+    def release(
+        self,
+        texts: Sequence[str],
+        level: str,
+        policy: str,
+        each: Callable[[], object] = lambda: None,
+    ) -> list[tuple[Fate, ...]]:
+        """What becomes of every word of each of ``texts``, each of one line.
+
+        Args:
+            texts: what to release, under a state and a key made for this call.
+            level, policy: of the version's own; the mechanism is its default.
+            each: called after every text.
+
+        Raises:
+            VersionError: the version refuses, or there is none.
+        """
+        with tempfile.TemporaryDirectory() as folder:
+            place = Path(folder)
+            (place / "bundle").mkdir()
+            (place / "bundle" / "current").symlink_to(self.bundle.resolve())
+            source = place / "texts"
+            source.write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
+            asked = ["privatize", "--json", "--level", level, "--policy", policy]
+            command = [sys.executable, "-c", _ASK, *asked, "--input", str(source)]
+            return [*self._answers(command, self._environment(place), texts, each)]
+
+    def _answers(
+        self,
+        command: list[str],
+        environment: dict[str, str],
+        texts: Iterable[str],
+        each: Callable[[], object],
+    ) -> Iterator[tuple[Fate, ...]]:
+        with (
+            tempfile.TemporaryFile("w+", encoding="utf-8") as said,
+            subprocess.Popen(
+                command, stdout=subprocess.PIPE, stderr=said, env=environment, encoding="utf-8"
+            ) as process,
+        ):
+            assert process.stdout is not None
+            for text in texts:
+                line = process.stdout.readline()
+                if not line:
+                    process.wait()
+                    said.seek(0)
+                    raise self._refused(said.read())
+                yield tuple(_fates(text, json.loads(line)))
+                each()
+
+    def _environment(self, place: Path) -> dict[str, str]:
+        """This process's, less the owner's own settings, with folders for one call."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith("SOTTO_")}
-        kept.pop("XDG_CONFIG_HOME", None)
         own = {
+            "HOME": str(place),
             "SOTTO_AGENT_STATE": str(place / "state"),
             "SOTTO_BUNDLE_PATH": str(place / "bundle"),
         }
-        asked = ["privatize", "--json", "--level", level, "--policy", policy, "--input", source]
-        return [
-            *_answers(
-                [sys.executable, "-c", _ASK, *map(str, asked)],
-                texts,
-                each,
-                kept | own | {"HOME": folder},
+        if self.checkout is not None:
+            parts = (str(self.checkout / part) for part in ("protos", "edge", "cloud"))
+            own["PYTHONPATH"] = os.pathsep.join(parts)
+        return {key: value for key, value in kept.items() if key != "XDG_CONFIG_HOME"} | own
+
+    def _run(self, arguments: list[str]) -> str:
+        with tempfile.TemporaryDirectory() as folder:
+            done = subprocess.run(
+                [sys.executable, *arguments],
+                env=self._environment(Path(folder)),
+                capture_output=True,
+                encoding="utf-8",
+                check=False,
             )
-        ]
+        if done.returncode:
+            raise self._refused(done.stderr)
+        return done.stdout
 
-
-def _answers(
-    command: list[str],
-    texts: Sequence[str],
-    each: Callable[[], object],
-    environment: dict[str, str],
-) -> Iterator[tuple[Fate, ...]]:
-    with (
-        tempfile.TemporaryFile("w+", encoding="utf-8") as said,
-        subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=said, env=environment, encoding="utf-8"
-        ) as process,
-    ):
-        assert process.stdout is not None
-        for text in texts:
-            line = process.stdout.readline()
-            if not line:
-                process.wait()
-                said.seek(0)
-                raise RefusedError((said.read().strip().splitlines() or ["it said nothing"])[-1])
-            yield tuple(_fates(text, json.loads(line)))
-            each()
+    def _refused(self, said: str) -> VersionError:
+        last = (said.strip().splitlines() or ["it said nothing"])[-1]
+        where = self.checkout or "this version"
+        return VersionError(
+            f"{where} with the bundle {self.bundle}: {last} (a checkout needs a bundle that it"
+            " built itself: `make bundle` in it)"
+        )
 
 
 def _fates(text: str, answer: dict[str, Any]) -> Iterator[Fate]:
-    out: str = answer["text"]
+    released: str = answer["text"]
     for word in answer["words"]:
-        after = out[word["released_start"] : word["released_end"]]
-        treatment = str(word["treatment"]).rpartition("_")[2].lower()
-        yield Fate(word["start"], word["end"], after, treatment, word["tag"])
+        after = released[word["released_start"] : word["released_end"]]
+        yield Fate(word["start"], word["end"], after, _treatment(word), word["tag"])
+
+
+def _treatment(word: dict[str, Any]) -> str:
+    """As the version calls it; those before this one told only protected words and identifiers."""
+    if "treatment" in word:
+        return str(word["treatment"]).rpartition("_")[2].lower()
+    if not word["protected"]:
+        return PASS
+    return DRAW if word["tag"] == "IDENTIFIER" else NOISE

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from bench.console import Table, table
+from bench.console import Table, share, span, table
 from bench.leaks.corpora import GROUPS, OTHER_WORDS
 
 __all__ = ["PROMISES", "kept_promises", "tables"]
@@ -33,8 +33,8 @@ in ten, and must be: else it would tell which it was not.) Last, what that may c
 def kept_promises(sides: list[Figures]) -> list[Figures]:
     """Each promise beside the worst figure of the sides that make it, by policy."""
     found: list[Figures] = []
-    for policy in dict.fromkeys(side["policy"] for side in sides):
-        mine = [side for side in sides if side["policy"] == policy]
+    for policy in dict.fromkeys(side["policy"] for side in sides if side["promises"]):
+        mine = [side for side in sides if side["promises"] and side["policy"] == policy]
         for (group, what), limit in PROMISES.items():
             found += _worst(mine, policy, group, what, limit)
     return found
@@ -71,10 +71,10 @@ def tables(result: Figures) -> Iterator[Table | str]:
             (*_name(side), *(_cell(side["groups"].get(group), what) for group in groups))
             for side in sides
         )
-        yield table(title, ("policy", "level"), groups, rows)
+        yield table(title, ("release", "policy", "level"), groups, rows)
     yield table(
         "words that are neither names nor numbers, %",
-        ("policy", "level"),
+        ("release", "policy", "level"),
         ("drawn", "released as they were", "all words, released as they were"),
         (
             (
@@ -86,6 +86,17 @@ def tables(result: Figures) -> Iterator[Table | str]:
             for side in sides
         ),
     )
+    if any("guessing" in side for side in sides):
+        yield table(
+            "guessed with a list of candidates",
+            ("release", "policy", "level", "what", "attacker"),
+            ("releases", "guessed", "95 %", "blind"),
+            (
+                (*_name(side), *row)
+                for side in sides
+                for row in _guessed(side.get("guessing", {"names": []}))
+            ),
+        )
     if result["promises"]:
         yield table(
             "the promise at its worst level",
@@ -103,8 +114,18 @@ def tables(result: Figures) -> Iterator[Table | str]:
         )
 
 
-def _name(side: Figures) -> tuple[str, str]:
-    return side["policy"], side["level"]
+def _guessed(found: Figures) -> Iterator[tuple[object, ...]]:
+    rows = [{"what": "rare names", **row} for row in found["names"]]
+    if "digits" in found:
+        rows.insert(0, {"what": "spelled digits", "attacker": "table", "releases": 1})
+        rows[0] |= found["digits"]
+    for row in rows:
+        figures = (row["releases"], share(row["success"]), span(row["ci"]), share(row["blind"]))
+        yield (row["what"], row["attacker"], *figures)
+
+
+def _name(side: Figures) -> tuple[str, str, str]:
+    return side["release"], side["policy"], side["level"]
 
 
 def _cell(group: Figures | None, what: str) -> str:

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from sottovoce.core.privacy.setting import LEVELS
 
-__all__ = ["BAD", "GOOD", "KINDS", "LEVELS", "UTILITIES"]
+__all__ = ["BAD", "GOOD", "KINDS", "LEVELS", "SHADES", "UTILITIES"]
 __all__ += ["Drawn", "Row", "costs", "number", "of", "style"]
 
 Row = dict[str, Any]
@@ -21,11 +21,14 @@ Drawn = tuple[Figure, str] | None
 
 GOOD: Final = "#0072B2"
 BAD: Final = "#D55E00"
+SHADES: Final = {"clear": "#000000", "light": "#56B4E9", "balanced": "#0072B2", "strong": "#003f63"}
+"""Of the levels."""
 # Okabe and Ito's colours, told apart by the colour-blind; markers tell them apart in grey.
 _STYLES: Final = {
     "pct2t.v2": (GOOD, "o"),
     "pct2t.v1": ("#E69F00", "^"),
     "t2t.v1": ("#56B4E9", "s"),
+    "token-embedding.v1": ("#3B3B98", "*"),
     "none": ("#000000", "*"),
 }
 
@@ -36,6 +39,7 @@ _NAMES: Final = {
     "pct2t.v2": "PCT2T",
     "pct2t.v1": "PCT2T as published",
     "t2t.v1": "T2T",
+    "token-embedding.v1": "token embeddings",
     "none": "no privacy",
 }
 

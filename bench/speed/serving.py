@@ -1,10 +1,11 @@
 """How many requests a second do many adapters answer on one machine, and how long does each take?
 
-Two ways to serve 1, 8, 32 and 64 LoRA adapters of rank 8 on the default backbone, on the same
+Three ways to serve 1, 8, 32 and 64 LoRA adapters of rank 8 on the default backbone, on the same
 cores, with the same texts (SST-2's held-out sentences) and as many requests in flight:
 
     shared      one forward pass for rows of all adapters: `sotto-cloud serve`
     switching   PEFT's `set_adapter` and one request at a time
+    processes   a process with a model of its own for every adapter, as many as memory allows
 
 Rounds of all sides follow each other in one run; figures are medians over rounds, and a gain is the
 median of the rounds' own ratios.
@@ -28,6 +29,7 @@ from bench import console
 from bench.console import Figures, Table, table
 from bench.data import messages, rows
 from bench.speed.serving_sides import (
+    Processes,
     Run,
     Shared,
     Side,
@@ -42,7 +44,7 @@ from bench.speed.serving_sides import (
 COUNTS = (1, 8, 32, 64)
 IN_FLIGHT = 64
 TOLERANCE = 1e-4
-SIDES = ("shared", "switching")
+SIDES = ("shared", "switching", "processes")
 
 
 def sentences(data: Path) -> tuple[str, list[str]]:
@@ -72,10 +74,14 @@ def summary(runs: Sequence[Run]) -> Figures:
 def compare(
     folders: Sequence[Path], texts: Sequence[str], options: argparse.Namespace, precision: str
 ) -> Figures:
-    """Both sides with these adapters."""
+    """All sides with these adapters; processes only where there are at most as many."""
     count = len(folders)
-    shared, switching = Shared(folders, precision), Switching(folders, precision)
-    sides: dict[str, Side] = {"shared": shared, "switching": switching}
+    sides: dict[str, Side] = {}
+    shared = sides["shared"] = Shared(folders, precision)
+    switching = sides["switching"] = Switching(folders, precision)
+    processes = None
+    if count <= options.processes:
+        processes = sides["processes"] = Processes(folders, precision, options.threads)
     if precision == "float32":
         check_alike(shared, switching, texts)
     window = max(1, IN_FLIGHT // count)
@@ -88,8 +94,12 @@ def compare(
             runs[name].append(drive(side.submit, streams, window))
     figures: Figures = {"adapters": count, "precision": precision, "in_flight": window * count}
     figures |= {name: summary(found) for name, found in runs.items()}
-    pairs = zip(runs["shared"], runs["switching"], strict=True)
-    figures["times_switching"] = statistics.median(a.rate / b.rate for a, b in pairs)
+    if processes is not None:
+        figures["processes"]["private_bytes_each"] = statistics.median(processes.bytes)
+    for other in SIDES[1:]:
+        if other in runs:
+            pairs = zip(runs["shared"], runs[other], strict=True)
+            figures[f"times_{other}"] = statistics.median(a.rate / b.rate for a, b in pairs)
     for side in sides.values():
         side.close()
     return figures
@@ -121,10 +131,11 @@ def show(figures: Figures) -> Table:
                 row["adapters"],
                 f"{row[side]['requests_per_second']:,.1f}",
                 *(f"{row[side][f'p{p}_ms']:,.1f}" for p in (50, 95, 99)),
-                f"{row['times_switching']:.1f} x" if side == "switching" else "",
+                f"{row[f'times_{side}']:.1f} x" if f"times_{side}" in row else "",
             )
             for row in figures["compared"]
             for side in SIDES
+            if side in row
         ),
     )
 
@@ -137,10 +148,11 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1, help="and cores, for each side")
     parser.add_argument("--rounds", type=int, help="default 5, quick 3")
     parser.add_argument("--requests", type=int, help="of a round; default 512, quick 128")
+    parser.add_argument("--processes", type=int, help="most to start; default 32, quick 8")
     parser.add_argument("--counts", type=int, nargs="+", default=COUNTS, help="of adapters")
     options = parser.parse_args()
-    quick = (3, 128) if options.quick else (5, 512)
-    for name, value in zip(("rounds", "requests"), quick, strict=True):
+    quick = (3, 128, 8) if options.quick else (5, 512, 32)
+    for name, value in zip(("rounds", "requests", "processes"), quick, strict=True):
         setattr(options, name, getattr(options, name) or value)
     torch.set_num_threads(options.threads)
     source, texts = sentences(options.data)

@@ -7,6 +7,7 @@ requests in flight and sends the next one when an answer comes.
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import queue
 import threading
@@ -15,6 +16,8 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -34,7 +37,7 @@ from sottovoce.cloud.serving.model_thread import ModelThread
 from sottovoce.cloud.serving.predictor import Predictor
 from sottovoce.cloud.state.adapters import AdapterFiles
 
-__all__ = ["Run", "Shared", "Side", "Switching"]
+__all__ = ["Processes", "Run", "Shared", "Side", "Switching"]
 __all__ += ["drive", "make_adapters", "on_cores", "percentile", "precisions"]
 
 LABELS = ("negative", "positive")
@@ -148,6 +151,79 @@ class Switching:
             answer.set_result(self.answer(adapter, text).softmax(-1).tolist())
 
 
+def _serve_one(pipe: Connection, folder: Path, precision: str, threads: int) -> None:
+    torch.set_num_threads(threads)
+    side = Shared([folder], precision)
+    pipe.send(_private_bytes())
+    lock = threading.Lock()
+
+    def reply(number: int, answer: Future[Any]) -> None:
+        with lock:
+            pipe.send((number, answer.result()))
+
+    while (item := pipe.recv()) is not None:
+        number, text = item
+        side.submit(0, text).add_done_callback(partial(reply, number))
+    side.close()
+
+
+def _private_bytes() -> int:
+    """Memory of this process that it shares with no other, in bytes; 0 where that is unknown."""
+    try:
+        rows = Path("/proc/self/smaps_rollup").read_text().splitlines()
+    except OSError:
+        return 0
+    found = [int(row.split()[1]) for row in rows if row.startswith("Private")]
+    return sum(found) << 10
+
+
+class Processes:
+    """A process with a model of its own for every adapter; each batches what it is sent."""
+
+    def __init__(self, folders: Sequence[Path], precision: str, threads: int) -> None:
+        # Libraries are imported once and shared: processes at their cheapest.
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload([__name__])
+        self._pipes: list[Connection] = []
+        self._started = []
+        for folder in folders:
+            ours, theirs = context.Pipe()
+            arguments = (theirs, folder, precision, threads)
+            process = context.Process(target=_serve_one, args=arguments, daemon=True)
+            process.start()
+            self._started.append(process)
+            self._pipes.append(ours)
+        self.bytes = [pipe.recv() for pipe in self._pipes]
+        self._waiting: dict[int, Future[Any]] = {}
+        self._numbers = iter(range(1 << 62))
+        self._closing = False
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
+
+    def submit(self, adapter: int, text: str) -> Future[Any]:
+        """One text, to the adapter's process."""
+        answer: Future[Any] = Future()
+        number = next(self._numbers)
+        self._waiting[number] = answer
+        self._pipes[adapter].send((number, text))
+        return answer
+
+    def close(self) -> None:
+        """Ends the processes."""
+        self._closing = True
+        self._thread.join()
+        for pipe, process in zip(self._pipes, self._started, strict=True):
+            pipe.send(None)
+            process.join()
+
+    def _read(self) -> None:
+        while not self._closing:
+            for pipe in wait(self._pipes, 0.2):
+                assert isinstance(pipe, Connection)
+                number, scores = pipe.recv()
+                self._waiting.pop(number).set_result(scores)
+
+
 @dataclass(frozen=True)
 class Run:
     """What a load saw: seconds in all, and of each stream the seconds every request took."""
@@ -211,7 +287,7 @@ def percentile(seconds: Sequence[float], share: float) -> float:
 
 @contextmanager
 def on_cores(count: int) -> Iterator[None]:
-    """Keeps this process on ``count`` cores, where the system allows it."""
+    """Keeps this process, and those it starts, on ``count`` cores, where the system allows it."""
     if not hasattr(os, "sched_setaffinity"):
         yield
         return

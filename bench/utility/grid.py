@@ -15,6 +15,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
 import torch
 
 from bench import cache
@@ -189,6 +190,7 @@ class _Worker:
         result = {
             "accuracy": accuracy(found.labels, task.dev.labels),
             **home,
+            "matthews": matthews(found.labels, task.dev.labels),
             "majority": task.majority,
             "level": setting.level if setting else "clear",
             "eta": self.device.eta(setting) if setting else None,
@@ -203,6 +205,17 @@ class _Worker:
 def accuracy(found: Sequence[str], wanted: Sequence[str]) -> float:
     """Share of answers that are right."""
     return sum(a == b for a, b in zip(found, wanted, strict=True)) / len(wanted)
+
+
+def matthews(found: Sequence[str], wanted: Sequence[str]) -> float:
+    """Correlation of answers with labels, CoLA's own measure: 0 for always the same answer."""
+    names = sorted({*found, *wanted})
+    table = np.zeros((len(names), len(names)))
+    np.add.at(table, ([names.index(b) for b in wanted], [names.index(a) for a in found]), 1)
+    n, right = table.sum(), table.trace()
+    true, guessed = table.sum(axis=1), table.sum(axis=0)
+    spread = (n * n - guessed @ guessed) * (n * n - true @ true)
+    return float((right * n - guessed @ true) / spread**0.5) if spread > 0 else 0.0
 
 
 def _file(place: Place, cell: Cell) -> Path:

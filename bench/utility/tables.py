@@ -1,4 +1,4 @@
-"""Tables of `bench.utility`, in the papers' form.
+"""Tables and picture of `bench.utility`, in the papers' form.
 
 Why it is here: what is measured should not know how it is shown. The published figures stand beside
 ours and are another backbone's: BERT-base (110M parameters) on 67,000 phrases.
@@ -10,13 +10,16 @@ import statistics
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from bench.console import Table, table
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from bench.console import Table, sheet, table
 from bench.utility.grid import Cell, Source
 from bench.utility.tasks import REPLACED
 from sottovoce.core.privacy.mechanisms.pct2t2 import PCT2T2
 from sottovoce.core.privacy.mechanisms.t2t import T2T
 
-__all__ = ["PUBLISHED", "rows", "show"]
+__all__ = ["PUBLISHED", "plot", "rows", "show"]
 
 Row = dict[str, Any]
 Cells = Sequence[tuple[Cell, dict[str, Any]]]
@@ -51,7 +54,8 @@ def rows(cells: Cells) -> list[Row]:
             "method": method,
             "seeds": len(results),
         }
-        for measure in ("accuracy", "at_home") if "at_home" in results[0] else ("accuracy",):
+        measures = ("accuracy", "matthews", "at_home")
+        for measure in measures if "at_home" in results[0] else measures[:2]:
             values = [result[measure] for result in results]
             row[measure] = statistics.fmean(values)
             row[f"{measure}_sd"] = statistics.stdev(values) if len(values) > 1 else None
@@ -110,6 +114,9 @@ def _of_task(task: str, made: list[Row]) -> Iterator[Table | str]:
             f" held-out words protected {row['protected']:.2f}, of these replaced"
             f" {row['replaced']:.2f} in the list, {row['replaced_all']:.2f} with unlisted ones"
         )
+    for row in made if task == "cola" else ():
+        name = row["mechanism"] or "clear"
+        yield f"  Matthews, {name} {row['target']:g}: {row['matthews']:.3f}"
 
 
 def _of_device(row: Row | None, clear: Row) -> Row | None:
@@ -128,3 +135,32 @@ def _percent(row: Row | None) -> str:
     shown = f"{100 * row['accuracy']:.1f}"
     shown += "" if spread is None else f" ± {100 * spread:.1f}"
     return shown + ("" if drop is None else f" ({-100 * drop:+.1f})")
+
+
+def plot(result: dict[str, Any]) -> Figure:
+    """Accuracy by share replaced: a panel a task and method."""
+    panels: dict[tuple[str, str], dict[str, list[Row]]] = {}
+    for row in result["rows"]:
+        lines = panels.setdefault((row["task"], row["method"]), {})
+        lines.setdefault(row["mechanism"], []).append(row)
+    figure, found = sheet(5 * len(panels), 5, len(panels), sharey=True)
+    for axes, ((task, method), lines) in zip(found, panels.items(), strict=True):
+        for mechanism, of in lines.items():
+            if mechanism:
+                dash = "-" if mechanism == PCT2T2.name else "--"
+                _line(axes, of, _NAMES[mechanism], dash)
+            else:
+                clear = 100 * of[0]["accuracy"]
+                axes.axhline(clear, color="tab:gray", lw=1, label="no privacy")
+        axes.set(title=f"{task}, {method}", xlabel="share of protected words replaced")
+        axes.legend(fontsize=7)
+        axes.grid(alpha=0.3)
+    found[0].set_ylabel("accuracy, %")
+    return figure
+
+
+def _line(axes: Axes, of: list[Row], label: str, dash: str) -> None:
+    of = sorted(of, key=lambda row: float(row["target"]))
+    shares, heights = [row["target"] for row in of], [100 * row["accuracy"] for row in of]
+    spread = [100 * (row["accuracy_sd"] or 0) for row in of]
+    axes.errorbar(shares, heights, spread, fmt="o" + dash, ms=3, capsize=2, label=label)

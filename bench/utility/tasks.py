@@ -64,6 +64,7 @@ class _Source:
 
 TASKS: Final = {
     "sst2": _Source(),
+    "cola": _Source(),
     "agnews": _Source(held_out=500),
     "trec": _Source(held_out=500),
     "mrpc": _Source(columns=("text_a", "text_b"), held_out=500),

@@ -19,7 +19,8 @@ import numpy as np
 import pytest
 
 from bench.attacks.harness import Budget
-from bench.attacks.run import DATA_SETS, Place, Scope, measure
+from bench.attacks.parts import Scope
+from bench.attacks.run import DATA_SETS, Place, measure
 from bench.report import findings
 from bench.report.__main__ import write
 from bench.report.page import leaks
@@ -27,8 +28,15 @@ from tests.support.paths import MODELS, ROOT
 from tests.support.shared_data import shared_data
 
 BROWSERS = ("chromium", "chromium-headless-shell", "chromium-browser", "google-chrome", "chrome")
-FEW = Budget(sentences=20, words=5_000, reviews=(60, 2, 40))
-LITTLE = Scope(("pct2t.v2",), ("balanced",))
+FEW = Budget(
+    sentences=20,
+    words=5_000,
+    repeated=(0, 0),
+    reviews=(60, 2, 40),
+    posts=(0, 0),
+    messages=0,
+)
+LITTLE = Scope(("pct2t.v2",), ("balanced",), rest=False)
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +44,11 @@ def result(bundle_folder: Path) -> dict[str, Any]:
     """A real run of very little."""
     data = shared_data(*DATA_SETS)
     found = measure(Place(bundle_folder, MODELS, data, FEW), LITTLE)
-    return {**found, "quick": True}
+    # What takes long stands in from what does not: the page must have its pictures and tables too.
+    row = found["rows"][0]
+    inferred = {**row, "attack": "gender", "majority": 0.5}
+    found["clear"]["rows"] = [{**row, "level": "clear"}, {**inferred, "level": "clear"}]
+    return {**found, "rows": [*found["rows"], inferred], "quick": True}
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +81,7 @@ class _Page(HTMLParser):
 def test_the_page_is_one_file_and_reads_without_eyes(page: Path) -> None:
     read = _Page(page)
     images = read.all("img")
-    assert len(images) == len(list(page.parent.glob("*.png"))) >= 3
+    assert len(images) == len(list(page.parent.glob("*.png"))) >= 4
     for image in images:
         assert (image["src"] or "").startswith("data:image/png;base64,")
         assert len(image["alt"] or "") > 30
@@ -107,7 +119,7 @@ def test_a_real_browser_shows_every_picture_and_asks_nobody(page: Path, tmp_path
     assert pixels.shape[:2] == (9_000, 1_000)
     # Text on paper takes few shades; pictures bring their colours: some blue, and somewhere.
     blue = (pixels[..., 2] > pixels[..., 0] + 0.3).mean()
-    assert blue > 0.0001
+    assert blue > 0.002
     asked = _urls(json.loads(log.read_text(encoding="utf-8")))
     assert not [url for url in asked if not url.startswith(("data:", "file:"))]
     # The probe needs a script, which the page itself forbids.

@@ -20,6 +20,7 @@ from bench.utility.grid import (
     Source,
     grid,
     grid_at_home,
+    matthews,
     working,
 )
 from bench.utility.tasks import TASKS, Device, Parts, files, join, load
@@ -109,8 +110,17 @@ def test_a_level_is_found_for_a_share_on_the_text_itself(
         assert found.replaced == pytest.approx(share, abs=0.08)  # some 600 words: .04 is 2 errors
 
 
+def test_matthews_correlation() -> None:
+    wanted = "0011"
+    assert matthews(wanted, wanted) == pytest.approx(1)
+    assert matthews("1100", wanted) == pytest.approx(-1)
+    assert matthews("0000", wanted) == 0
+    # By hand: true positives 2, true negatives 1, false positive 1.
+    assert matthews("0111", wanted) == pytest.approx(2 / 12**0.5)
+
+
 def test_the_grid_is_the_one_promised() -> None:
-    cells = grid(["sst2", "agnews"], range(3))
+    cells = grid(["sst2", "cola"], range(3))
     assert len(set(cells)) == len(cells)
     sst2 = [c for c in cells if c.source.task == "sst2"]
     asked = {
@@ -121,12 +131,12 @@ def test_the_grid_is_the_one_promised() -> None:
     } | {(method, "", 0.0) for method in ("lora", "prefix")}
     assert {(c.method, c.source.mechanism, c.source.replaced) for c in sst2} == asked
     assert {c.seed for c in sst2} == {0, 1, 2}
-    brief = [c for c in cells if c.source.task == "agnews"]
+    brief = [c for c in cells if c.source.task == "cola"]
     assert {(c.method, c.seed) for c in brief} == {("lora", 0)}
     assert len(brief) == 4
     assert {c.method for c in grid(["sst2"], [0], methods=("full",))} == {"full"}
     named = {str(cell) for cell in cells}
-    assert {"sst2 lora pct2t.v2 0.45", "agnews lora clear"} <= named
+    assert {"sst2 lora pct2t.v2 0.45", "cola lora clear"} <= named
 
 
 def test_devices_are_asked_with_every_seed() -> None:
@@ -139,7 +149,7 @@ def test_devices_are_asked_with_every_seed() -> None:
 
 def test_what_is_asked_at_home_stands_beside_what_the_cloud_answered() -> None:
     given = {"level": "l", "eta": 1.0, "train": 9, "dev": 9, "majority": 0.5, "seconds": 1.0}
-    given |= {"protected": 0.5, "replaced": 0.5, "replaced_all": 0.5}
+    given |= {"protected": 0.5, "replaced": 0.5, "replaced_all": 0.5, "matthews": 0.0}
     cells = [
         (
             Cell(Source("sst2", "pct2t.v2" if share else "", share), "lora", 0),
@@ -181,6 +191,8 @@ def test_cells_are_learnt_and_not_learnt_twice(bundle: Bundle, data: Path, tmp_p
     made = report.rows(again.cells)
     assert {row["accuracy"] for row in made} == {r["accuracy"] for r in results.values()}
     shown = Console(file=StringIO(), width=150, record=True)
-    shown.print(*report.show({"rows": made}))
+    result = {"rows": made}
+    shown.print(*report.show(result))
     assert f"{100 * results[cells[1]]['accuracy']:.1f}" in shown.export_text()
     assert "at_home_sd" in made[0]
+    assert [axes.get_title() for axes in report.plot(result).axes] == ["sst2, lora", "sst2, prefix"]

@@ -15,8 +15,8 @@ PAGES = sorted(
     for page in ROOT.glob(pattern)
     if page.name != "CHANGELOG.md"  # which tells of what was
 )
-RETIRED = re.compile(r"bench-2026-11|ablations|at the tag|96e6cd3")
-"""Tags and a commit that hold what was measured once; commands beside their names are run there."""
+RETIRED = re.compile(r"bench-2026-11|ablations|at the tag")
+"""The tags that hold what was measured once; commands beside their names are run there."""
 
 _SPAN = re.compile(r"`([^`]+)`")
 _MODULE = re.compile(r"bench(\.[a-z_]+)+")

@@ -6,12 +6,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
+from bench.attacks import tokens
 from bench.attacks.channels import CLEAR, Words
 from bench.attacks.costs import Meaning, Sentiment, apart
 from bench.attacks.interface import Floats
 from bench.attacks.public import Public
 from bench.attacks.text import Text
+from sottovoce.cloud.models import backbone as backbones
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy.setting import Setting
 from tests.support.paths import MODELS
@@ -49,12 +52,27 @@ def test_meaning_is_kept_whole_in_the_clear_and_in_part_when_hidden(
     assert meaning.of_words(released.seen.symbols).mean() < 0.9
 
 
+def test_meaning_of_tokens_follows_their_noise(public: Public, text: Text) -> None:
+    meaning, embeddings = Meaning(public, text), backbones.input_embeddings(public.backbone)
+    ids, origin = tokens.to_tokens(text, public.bundle)
+    sentence = text.sentence[origin]
+    exact = meaning.of_tokens(ids, torch.from_numpy(embeddings[ids]), sentence)
+    assert exact == pytest.approx(1, abs=1e-5)
+    found = []
+    for channel in tokens.levels_of(public.bundle):
+        sent = channel.send(ids, np.zeros(len(ids), np.int32), np.random.default_rng(1))
+        means = tokens.posterior(channel, embeddings)(sent, channel.eta)
+        found.append((channel.eta, float(meaning.of_tokens(ids, means, sentence).mean())))
+    cosines = [cosine for _, cosine in sorted(found)]
+    assert cosines[0] < cosines[-1] < 1
+
+
 def test_a_classifier_learns_from_what_is_left() -> None:
     random = np.random.default_rng(0)
     labels = random.integers(0, 2, 120), random.integers(0, 2, 200)
     empty = Text.of([], _NoLexicon(), ())  # type: ignore[arg-type]
     sides = iter([labels[0], *[labels[1]] * 8])
-    sentiment = Sentiment(empty, empty, labels, np.zeros((1, 8), np.float32))
+    sentiment = Sentiment(empty, empty, empty, labels, np.zeros((1, 8), np.float32))
 
     def embed(_: Text, noise: np.random.Generator) -> Floats:
         side = next(sides)
@@ -66,6 +84,11 @@ def test_a_classifier_learns_from_what_is_left() -> None:
     assert right.shape == (3, 200)
     assert right.mean() > 0.8
     assert not np.array_equal(right[0], right[1])  # another training, another release
+
+    sides = iter([labels[0], labels[1][::3]])
+    few = sentiment.right(embed, trials=2, few=True)
+    assert few.shape == (2, 67)
+    assert few.mean() > 0.8
 
 
 class _NoLexicon:

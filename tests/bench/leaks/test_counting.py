@@ -88,14 +88,15 @@ def test_that_nothing_was_found_is_no_proof_that_there_is_nothing() -> None:
 
 
 def test_a_promise_is_judged_by_its_worst_level() -> None:
-    def side(level: str, hits: int) -> dict[str, object]:
+    def side(level: str, hits: int, *, promises: bool = True) -> dict[str, object]:
         rate = {"hits": hits, "n": 1000, "share": hits / 1000, "ci": [0, 1]}
         zero = {"hits": 0, "n": 1000, "share": 0.0, "ci": [0, 1]}
         groups = {"persons": {"spans": rate, "words": zero, "passed": zero}}
-        return {"policy": "names", "level": level, "groups": groups}
+        return {"policy": "names", "level": level, "promises": promises, "groups": groups}
 
     rows = report.kept_promises([side("strong", 2), side("light", 11)])
     found = {(row["group"], row["what"]): row for row in rows}
     assert found["persons", "spans"]["level"] == "light"
     assert not found["persons", "spans"]["kept"]
     assert found["persons", "words"]["kept"]
+    assert not report.kept_promises([side("light", 11, promises=False)])

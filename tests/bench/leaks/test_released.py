@@ -1,23 +1,32 @@
-"""What is released is read word by word, and a refusal says why."""
+"""What a version releases is read word by word, and one that cannot says how it could."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
 
-from bench.leaks.released import DRAW, PASS, RefusedError, released
+from bench.leaks.presidio import Presidio
+from bench.leaks.released import DRAW, PASS, Version, VersionError
+from tests.support.paths import ROOT
 
 TEXTS = ("Call 555-0199 or write to ann@example.org .", "The kettle , though .")
 
 
-def test_every_word_has_its_fate(bundle_folder: Path) -> None:
+@pytest.fixture(scope="module", params=["running", "a checkout"])
+def version(request: pytest.FixtureRequest, bundle_folder: Path) -> Version:
+    return Version(None if request.param == "running" else ROOT, bundle_folder)
+
+
+def test_every_word_has_its_fate(version: Version) -> None:
+    levels, policies = version.names()
     told = []
-    found = released(bundle_folder, TEXTS, "strong", "names", lambda: told.append(1))
-    assert len(told) == len(found) == len(TEXTS)
-    for text, fates in zip(TEXTS, found, strict=True):
+    released = version.release(TEXTS, levels[0], policies[0], lambda: told.append(1))
+    assert len(told) == len(released) == len(TEXTS)
+    for text, fates in zip(TEXTS, released, strict=True):
         assert "".join(text[fate.start : fate.end] for fate in fates) == text.replace(" ", "")
-    by_word = {TEXTS[0][fate.start : fate.end]: fate for fate in found[0]}
+    by_word = {TEXTS[0][fate.start : fate.end]: fate for fate in released[0]}
     for identifier in ("555-0199", "ann@example.org"):
         assert by_word[identifier].treatment == DRAW
         assert by_word[identifier].after not in ("", identifier)
@@ -25,6 +34,22 @@ def test_every_word_has_its_fate(bundle_folder: Path) -> None:
     assert by_word["."].after == "."
 
 
-def test_a_level_that_is_none_is_refused_with_what_there_is(bundle_folder: Path) -> None:
-    with pytest.raises(RefusedError, match="balanced"):
-        released(bundle_folder, TEXTS, "no such level", "names")
+def test_a_level_that_is_none_is_told_with_what_to_do(version: Version) -> None:
+    with pytest.raises(VersionError, match="make bundle"):
+        version.release(TEXTS, "no such level", version.names()[1][0])
+
+
+def test_where_presidio_is_not_installed_it_is_said_how(tmp_path: Path) -> None:
+    presidio = Presidio(Path(sys.executable), "", ("'s",))
+    with pytest.raises(VersionError, match="pip install presidio-analyzer"):
+        presidio.release(TEXTS)
+
+
+def test_what_presidio_finds_is_gone(tmp_path: Path) -> None:
+    stub = tmp_path / "python"  # answers as the worker does
+    stub.write_text("#!/bin/sh\necho '[[5, 9]]'\necho '[]'\n", encoding="utf-8")
+    stub.chmod(0o755)
+    first, second = Presidio(stub, "", ()).release(TEXTS)
+    gone = [TEXTS[0][fate.start : fate.end] for fate in first if fate.treatment == DRAW]
+    assert gone == ["555-0199"]
+    assert all(fate.after == TEXTS[1][fate.start : fate.end] for fate in second)

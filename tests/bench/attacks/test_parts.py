@@ -4,25 +4,37 @@ from __future__ import annotations
 
 from argparse import Namespace
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bench.attacks.__main__ import _asked
 from bench.attacks.harness import Budget
+from bench.attacks.parts import ALL, Job, Kind, Part, Scope, plan
 from bench.attacks.public import Remembering
-from bench.attacks.run import ALL, DATA_SETS, Job, Part, Place, Scope, failed, parts, plan
+from bench.attacks.run import DATA_SETS, Place, parts
 from sottovoce.core.text.tagger import Tags
 from tests.support.paths import MODELS
 from tests.support.shared_data import shared_data
 
-FEW = Budget(10, 5_000, (60, 2, 40))
+FEW = Budget(10, 5_000, (0, 0), (60, 2, 40), (0, 0), 0)
 
 
-def test_all_that_is_asked_is_planned_once_and_clear_text_with_it() -> None:
+def test_everything_is_planned_once_at_every_level() -> None:
     jobs = plan(Scope(levels=("strong", "light")))
-    assert len(jobs) == len(set(jobs)) == 7
-    assert plan(Scope(("t2t.v1",), ("attack:0.3",))) == [Job("t2t.v1", "attack:0.3"), Job()]
+    assert len(jobs) == len(set(jobs))
+    assert {job.kind for job in jobs} == {*get_args(Kind)}
+    assert [job.level for job in jobs if job.kind == "tokens"] == ["strong", "light"]
+    # Attacks on people need the clear text to compare with.
+    assert [j.level for j in jobs if j.kind == "entities"] == ["clear", "strong", "light"]
+
+
+def test_little_is_planned_where_little_is_asked() -> None:
+    assert plan(Scope(("t2t.v1",), ("attack:0.3",), rest=False)) == [
+        Job("words", "t2t.v1", "attack:0.3"),
+        Job("clear text"),
+    ]
 
 
 def test_what_is_named_is_attacked_alone() -> None:
@@ -30,7 +42,7 @@ def test_what_is_named_is_attacked_alone() -> None:
     assert _asked(Namespace(quick=True, **none))[1] is ALL
     asked = {**none, "mechanisms": ("pct2t.v1",), "sentences": 9}
     budget, scope = _asked(Namespace(quick=True, **asked))
-    assert scope == Scope(("pct2t.v1",))
+    assert scope == Scope(("pct2t.v1",), rest=False)
     assert budget.sentences == 9
 
 
@@ -45,20 +57,12 @@ def test_what_jobs_found_is_put_together_in_order() -> None:
 def test_another_process_finds_the_same(bundle_folder: Path) -> None:
     data = shared_data(*DATA_SETS)
     place = Place(bundle_folder, MODELS, data, FEW)
-    jobs = [Job("pct2t.v1", "balanced")]
+    jobs = [Job("words", "pct2t.v1", "balanced")]
     (here,), (there,) = (parts(jobs, place, processes) for processes in (0, 1))
-    assert here == there
-    assert {row["attack"] for row in here.rows} == {"nearest", "MAP", "MAP in context"}
-    assert {row["sees"] for row in here.rows} == {"word", "vector"}
-
-
-def test_attacks_are_shown_to_work_on_clear_text(bundle_folder: Path) -> None:
-    place = Place(bundle_folder, MODELS, shared_data(*DATA_SETS), FEW)
-    (found,) = parts([Job()], place, 0)
-    assert {row["sees"] for row in found.clear} == {"word", "vector"}
-    assert not failed(found.clear)
-    assert failed([{**found.clear[0], "success": 0.5}])
-    assert found.costs[0]["cosine"] > 0.999
+    assert here.rows == there.rows
+    assert len(here.rows) > 4
+    (mine,), (theirs,) = here.points, there.points
+    assert mine.figures() == theirs.figures()
 
 
 class Counting:

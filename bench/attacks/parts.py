@@ -1,0 +1,132 @@
+"""The parts of a run that need nothing of one another, so that every core has one.
+
+Why it is here: one process leaves half of two cores idle for a quarter of an hour. A job is named
+by three words, which is all a process has to be sent; what it finds depends on nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, fields
+from typing import Final, Literal, NamedTuple, Self, assert_never
+
+from bench.attacks import people
+from bench.attacks.channels import CLEAR, Words
+from bench.attacks.frontier import Point
+from bench.attacks.harness import MECHANISMS, Harness, Row
+from sottovoce.core.privacy.setting import LEVELS, Setting
+
+__all__ = ["ALL", "Job", "Kind", "Part", "Scope", "do", "plan"]
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What is measured.
+
+    Attributes:
+        mechanisms: on words.
+        levels: of all of them.
+        rest: tokens, averaging, who wrote, entities, and the attacks on clear text, too.
+    """
+
+    mechanisms: tuple[str, ...] = MECHANISMS
+    levels: tuple[str, ...] = LEVELS
+    rest: bool = True
+
+
+ALL: Final = Scope()
+
+
+Clear = Literal["clear text", "attacks on clear words", "attacks on clear vectors"]
+Kind = Literal["tokens", "words", "attributes", "entities", "averaging", Clear]
+
+
+class Job(NamedTuple):
+    """What to do, to what, at which level."""
+
+    kind: Kind
+    name: str = ""
+    level: str = ""
+
+    def __str__(self) -> str:
+        return " ".join(part for part in self if part)
+
+
+@dataclass(frozen=True)
+class Part:
+    """What jobs found.
+
+    Attributes:
+        rows: of attacks on what is hidden.
+        clear: of attacks on what is not.
+        points: what is recovered and what is left.
+        texts: how much was attacked and judged.
+    """
+
+    rows: list[Row] = field(default_factory=list)
+    clear: list[Row] = field(default_factory=list)
+    points: list[Point] = field(default_factory=list)
+    texts: list[Row] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, parts: Iterable[Self]) -> Self:
+        """All of them, in order."""
+        found = cls()
+        for part in parts:
+            for each in fields(cls):
+                getattr(found, each.name).extend(getattr(part, each.name))
+        return found
+
+
+def plan(scope: Scope) -> list[Job]:
+    """The jobs of ``scope``, as the tables order them."""
+    jobs = [Job("attacks on clear words"), Job("attacks on clear vectors")] if scope.rest else []
+    jobs += [Job("words", name, level) for name in scope.mechanisms for level in scope.levels]
+    if scope.rest:
+        jobs += [Job("tokens", "", level) for level in scope.levels]
+        jobs += [Job("averaging", "", level) for level in scope.levels]
+        people_at = (CLEAR.level, *scope.levels)
+        jobs += [Job("entities", "", level) for level in people_at]
+        jobs += [Job("attributes", "", level) for level in people_at]
+    return [*jobs, Job("clear text")]
+
+
+def do(harness: Harness, job: Job) -> Part:
+    """What ``job`` finds, whatever ran before it."""
+    public, data, budget = harness.public, harness.data, harness.budget
+    match job.kind:
+        case "clear text":
+            return _clear_text(harness)
+        case "attacks on clear words":
+            return Part(clear=harness.clear_words())
+        case "attacks on clear vectors":
+            return Part(clear=harness.clear_vectors())
+        case "words":
+            channel = Words(public, Setting(job.level, job.name))
+            found = harness.on_words(channel)
+            utility = harness.words_utility(channel, found.releases)
+            point = Point(channel.mechanism, channel.level, found.tallies, utility)
+            return Part(rows=[*found.rows, *harness.on_vectors(channel)], points=[point])
+        case "tokens":
+            rows, point = harness.on_tokens(job.level)
+            return Part(rows=rows, points=[point])
+        case "averaging":
+            return Part(rows=harness.averaging(job.level))
+        case "entities" | "attributes":
+            clear = job.level == CLEAR.level
+            setting = CLEAR if clear else Setting(job.level)
+            if job.kind == "entities":
+                rows = people.entities(public, data, budget.messages, setting)
+            else:
+                rows = people.attributes(public, data, budget.posts, setting)
+            return Part(clear=rows) if clear else Part(rows=rows)
+        case kind:
+            assert_never(kind)
+
+
+def _clear_text(harness: Harness) -> Part:
+    texts = {"sentences": len(harness.private.documents), "words": len(harness.private)}
+    point = Point("none", CLEAR.level, {}, harness.clear_utility())
+    every = harness.judged.tallies(harness.judged.all)
+    judged = {name: int(each.judged.sum()) for name, each in every.items()}
+    return Part(points=[point], texts=[{**texts, "judged": judged}])

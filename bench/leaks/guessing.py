@@ -1,0 +1,205 @@
+"""Guessing games with a list of candidates: which digit was spelled, which rare name was meant?
+
+Why it is here: a word drawn by chance must tell nothing of the one it stands for, however many
+releases somebody gathers. The attacker needs to know nothing of the code: he owns the same version,
+asks it to release each candidate again and again under a key of his own, and learns what it turns
+into. Told which candidates there are and where the word stands, he must not beat a blind guess.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+from scipy.stats import binomtest
+
+from bench import data
+from bench.leaks.corpora import Document
+from bench.leaks.released import Fate
+
+__all__ = ["DIGITS", "Budget", "Releases", "digits", "names", "rare"]
+
+Releases = Callable[[Sequence[str]], list[tuple[Fate, ...]]]
+"""Texts, released under a key that no other call has."""
+
+DIGITS: Final = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+_SPELLED: Final = 10
+"""Digits of a number."""
+_BEFORE: Final = "You can reach me at"
+_NAMED: Final = "This is {} again ."
+_CONTEXT: Final = 12
+"""Words of another message after it."""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How much of everything.
+
+    Attributes:
+        numbers: spelled numbers that the attacker learns from; half as many are guessed.
+        candidates: rare names on his list.
+        learnt: releases of each that he learns from.
+        guessed: releases of each that he guesses from, one alone or all together.
+    """
+
+    numbers: int = 600
+    candidates: int = 50
+    learnt: int = 40
+    guessed: int = 20
+
+
+def digits(release: Releases, budget: Budget, seed: int = 0) -> dict[str, Any]:
+    """How many digits of spelled numbers are guessed, each from what it turned into.
+
+    Returns:
+        ``success`` with its Wilson interval ``ci``, and ``blind``, the best guess without a look.
+    """
+    random = np.random.default_rng(seed)
+    met = Counter[tuple[str, int]]()
+    for number, words in _numbers(release, budget.numbers, random):
+        met.update(zip(words, number, strict=True))
+    right, n = 0, 0
+    said = Counter[int]()
+    for number, words in _numbers(release, budget.numbers // 2, random):
+        for digit, word in zip(number, words, strict=True):
+            right += _likeliest(met, word) == digit
+            said[digit] += 1
+            n += 1
+    return _scored(right, n, max(said.values()))
+
+
+def _numbers(release: Releases, n: int, random: Generator) -> Iterator[tuple[list[int], list[str]]]:
+    """Spelled numbers, and the word that came back in the place of each digit."""
+    numbers = random.integers(0, len(DIGITS), (n, _SPELLED)).tolist()
+    texts = [f"{_BEFORE} {' '.join(DIGITS[digit] for digit in number)} ." for number in numbers]
+    for number, text, fates in zip(numbers, texts, release(texts), strict=True):
+        spelled = [fate for fate in fates if text[fate.start : fate.end] in DIGITS]
+        yield number, [fate.after.lower() for fate in spelled]
+
+
+def _likeliest(met: Mapping[tuple[str, int], int], word: str) -> int:
+    return max(range(len(DIGITS)), key=lambda digit: met.get((word, digit), 0))
+
+
+def rare(documents: Sequence[Document], listed: Container[str]) -> list[str]:
+    """First and last names marked in ``documents`` that are not ``listed`` in small letters, in an
+    order that says nothing."""
+    words = {
+        document.text[span.start : span.end]
+        for document in documents
+        for span in document.spans
+        if span.group == "persons"
+    }
+    found = sorted(word for word in words if word.isalpha() and word.isascii() and word.istitle())
+    shuffled = np.random.default_rng(0).permutation(len(found)).tolist()
+    return [found[place] for place in shuffled if found[place].lower() not in listed]
+
+
+def names(
+    release: Releases, candidates: Sequence[str], space: Mapping[str, NDArray[Any]], budget: Budget
+) -> list[dict[str, Any]]:
+    """How often a rare name is picked out of a list, from one release of it and from many.
+
+    Args:
+        release: see `Releases`.
+        candidates: names that no word list has.
+        space: public vectors of listed words, by the word in small letters.
+        budget: how much.
+
+    Returns:
+        For each attacker and number of releases ``success``, ``ci`` and ``blind``. Attackers:
+        "vectors" knows where in the space the releases of each candidate lie, "looks" how often
+        it turned into a word of each kind, length and case.
+    """
+    list_of = list(candidates)[: budget.candidates]
+    learnt = [*_named(release, list_of, budget.learnt, 0)]
+    guessed = [*_named(release, list_of, budget.guessed, budget.learnt)]
+    looks = _Looks(learnt)
+    vectors = _Centres(learnt, space)
+    return [
+        {"attacker": name, "releases": together, **_picked(attacker, guessed, together)}
+        for name, attacker in (("vectors", vectors), ("looks", looks))
+        for together in (1, budget.guessed)
+    ]
+
+
+def _named(
+    release: Releases, candidates: Sequence[str], each: int, first: int
+) -> Iterator[list[Fate]]:
+    """What became of each candidate, in ``each`` texts that differ."""
+    messages = data.messages()
+    chosen = [messages[(first + place) % len(messages)] for place in range(each)]
+    contexts = [" ".join(message.split()[:_CONTEXT]) for message in chosen]
+    texts = [f"{_NAMED.format(name)} {context}" for name in candidates for context in contexts]
+    start = _NAMED.index("{")
+    found = [
+        next(fate for fate in fates if fate.start <= start < fate.end) for fates in release(texts)
+    ]
+    for place in range(len(candidates)):
+        yield found[place * each : (place + 1) * each]
+
+
+class _Looks:
+    """Naive Bayes on the kind, the length and the case of what a candidate turned into."""
+
+    def __init__(self, learnt: Sequence[Sequence[Fate]]) -> None:
+        self._counts = [Counter(map(self._look, fates)) for fates in learnt]
+        self._kinds = len(set().union(*self._counts))
+
+    @staticmethod
+    def _look(fate: Fate) -> tuple[str, int, bool]:
+        return fate.tag, len(fate.after), fate.after.istitle()
+
+    def scores(self, fate: Fate) -> NDArray[np.float64]:
+        """log P(looks | candidate), by candidate."""
+        met = np.array([counts[self._look(fate)] for counts in self._counts], float)
+        total = np.array([counts.total() for counts in self._counts])
+        found: NDArray[np.float64] = np.log((met + 1) / (total + self._kinds))
+        return found
+
+
+class _Centres:
+    """The mean vector of what each candidate turned into; nearer is likelier."""
+
+    def __init__(self, learnt: Sequence[Sequence[Fate]], space: Mapping[str, NDArray[Any]]) -> None:
+        self._space, self._width = space, len(next(iter(space.values())))
+        self._centres = np.stack([self._mean(fates) for fates in learnt])
+
+    def _row(self, fate: Fate) -> NDArray[np.float64]:
+        none = np.zeros(self._width)
+        return np.asarray(self._space.get(fate.after.lower(), none), float)
+
+    def _mean(self, fates: Sequence[Fate]) -> NDArray[np.float64]:
+        mean: NDArray[np.float64] = np.mean([self._row(fate) for fate in fates], axis=0)
+        mean /= max(float(np.linalg.norm(mean)), 1e-9)
+        return mean
+
+    def scores(self, fate: Fate) -> NDArray[np.float64]:
+        """Cosines with the centres: what the von Mises-Fisher likelihood falls with."""
+        found: NDArray[np.float64] = self._centres @ self._row(fate)
+        return found
+
+
+def _picked(
+    attacker: _Looks | _Centres, guessed: Sequence[Sequence[Fate]], together: int
+) -> dict[str, Any]:
+    right, n = 0, 0
+    for truth, fates in enumerate(guessed):
+        scores = [attacker.scores(fate) for fate in fates]
+        for start in range(0, len(scores), together):
+            summed = np.sum(scores[start : start + together], axis=0)
+            best = np.flatnonzero(summed >= summed.max() - 1e-12)
+            right += int(np.random.default_rng([truth, start]).choice(best)) == truth
+            n += 1
+    return _scored(right, n, n / len(guessed))
+
+
+def _scored(right: int, n: int, blind: float) -> dict[str, Any]:
+    likely = binomtest(right, n).proportion_ci(method="wilson")
+    ci = [float(likely.low), float(likely.high)]
+    return {"success": right / n, "ci": ci, "blind": blind / n}

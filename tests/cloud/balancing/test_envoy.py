@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from sottovoce.cloud.cli import main
 
-OPTIONS = ["--replica", "replica.example.org:8471*16", "--front", "[::1]:8472"]
+OPTIONS = ["--replica", "replica.example.org:8471*16", "--front", "front:8472"]
 OPTIONS += ["--tls-cert", "/tls/chain.pem", "--tls-key", "/tls/key.pem", "--backend-ca", "/tls/ca"]
 OPTIONS += ["--metrics", "127.0.0.1:9901"]
 
@@ -110,7 +110,7 @@ def test_replicas_share_tenants_as_haproxys_do(printed: dict[str, Any]) -> None:
         assert "grpc_health_check" in check
     (endpoint,) = fronts["load_assignment"]["endpoints"][0]["lb_endpoints"]
     address = endpoint["endpoint"]["address"]["socket_address"]
-    assert address == {"address": "::1", "port_value": 8472}
+    assert address == {"address": "front", "port_value": 8472}
 
 
 @pytest.mark.parametrize(
@@ -120,6 +120,9 @@ def test_replicas_share_tenants_as_haproxys_do(printed: dict[str, Any]) -> None:
         (["--replica", "h:1"], "--front"),
         (["--replica", "h:1*0", "--front", "h:1"], "NAME:PORT*16"),
         (["--replica", "h 1", "--front", "h:1"], "NAME:PORT*16"),
+        *(([f"--replica=h{c}h:1", "--front=h:1"], "NAME:PORT*16") for c in "(){},;|\"'#\\$%"),
+        (["--replica=h:1", "--front=[::1]:1", "--backend-ca=/ca"], "--front NAME:PORT"),
+        (["--replica=10.0.0.1:1", "--front=h:1", "--backend-ca=/ca"], "--replica NAME:PORT"),
         (["--replica", "h:1", "--front", "h:1"], "--tls-cert"),
         (["--replica", "h:1", "--front", "h:1", "--tls-cert", "a b"], "without spaces"),
     ],

@@ -215,6 +215,40 @@ def test_one_address_is_held_back_before_anybody_asks_who_it_is(program: str) ->
                 assert one_more.recv(1) == b"", "the balancer has begun to talk"
 
 
+def test_an_ipv6_network_is_held_back_as_one_address(program: str) -> None:
+    with ExitStack() as stack:
+        one = stack.enter_context(answering("one"))
+        address = free_address()
+        text = printed(address, [one.address], [one.address], "--peer-connections", "2")
+        # Addresses that this machine does not have are told by the PROXY protocol, which rules of
+        # the session see, and those of the connection do not.
+        text = text.replace("tcp-request connection", "tcp-request session")
+        text = text.replace(f"bind {address} ", f"bind {address} accept-proxy ")
+        balancer = stack.enter_context(haproxy.running(program, text))
+        host, _, port = address.rpartition(":")
+
+        def listens() -> bool:
+            with contextlib.suppress(ConnectionRefusedError):
+                socket.create_connection((host, int(port)), 60).close()
+                return True
+            assert balancer.process.poll() is None
+            return False
+
+        def let_in(source: str) -> bool:
+            line = stack.enter_context(socket.create_connection((host, int(port)), 60))
+            kind, to = ("TCP6", "::1") if ":" in source else ("TCP4", "127.0.0.1")
+            hello = f"PROXY {kind} {source} {to} 1000 2000\r\nPRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+            line.sendall(hello.encode() + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0]))
+            with contextlib.suppress(ConnectionResetError):
+                return bool(line.recv(1))
+            return False
+
+        until(listens)
+        assert [let_in(f"2001:db8::{n}") for n in (1, 2, 3)] == [True, True, False]
+        assert let_in("2001:db8:0:1::1")
+        assert [let_in(f"192.0.2.{n}") for n in (1, 1, 1, 2)] == [True, True, False, True]
+
+
 def test_tls_is_ended_and_devices_see_the_certificate(program: str, tmp_path: Path) -> None:
     made = Certificate.make()
     both = tmp_path / "both.pem"
@@ -247,7 +281,7 @@ def test_a_name_of_many_addresses_and_tls_behind_are_understood(
     ca = tmp_path / "ca.pem"
     ca.write_bytes(Certificate.make().certificate)
     text = printed(
-        free_address(), ["replica.example.org:8471*16"], ["[::1]:8471"], "--backend-ca", str(ca)
+        free_address(), ["replica.example.org:8471*16"], ["localhost:8471"], "--backend-ca", str(ca)
     )
     with haproxy.running(program, text) as balancer:
         assert balancer.process.poll() is None

@@ -115,7 +115,7 @@ def test_tokens_are_made_listed_replaced_and_revoked(tmp_path: Path) -> None:
     assert [(t["name"], t["scope"], t["state"]) for t in listed] == [
         ("first", "all", "valid"),
         ("pi", "predict", "valid"),
-        ("pi", "all", "valid"),
+        ("pi", "predict", "valid"),
     ]
     created, old_ends, ends = (
         datetime.fromisoformat(t)

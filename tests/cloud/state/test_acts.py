@@ -40,11 +40,11 @@ def test_every_act_is_noted_with_who_and_when_and_no_token(
     found = acts.recorded(database, most=100, tenant="acme")
     assert [(a.what, a.detail) for a in reversed(found)] == [
         ("tenant enrolled", ""),
-        ("token made", "pi"),
-        ("token replaced", "pi"),
+        ("token made", "pi: all, for ever"),
+        ("token replaced", "pi: all, for ever"),
         ("token revoked", "pi"),
         ("token revoked", "all"),
-        ("token replaced", "first"),
+        ("token replaced", "first: all, for ever"),
         ("tenant disabled", ""),
         ("tenant enabled", ""),
         ("limit changed", "examples=7"),

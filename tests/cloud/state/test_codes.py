@@ -74,11 +74,18 @@ def test_a_code_becomes_a_token_of_its_name_scope_and_end(
     assert not enters(database, "mine")
     noted = [(a.what, a.detail, a.who) for a in acts.recorded(database, most=2)]
     assert noted == [
-        ("code redeemed", "hall", acts.A_DEVICE),
-        ("code made", "hall", acts.operator()),
+        ("code redeemed", "hall: predict, until 1970-01-12T13:47:35+00:00", acts.A_DEVICE),
+        ("code made", "hall: predict", acts.operator()),
     ]
     assert code.replace("-", "").encode() not in store.on_disk(tmp_path)
     assert code[5:].replace("-", "").encode() not in store.on_disk(tmp_path)
+
+
+def test_a_code_in_place_of_a_token_lets_in_to_no_more(database: Database, clock: _Clock) -> None:
+    Credentials(database).new("acme", "hall", scope=Scope.PREDICT, seconds=50.0)
+    codes = Codes(database)
+    done = codes.redeem(codes.new("acme", "hall", replace=True), hashed("mine"))
+    assert (done.scope, done.ends) == (Scope.PREDICT, clock.now + 50)
 
 
 def test_a_used_code_opens_nothing_more(database: Database) -> None:

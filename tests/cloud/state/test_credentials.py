@@ -138,6 +138,29 @@ def test_two_tokens_of_a_device_are_valid_while_it_changes_them(
     assert not enters(database, soon)
 
 
+def test_what_replaces_a_token_opens_no_more_and_no_longer(
+    database: Database, clock: _Clock
+) -> None:
+    tokens = Credentials(database)
+
+    def newest() -> tuple[Scope, float | None, str]:
+        credential = tokens.all("acme")[0][-1]
+        life = None if credential.ends is None else credential.ends - credential.created
+        return credential.scope, life, acts.recorded(database, most=1)[0].detail
+
+    tokens.new("acme", "pi", scope=Scope.PREDICT, seconds=DAY)
+    clock.now += 10
+    tokens.new("acme", "pi", replace=True, grace=60)
+    assert newest() == (Scope.PREDICT, DAY, "pi: predict, until 1970-01-13T13:46:50+00:00")
+    tokens.revoke("acme", "pi")
+    tokens.new("acme", "pi", replace=True)  # also of one that is over
+    assert newest()[:2] == (Scope.PREDICT, DAY)
+    tokens.new("acme", "pi", replace=True, scope=Scope.ALL, seconds=5.0)
+    assert newest()[:2] == (Scope.ALL, 5.0)
+    tokens.new("acme", "tv", replace=True)  # in place of none
+    assert newest() == (Scope.ALL, None, "tv: all, for ever")
+
+
 def test_one_of_two_is_revoked_by_its_number(database: Database) -> None:
     tokens = Credentials(database)
     old = tokens.new("acme", "pi")

@@ -1,4 +1,7 @@
-"""A configuration of Envoy 1.26 or newer, as JSON, which Envoy reads as it does YAML.
+"""A configuration of Envoy, as JSON, which Envoy reads as it does YAML.
+
+For 1.26 or newer without certificates of replicas and fronts; what checks those by the names of
+hosts (`auto_host_sni`) came later, in about 1.34.
 
 It has not been run here: HAProxy's has.
 """

@@ -75,9 +75,9 @@ frontend metrics
 frontend devices
     bind {layout.listen}{cert or " proto h2"}
     # Of each address, before anybody knows who it is: connections, then calls. gRPC takes status
-    # 429 for UNAVAILABLE, upon which devices come again later.
+    # 429 for UNAVAILABLE, upon which devices come again later. Of IPv6, 64 bits are one address.
     stick-table type ipv6 size 100k expire 1m store conn_cur,http_req_rate(10s)
-    tcp-request connection track-sc0 src
+    tcp-request connection track-sc0 src,ipmask(32,64)
     tcp-request connection reject if {{ sc0_conn_cur gt {layout.peer_connections} }}
     http-request deny deny_status 429 if {{ sc0_http_req_rate gt {10 * layout.peer_calls} }}
     acl customisation path_beg {TRAINING}

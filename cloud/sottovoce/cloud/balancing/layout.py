@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from sottovoce.core.errors import ConfigError
-from sottovoce.core.wire.address import is_loopback, split_address
+from sottovoce.core.wire.address import is_ip, is_loopback, split_address
 from sottovoce.v1 import inference_pb2, training_pb2
 
 __all__ = ["BUSIEST", "REPEATABLE", "TENANT", "TRAINING", "WITH_MODELS", "Backend", "Layout"]
@@ -36,7 +36,7 @@ WITH_MODELS: Final = (f"/{_TRAINING}/CreateJob", f"/{_TRAINING}/GetAdapter")
 REPEATABLE: Final = (f"/{_INFERENCE}/Predict", f"/{_INFERENCE}/Encode")
 """What a balancer may send again: it changes nothing, and the same bytes have the same answer."""
 
-_BACKEND = re.compile(r"(?P<address>[^*\s]+?)(\*(?P<most>[1-9][0-9]{0,3}))?")
+_BACKEND = re.compile(r"(?P<address>[A-Za-z0-9._:\[\]-]+?)(\*(?P<most>[1-9][0-9]{0,3}))?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Backend:
             ConfigError: it is neither.
         """
         found = _BACKEND.fullmatch(text)
-        if found is None or any(c in text for c in "'\"#\\$%"):
+        if found is None:
             raise ConfigError(
                 f"{text!r} is no address of a process",
                 fix="give HOST:PORT, or NAME:PORT*16 for a name with up to 16 addresses",
@@ -98,11 +98,20 @@ class Layout:
         """Refuses what could not work, or would be unsafe.
 
         Raises:
-            ConfigError: nobody who answers, or plaintext on a public address.
+            ConfigError: nobody who answers, certificates of bare IP addresses, or plaintext on a
+                public address.
         """
         for name, backends in (("replica", self.replicas), ("front", self.fronts)):
             if not backends:
                 raise ConfigError(f"no {name} behind the balancer", fix=f"give --{name} HOST:PORT")
+            for backend in backends if self.backend_ca is not None else ():
+                if is_ip(backend.host):  # no server name to ask for, and none to compare
+                    raise ConfigError(
+                        f"the certificate of {backend} cannot be checked by its address",
+                        fix=f"with --backend-ca give --{name} NAME:PORT, the name that its "
+                        "certificate has",
+                        subject=name,
+                    )
         for file in (self.tls_cert, self.tls_key, self.backend_ca):
             if file is not None and re.search(r"[\s'\"#\\$]", str(file)):
                 raise ConfigError(

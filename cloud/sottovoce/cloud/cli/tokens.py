@@ -20,12 +20,13 @@ GRACE_SECONDS: Final = 3600.0
 scope_option = click.option(
     "--scope",
     type=click.Choice([str(scope) for scope in Scope]),
-    default=str(Scope.ALL),
-    show_default=True,
-    help="What it is for.",
+    help="What it is for.  [default: all; with --replace, as before]",
 )
 seconds_option = click.option(
-    "--ends-in", "seconds", type=DURATION, help="How long it is valid, like 90d.  [default: ever]"
+    "--ends-in",
+    "seconds",
+    type=DURATION,
+    help="How long it is valid, like 90d.  [default: ever; with --replace, as before]",
 )
 
 
@@ -87,7 +88,7 @@ def _view(credential: Credential, now: float) -> dict[str, Any]:
 def new(
     tenant: str,
     name: str,
-    scope: str,
+    scope: str | None,
     seconds: float | None,
     replace: bool,
     grace: float | None,
@@ -107,7 +108,7 @@ def new(
         token = Credentials(database).new(
             tenant,
             name,
-            scope=Scope(scope),
+            scope=Scope(scope) if scope else None,
             seconds=seconds,
             replace=replace,
             grace=GRACE_SECONDS if grace is None else grace,
@@ -134,7 +135,7 @@ def new(
 def code(
     tenant: str,
     name: str,
-    scope: str,
+    scope: str | None,
     seconds: float | None,
     replace: bool,
     valid: float,
@@ -151,7 +152,7 @@ def code(
         made = Codes(database).new(
             tenant,
             name,
-            scope=Scope(scope),
+            scope=Scope(scope) if scope else None,
             token_seconds=seconds,
             seconds=valid,
             replace=replace,

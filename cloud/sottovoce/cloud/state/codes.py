@@ -54,7 +54,7 @@ class Codes:
         tenant: str,
         name: str,
         *,
-        scope: Scope = Scope.ALL,
+        scope: Scope | None = None,
         token_seconds: float | None = None,
         seconds: float = SECONDS,
         replace: bool = False,
@@ -65,7 +65,8 @@ class Codes:
             name: of the device.
             token_seconds: how long its token will be valid; None for ever.
             seconds: how long the code is.
-            replace: a token of this name ends when the code is redeemed.
+            replace: a token of this name ends when the code is redeemed; see
+                `credentials.as_before`.
 
         Raises:
             InvalidInput: no such tenant, a bad name, one that is in use and not to be replaced, or
@@ -75,6 +76,11 @@ class Codes:
         with self._database.write() as transaction:
             quotas.lock(transaction, tenant)
             credentials.check_name_free(transaction, tenant, name, replace=replace)
+            if replace:
+                scope, token_seconds = credentials.as_before(
+                    transaction, tenant, name, scope, token_seconds
+                )
+            scope = scope or Scope.ALL
             now = transaction.now()
             transaction.change("DELETE FROM codes WHERE ends <= :now", now=now)
             held = transaction.row("SELECT count(*) AS n FROM codes")
@@ -95,7 +101,7 @@ class Codes:
             )
             if not added:  # another begins alike: once in a thousand, among the most there may be
                 raise _too_many()
-            acts.record(transaction, "code made", tenant, name)
+            acts.record(transaction, "code made", tenant, f"{name}: {scope}")
         return "-".join((selector, secret[:4], secret[4:]))
 
     def redeem(self, code: str, token_sha256: bytes) -> Redeemed:
@@ -144,12 +150,13 @@ def _redeemed(
                 fix="ask the provider why",
                 subject="tenant",
             )
-        credentials.add(
+        scope = Scope(row["scope"])
+        ends = credentials.add(
             transaction,
             tenant,
             name,
             token_sha256,
-            scope=Scope(row["scope"]),
+            scope=scope,
             seconds=row["token_seconds"],
             replace=True,
         )
@@ -158,7 +165,8 @@ def _redeemed(
             hash=token_sha256,
             selector=selector,
         )
-        acts.record(transaction, "code redeemed", tenant, name, who=acts.A_DEVICE)
+        detail = credentials.told(name, scope, ends)
+        acts.record(transaction, "code redeemed", tenant, detail, who=acts.A_DEVICE)
     elif row["token_sha256"] != token_sha256:
         return _refused()
     made = transaction.row(

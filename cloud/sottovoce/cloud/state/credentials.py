@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Final
 
@@ -18,8 +19,8 @@ from sottovoce.cloud.state import acts, quotas
 from sottovoce.cloud.state.database import Database, Row, Transaction
 from sottovoce.core.errors import InvalidInput, NotFound
 
-__all__ = ["FIRST", "MOST", "Credential", "Credentials", "Scope", "add", "check_name_free"]
-__all__ += ["hashed", "made"]
+__all__ = ["FIRST", "MOST", "Credential", "Credentials", "Scope", "add", "as_before"]
+__all__ += ["check_name_free", "hashed", "made", "told"]
 
 FIRST: Final = "first"
 """The name of the token that a tenant is enrolled with."""
@@ -77,13 +78,16 @@ def add(
     seconds: float | None = None,
     replace: bool = False,
     grace: float = 0.0,
-) -> None:
+) -> float | None:
     """Lets in whoever has the token of that hash.
 
     Args:
         name: of the device.
         seconds: from now on; None for ever.
         replace: tokens of this name end, ``grace`` seconds from now.
+
+    Returns:
+        When it ends, in seconds since 1970; None: never.
 
     Raises:
         InvalidInput: see `check_name_free`; more tokens than there may be, or this one again.
@@ -105,6 +109,7 @@ def add(
             fix="revoke some with `sotto-cloud tokens revoke`",
             subject="tenant",
         )
+    ends = None if seconds is None else now + seconds
     added = transaction.change(
         "INSERT INTO credentials (tenant, name, token_sha256, scope, created, ends) "
         "VALUES (:tenant, :name, :hash, :scope, :now, :ends) ON CONFLICT (token_sha256) DO NOTHING",
@@ -113,12 +118,38 @@ def add(
         hash=token_sha256,
         scope=str(scope),
         now=now,
-        ends=None if seconds is None else now + seconds,
+        ends=ends,
     )
     if not added:
         raise InvalidInput("this token is known", fix="make another", subject="token_sha256")
     _forget(transaction, tenant, now)
     transaction.announce()
+    return ends
+
+
+def as_before(
+    transaction: Transaction, tenant: str, name: str, scope: Scope | None, seconds: float | None
+) -> tuple[Scope, float | None]:
+    """Scope and lifetime of what takes a token's place: what is left out is as the newest token of
+    that name has it, so that a device which gets another may do no more than before."""
+    row = transaction.row(
+        "SELECT scope, ends - created AS seconds FROM credentials "
+        "WHERE tenant = :tenant AND name = :name ORDER BY number DESC LIMIT 1",
+        tenant=tenant,
+        name=name,
+    )
+    if row is None:
+        return scope or Scope.ALL, seconds
+    return scope or Scope(row["scope"]), row["seconds"] if seconds is None else seconds
+
+
+def told(name: str, scope: Scope, ends: float | None) -> str:
+    """What the audit log has of a token."""
+    if ends is None:
+        return f"{name}: {scope}, for ever"
+    return (
+        f"{name}: {scope}, until {datetime.fromtimestamp(ends, UTC).isoformat(timespec='seconds')}"
+    )
 
 
 def check_name_free(transaction: Transaction, tenant: str, name: str, *, replace: bool) -> None:
@@ -176,15 +207,19 @@ class Credentials:
         tenant: str,
         name: str,
         *,
-        scope: Scope = Scope.ALL,
+        scope: Scope | None = None,
         seconds: float | None = None,
         replace: bool = False,
         grace: float = 0.0,
     ) -> str:
-        """A token, which is shown this once; see `add`."""
+        """A token, which is shown this once; see `add`, and `as_before` for ``replace``."""
         token = made()
         with self._database.write() as transaction:
-            add(
+            quotas.lock(transaction, tenant)
+            if replace:
+                scope, seconds = as_before(transaction, tenant, name, scope, seconds)
+            scope = scope or Scope.ALL
+            ends = add(
                 transaction,
                 tenant,
                 name,
@@ -194,7 +229,8 @@ class Credentials:
                 replace=replace,
                 grace=grace,
             )
-            acts.record(transaction, "token replaced" if replace else "token made", tenant, name)
+            what = "token replaced" if replace else "token made"
+            acts.record(transaction, what, tenant, told(name, scope, ends))
         return token
 
     def all(self, tenant: str = "") -> tuple[list[Credential], float]:

@@ -18,6 +18,7 @@ __all__ = [
     "DEFAULT_PORT",
     "LARGEST_ANSWER",
     "answers",
+    "is_ip",
     "is_loopback",
     "socket_path",
     "split_address",
@@ -50,6 +51,15 @@ def split_address(address: str) -> tuple[str, int]:
             f"{address!r} is not an address", fix="give HOST or HOST:PORT", subject="address"
         )
     return host, number
+
+
+def is_ip(host: str) -> bool:
+    """Whether it is a number, not a name."""
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 def is_loopback(host: str) -> bool:

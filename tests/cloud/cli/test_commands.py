@@ -6,6 +6,7 @@ import json
 import stat
 import subprocess
 import sys
+from contextlib import closing
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -20,6 +21,8 @@ from sottovoce.cloud.jobs.queue import Lease, Queue
 from sottovoce.cloud.server import server
 from sottovoce.cloud.state.codes import Codes
 from sottovoce.cloud.state.credentials import Scope, hashed
+from sottovoce.cloud.state.opening import open_database
+from sottovoce.cloud.state.pairing import check_objects
 from sottovoce.cloud.state.sqlite import SqliteDatabase
 from sottovoce.cloud.state.tenants import Tenants
 from sottovoce.core.errors import Unauthenticated
@@ -340,3 +343,18 @@ def test_commands_on_the_state_load_no_torch(command: str) -> None:
     loaded = subprocess.check_output([sys.executable, "-c", code], text=True).split()
     assert "sottovoce" in loaded
     assert not {"torch", "transformers", "peft", "safetensors", "numpy"} & set(loaded)
+
+
+def test_jobs_are_not_deleted_where_their_files_are_not(
+    tmp_path: Path, job_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SOTTO_CLOUD_OBJECTS", raising=False)
+    objects, state = (tmp_path / "kept").as_uri(), ("--state", tmp_path)
+    with closing(open_database(tmp_path, "", objects)) as database:
+        check_objects(database)  # as who serves does
+    for given in ((), ("--objects", (tmp_path / "other").as_uri())):
+        code, _, err = run("jobs", "delete", job_id, *state, *given)
+        assert code == 78
+        assert "--objects" in err
+    assert json.loads(run("tenants", "list", *state, "--json")[1])["tenants"], "needs none"
+    assert run("jobs", "delete", job_id, *state, "--objects", objects)[0] == 0

@@ -37,6 +37,10 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, Path]
     return root / "state", bert, tiny_bundle(root / "bundle", bert)
 
 
+LEFT = "c0ffee.1"
+"""Where a holder worked that died."""
+
+
 @pytest.fixture(scope="module")
 def metrics() -> str:
     """Where the front tells its metrics."""
@@ -60,6 +64,7 @@ def front(
 ) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """A running front on the same state, and its address."""
     state, _, bundle = folders
+    (state / "scratch" / LEFT).mkdir(parents=True)
     options = ["--listen", "127.0.0.1:0", "--state", state, "--bundle", bundle]
     started = subprocess.Popen(
         [*COMMAND, *options, "--metrics", metrics, "--json"],
@@ -158,3 +163,16 @@ def test_a_front_loads_no_model_and_says_what_it_answers_and_counts(
 def test_a_front_ends_in_order(front: tuple[subprocess.Popen[str], str]) -> None:
     front[0].terminate()
     assert front[0].wait(60) == 0
+
+
+def test_what_a_dead_trainer_left_on_the_machine_goes_when_another_part_starts_there(
+    front: tuple[subprocess.Popen[str], str], folders: tuple[Path, Path, Path], tmp_path: Path
+) -> None:
+    _, bert, bundle = folders
+    assert not (folders[0] / "scratch" / LEFT).exists()
+    (tmp_path / "scratch" / LEFT).mkdir(parents=True)
+    settings = Settings(
+        tmp_path, (bundle,), "127.0.0.1:0", str(bert), threads=1, trainer=False, jobs=False
+    )
+    with cloud(settings):
+        assert not (tmp_path / "scratch" / LEFT).exists()

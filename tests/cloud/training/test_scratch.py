@@ -10,7 +10,7 @@ from sottovoce.cloud.job import State
 from sottovoce.cloud.jobs.disposal import discard, tidy
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.queue import Lease, LeaseLost, Queue
-from sottovoce.cloud.training.scratch import Scratch, clear, scratch
+from sottovoce.cloud.training.scratch import Scratch, scratch
 from tests.support.jobs import claim, queued
 
 
@@ -71,15 +71,3 @@ def test_what_an_earlier_holder_put_goes_with_the_end(jobs: Jobs, tmp_path: Path
     tidy(jobs)
     assert jobs.database.objects.within(f"jobs/{job.id}") == ["2"]
     assert jobs.untidy() == []
-
-
-def test_only_folders_of_holders_that_are_none_go(jobs: Jobs, tmp_path: Path) -> None:
-    queued(jobs)
-    _, lease = claim(jobs)
-    home = tmp_path / "scratch"
-    held, gone = f"{lease.job}.{lease.token}", f"{lease.job}.{lease.token + 1}"
-    stray = (".nfs0000000000c0ffee", "notes.txt", f"abc.{'9' * 30}", ".2")
-    for name in (held, gone, *stray):
-        (home / name).mkdir(parents=True)
-    clear(tmp_path, Queue(jobs.database))
-    assert {f.name for f in home.iterdir()} == {held, *stray}

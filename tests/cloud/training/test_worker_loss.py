@@ -9,6 +9,7 @@ import pytest
 from sottovoce.cloud.job import State
 from sottovoce.cloud.jobs.disposal import discard
 from sottovoce.cloud.jobs.jobs import Jobs
+from sottovoce.cloud.training import worker as worker_module
 from sottovoce.cloud.training.worker import ATTEMPTS, Worker
 from tests.support.jobs import claim, queued
 
@@ -47,3 +48,14 @@ def test_what_is_put_for_a_job_that_was_lost_goes(
     monkeypatch.setattr(worker.objects, "put", put)
     worker.run_next()
     assert not [f for f in (tmp_path / "jobs").rglob("*") if f.is_file()]
+
+
+def test_a_worker_sweeps_now_and_then(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "jobs" / "never" / "1").mkdir(parents=True)
+    worker.run_next()
+    assert (tmp_path / "jobs" / "never").exists(), "not all the time"
+    monkeypatch.setattr(worker_module, "SWEEP_SECONDS", 0.0)
+    worker.run_next()
+    assert not (tmp_path / "jobs" / "never").exists()

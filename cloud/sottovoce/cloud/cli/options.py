@@ -13,6 +13,7 @@ import click
 from sottovoce.cloud.config import STORE_VARIABLE, Limits
 from sottovoce.cloud.state.database import Database
 from sottovoce.cloud.state.opening import open_database
+from sottovoce.cloud.state.pairing import check_objects
 from sottovoce.core.system.console import progress_bar
 
 __all__ = ["DURATION", "backbone_option", "decoder_option", "folder", "limit_option"]
@@ -92,10 +93,13 @@ decoder_option = click.option(
 
 
 @contextmanager
-def opened(state: Path, store: str, objects: str = "") -> Iterator[Database]:
-    """The database of a cloud that there is, for one command."""
-    database = open_database(state, store, objects, create=False)
+def opened(state: Path, store: str, objects: str | None = None) -> Iterator[Database]:
+    """The database of a cloud that there is, for one command; with its objects, if they are given:
+    "" for those in ``state``."""
+    database = open_database(state, store, objects or "", create=False)
     try:
+        if objects is not None:
+            check_objects(database, bind=False)
         yield database
     finally:
         database.close()

@@ -3,14 +3,29 @@
 from __future__ import annotations
 
 import logging
+import re
+import shutil
+from pathlib import Path
+from typing import Final
 
 from sottovoce.cloud.job import Job, State
 from sottovoce.cloud.jobs.jobs import Jobs
+from sottovoce.cloud.jobs.queue import Lease, LeaseLost, Queue
 from sottovoce.cloud.state.objects import Objects
 from sottovoce.core.errors import Unavailable
 
-__all__ = ["adapter_name", "checkpoint_name", "discard", "job_name", "tidy"]
+__all__ = [
+    "adapter_name",
+    "checkpoint_name",
+    "clear",
+    "discard",
+    "job_name",
+    "scratch_home",
+    "sweep",
+    "tidy",
+]
 
+_HOLDER: Final = re.compile(r"([0-9a-f]+)\.([0-9]{1,18})")
 _log = logging.getLogger(__name__)
 
 
@@ -27,6 +42,24 @@ def adapter_name(job: str, token: int) -> str:
 def checkpoint_name(job: str, token: int, which: str) -> str:
     """The object of a checkpoint, one of that holder's."""
     return f"jobs/{job}/{token}/checkpoints/{which}"
+
+
+def scratch_home(state: Path) -> Path:
+    """Where holders of leases work on a machine, each in a folder ``<job>.<token>``."""
+    return state / "scratch"
+
+
+def clear(state: Path, queue: Queue) -> None:
+    """Removes the folders of holders that are none any more, and died before they could. What else
+    lies there, as disks and file managers leave, is not ours."""
+    for folder in scratch_home(state).glob("*.*"):
+        named = _HOLDER.fullmatch(folder.name)
+        if named is None:
+            continue
+        try:
+            queue.checkpoint(Lease(named[1], int(named[2])))
+        except LeaseLost:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def tidy(jobs: Jobs) -> None:
@@ -49,6 +82,18 @@ def _leave_adapter(objects: Objects, job: Job, token: int) -> None:
         if each != str(token):
             objects.remove(f"{job_name(job.id)}/{each}")
     objects.remove(f"{job_name(job.id)}/{token}/checkpoints")
+
+
+def sweep(jobs: Jobs) -> None:
+    """Removes what lies under names of jobs that are forgotten: whoever put it there was only
+    asleep while its job was deleted, and died before it could remove it."""
+    objects = jobs.database.objects
+    for job in objects.within("jobs"):
+        if not jobs.remembered(job):
+            try:
+                objects.remove(job_name(job))
+            except Unavailable as error:
+                _log.error("job %s: %s", job, error)
 
 
 def discard(jobs: Jobs, job: Job) -> None:

@@ -263,6 +263,13 @@ class Jobs:
             rows = transaction.rows("SELECT * FROM jobs WHERE deleted = 1 AND purged = 0")
         return [job for job in map(job_of, rows) if job.state in FINAL]
 
+    def remembered(self, job_id: str) -> bool:
+        """Whether anything that lies under the job's name may still be needed, or is removed with
+        it. A job that is forgotten stays so."""
+        with self.database.read() as transaction:
+            row = transaction.row("SELECT 1 FROM jobs WHERE id = :job AND purged = 0", job=job_id)
+        return row is not None
+
     def untidy(self) -> list[tuple[Job, int]]:
         """Jobs that have ended and may have left more than an adapter, each with the token of its
         last lease."""

@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from sottovoce.cloud.config import Settings
+from sottovoce.cloud.jobs.disposal import clear
 from sottovoce.cloud.jobs.ending import keep_room
 from sottovoce.cloud.jobs.jobs import Jobs
+from sottovoce.cloud.jobs.queue import Queue
 from sottovoce.cloud.metrics import Metrics
 from sottovoce.cloud.server.bundles_service import open_bundles
 from sottovoce.cloud.server.listener import TRAINING, Listener
@@ -19,6 +21,7 @@ from sottovoce.cloud.server.running import until_told
 from sottovoce.cloud.server.training_service import UPLOADS, WATCHES, TrainingService
 from sottovoce.cloud.server.watching import FOLLOWERS
 from sottovoce.cloud.state.opening import open_database
+from sottovoce.cloud.state.pairing import check_objects
 from sottovoce.cloud.state.tenants import Tenants
 from sottovoce.core.errors import ConfigError
 from sottovoce.v1 import training_pb2_grpc
@@ -38,6 +41,8 @@ class Front:
         self.database = open_database(
             settings.state, settings.store, settings.objects, settings.key_file
         )
+        check_objects(self.database)
+        clear(settings.state, Queue(self.database))
         self.database.keys.check(self.database)
         jobs = Jobs(self.database, settings.limits)
         keep_room(settings.state)

@@ -12,8 +12,10 @@ from collections.abc import Callable
 import torch
 
 from sottovoce.cloud.config import Settings
+from sottovoce.cloud.jobs.disposal import clear
 from sottovoce.cloud.jobs.ending import keep_room
 from sottovoce.cloud.jobs.jobs import Jobs
+from sottovoce.cloud.jobs.queue import Queue
 from sottovoce.cloud.metrics import Metrics
 from sottovoce.cloud.models import backbone, decoder
 from sottovoce.cloud.server.bundles_service import BundlesService, open_bundles
@@ -48,6 +50,7 @@ from sottovoce.cloud.serving.predictor import Predictor
 from sottovoce.cloud.serving.upstream import Upstream
 from sottovoce.cloud.state.codes import Codes
 from sottovoce.cloud.state.opening import open_database
+from sottovoce.cloud.state.pairing import check_objects
 from sottovoce.cloud.state.signing import SIGNING_KEY, signature_of
 from sottovoce.cloud.state.tenants import Tenants
 from sottovoce.core.errors import ConfigError
@@ -83,6 +86,8 @@ class Server:
         self.database = open_database(
             settings.state, settings.store, settings.objects, settings.key_file
         )
+        check_objects(self.database)
+        clear(settings.state, Queue(self.database))
         self.signatures = {
             identity: signature_of(bundle, settings.state / SIGNING_KEY)
             for identity, bundle in self.bundles.items()

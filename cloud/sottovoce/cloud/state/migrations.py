@@ -201,6 +201,12 @@ DROP INDEX jobs_untidy;
 CREATE INDEX jobs_untidy ON jobs (id)
   WHERE untidy = 1 AND state IN ('SUCCEEDED', 'FAILED', 'CANCELLED');
 """
+_OBJECTS: Final = """
+CREATE TABLE objects (
+  one INTEGER PRIMARY KEY,
+  id TEXT NOT NULL
+) STRICT;
+"""
 _AT_ONCE: Final = 256
 
 
@@ -292,6 +298,7 @@ VERSIONS: Final = (
     Version(_SEALED, _seal_examples),
     Version(_NO_PLAIN_TEXT),
     Version(_UNTIDY),
+    Version(_OBJECTS),
 )
 
 

@@ -8,17 +8,20 @@ names it; so nothing is ever changed in place, and whoever dies in between leave
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 from sottovoce.cloud.disk import full_disk_is_unavailable
-from sottovoce.core.errors import Unavailable
+from sottovoce.core.errors import ConfigError, Unavailable
 from sottovoce.core.system.files import in_place_of, sync_folder
 
 __all__ = ["FileObjects", "Objects", "copy_files"]
+
+_ID: Final = "objects.id"
 
 
 class Objects(Protocol):
@@ -90,6 +93,18 @@ class Objects(Protocol):
         Raises:
             Unavailable: it may still be there.
         """
+        ...
+
+    def take(self) -> str:
+        """Has the store be one database's, which is to remember the id that this gives.
+
+        Raises:
+            ConfigError: it is another's. Unavailable: see `put`.
+        """
+        ...
+
+    def taken(self) -> str:
+        """The id that was given; "" if none was."""
         ...
 
 
@@ -164,6 +179,29 @@ class FileObjects:
             return
         except OSError as error:
             raise _stuck() from error
+
+    def take(self) -> str:
+        """See `Objects.take`."""
+        if self.taken():
+            raise ConfigError(
+                f"the objects in {self.root} are another database's",
+                fix="give the --store or --state of that one, or another --objects; or remove "
+                f"{self.root / _ID} if no other cloud uses the folder",
+                subject="objects",
+            )
+        made = secrets.token_hex(16)
+        with full_disk_is_unavailable():
+            _make(self.root, self.root)
+            with in_place_of(self.root / _ID) as aside:
+                aside.write_text(made)
+        return made
+
+    def taken(self) -> str:
+        """See `Objects.taken`."""
+        try:
+            return (self.root / _ID).read_text()
+        except FileNotFoundError:
+            return ""
 
     def _secret(self, job: str) -> Path:
         return self.root / "keys" / job

@@ -6,7 +6,6 @@ objects, and the row of the job names the newest; the folder itself is of use to
 
 from __future__ import annotations
 
-import re
 import secrets
 import shutil
 from collections.abc import Iterator
@@ -14,14 +13,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from sottovoce.cloud.disk import full_disk_is_unavailable
-from sottovoce.cloud.jobs.disposal import adapter_name, checkpoint_name
+from sottovoce.cloud.jobs.disposal import adapter_name, checkpoint_name, scratch_home
 from sottovoce.cloud.jobs.queue import Lease, LeaseLost, Queue
 from sottovoce.cloud.state.adapters import AdapterFiles, digest, stored
 from sottovoce.cloud.state.objects import copy_files
 
-__all__ = ["Scratch", "clear", "scratch"]
-
-_OURS = re.compile(r"([0-9a-f]+)\.([0-9]{1,18})")
+__all__ = ["Scratch", "scratch"]
 
 
 class Scratch:
@@ -88,27 +85,10 @@ def scratch(state: Path, queue: Queue, lease: Lease) -> Iterator[Scratch]:
     Raises:
         Unavailable: the disk is full.
     """
-    folder = _home(state) / f"{lease.job}.{lease.token}"
+    folder = scratch_home(state) / f"{lease.job}.{lease.token}"
     try:
         with full_disk_is_unavailable():
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         yield Scratch(folder, queue, lease)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def clear(state: Path, queue: Queue) -> None:
-    """Removes the folders of holders that are none any more, and died before they could. What else
-    lies there, as disks and file managers leave, is not ours."""
-    for folder in _home(state).glob("*.*"):
-        named = _OURS.fullmatch(folder.name)
-        if named is None:
-            continue
-        try:
-            queue.checkpoint(Lease(named[1], int(named[2])))
-        except LeaseLost:
-            shutil.rmtree(folder, ignore_errors=True)
-
-
-def _home(state: Path) -> Path:
-    return state / "scratch"

@@ -33,7 +33,7 @@ import torch
 from sottovoce.cloud.config import STORE_VARIABLE, Limits
 from sottovoce.cloud.job import Example, Job, Progress, State
 from sottovoce.cloud.jobs.continuing import BaseMoved
-from sottovoce.cloud.jobs.disposal import adapter_name, discard, tidy
+from sottovoce.cloud.jobs.disposal import adapter_name, clear, discard, sweep, tidy
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.queue import LEASE_SECONDS, Lease, LeaseLost, Queue
 from sottovoce.cloud.jobs.wakeup import Wakeup
@@ -44,12 +44,13 @@ from sottovoce.cloud.models.noise_aware import NoiseTable, WordPlaces
 from sottovoce.cloud.state import quotas
 from sottovoce.cloud.state.adapters import AdapterFiles
 from sottovoce.cloud.state.opening import open_database
+from sottovoce.cloud.state.pairing import check_objects
 from sottovoce.cloud.training.base import Base
 from sottovoce.cloud.training.generation_trainer import train_generation
 from sottovoce.cloud.training.pate_trainer import train_pate
 from sottovoce.cloud.training.private_trainer import train_private
 from sottovoce.cloud.training.run import Result, Stopped, Watch
-from sottovoce.cloud.training.scratch import Scratch, clear, scratch
+from sottovoce.cloud.training.scratch import Scratch, scratch
 from sottovoce.cloud.training.trainer import train
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import BundleMismatch, QuotaExceeded, SottovoceError, Unavailable
@@ -62,6 +63,7 @@ POLL_SECONDS = 0.2
 IDLE_SECONDS = 5.0
 """An idle worker looks again, should a lease have ended; also before a full disk is tried."""
 REPORT_SECONDS = 0.5
+SWEEP_SECONDS = 3600.0
 
 _log = logging.getLogger(__name__)
 
@@ -103,6 +105,7 @@ class Worker:
         self.state = state
         self._bundles = bundles
         self.database = open_database(state, store, objects, key_file)
+        check_objects(self.database)
         self.database.keys.check(self.database)
         self.objects = self.database.objects
         self.jobs = Jobs(self.database, limits)
@@ -112,6 +115,7 @@ class Worker:
         self._decoder = decoder
         self._parent = parent
         self._stop = False
+        self._swept = time.monotonic()
 
     def stop(self) -> None:
         """Asks the worker to put its job down and end."""
@@ -163,6 +167,9 @@ class Worker:
             discard(self.jobs, deleted)
         self.database.keys.destroy(self.database)
         tidy(self.jobs)
+        if time.monotonic() - self._swept > SWEEP_SECONDS:
+            sweep(self.jobs)
+            self._swept = time.monotonic()
 
     def _bring_to_an_end(self, job: Job, lease: Lease) -> None:
         state, message, adapter, base = State.SUCCEEDED, "", None, ""

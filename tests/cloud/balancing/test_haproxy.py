@@ -215,6 +215,27 @@ def test_one_address_is_held_back_before_anybody_asks_who_it_is(program: str) ->
                 assert one_more.recv(1) == b"", "the balancer has begun to talk"
 
 
+def test_one_address_holds_few_calls_open_that_need_no_token(program: str) -> None:
+    bundles = "/sottovoce.v1.Bundles/Fetch"
+    with ExitStack() as stack:
+        one = stack.enter_context(answering("one"))
+        address = free_address()
+        text = printed(address, [one.address], [one.address], "--peer-streams", "3")
+        stack.enter_context(haproxy.running(program, text, address))
+        channel = stack.enter_context(grpc.insecure_channel(address, OWN_CONNECTION))
+        found = Place(address, None, channel, one, one, one)  # type: ignore[arg-type]
+        until(lambda: found.begin(bundles).code() == grpc.StatusCode.OK)
+        one.seen.clear()
+        held = [found.begin(bundles, message=b"hold") for _ in range(3)]
+        until(lambda: len(one.seen) == 3)
+        for path in (bundles, "/grpc.health.v1.Health/Watch", "/grpc.reflection.v1.Any/Call"):
+            assert found.begin(path).code() == grpc.StatusCode.UNAVAILABLE
+        assert found.begin(PREDICT).code() == grpc.StatusCode.OK
+        one.let_go.set()
+        assert {call.code() for call in held} == {grpc.StatusCode.OK}
+        until(lambda: found.begin(bundles).code() == grpc.StatusCode.OK)
+
+
 def test_an_ipv6_network_is_held_back_as_one_address(program: str) -> None:
     with ExitStack() as stack:
         one = stack.enter_context(answering("one"))

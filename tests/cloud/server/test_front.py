@@ -17,6 +17,8 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from sottovoce.cloud.config import Settings
 from sottovoce.cloud.state.sqlite import SqliteDatabase
 from sottovoce.cloud.state.tenants import Tenants
+from sottovoce.core.errors import NotReady
+from sottovoce.core.wire.status import from_rpc_error
 from sottovoce.v1 import training_pb2 as wire
 from tests.support.addresses import free_address
 from tests.support.backbones import tiny_bert
@@ -128,13 +130,22 @@ def test_what_came_to_the_wrong_one_is_told_where_it_belongs(
         with pytest.raises(grpc.RpcError) as caught:
             next(jobs.training.GetAdapter(request, metadata=acme))
         assert caught.value.code() == grpc.StatusCode.FAILED_PRECONDITION
-        with pytest.raises(grpc.RpcError) as caught:
-            models.upload("job", examples(1))
-        assert caught.value.code() == grpc.StatusCode.UNIMPLEMENTED
-    with calling(front[1], credentials("acme", "wrong")) as stranger:
-        with pytest.raises(grpc.RpcError) as caught:
-            stranger.create(replica.bundle_id)
-        assert caught.value.code() == grpc.StatusCode.UNAUTHENTICATED
+        for call in (
+            lambda: models.upload("job", examples(1)),
+            lambda: models.get("job"),
+            lambda: models.watch("job"),
+        ):
+            with pytest.raises(grpc.RpcError) as caught:
+                call()
+            error = from_rpc_error(caught.value, peer="the cloud")
+            assert isinstance(error, NotReady)
+            assert "balancer" in error.fix
+    for address in (front[1], replica.server.address):
+        with calling(address, credentials("acme", "wrong")) as stranger:
+            for call in (lambda: stranger.create(replica.bundle_id), lambda: stranger.get("job")):
+                with pytest.raises(grpc.RpcError) as caught:
+                    call()
+                assert caught.value.code() == grpc.StatusCode.UNAUTHENTICATED
 
 
 def test_a_front_loads_no_model_and_says_what_it_answers_and_counts(

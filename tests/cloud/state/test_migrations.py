@@ -9,7 +9,9 @@ from dataclasses import asdict
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from sottovoce.cloud.cli import main
 from sottovoce.cloud.job import Example, State
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.queue import Queue
@@ -62,6 +64,20 @@ def adapter(state: Path, job: str, name: str) -> Path:
     link.parent.mkdir(parents=True, exist_ok=True)
     link.symlink_to(f"../../jobs/{job}/adapter")
     return folder
+
+
+def test_who_only_looks_leaves_an_earlier_version_to_its_servers(tmp_path: Path) -> None:
+    stored(tmp_path, len(VERSIONS) - 1)
+    for command in (["tokens", "list"], ["enroll", "other"], ["jobs", "list"]):
+        done = CliRunner().invoke(main, [*command, "--state", str(tmp_path)])
+        assert done.exit_code
+        assert "back it up" in done.stderr
+    with sqlite3.connect(tmp_path / "sottovoce.db") as connection:
+        assert connection.execute("PRAGMA user_version").fetchone() == (len(VERSIONS) - 1,)
+    connection.close()
+    SqliteDatabase(tmp_path).close()
+    done = CliRunner().invoke(main, ["enroll", "other", "--state", str(tmp_path)])
+    assert done.exit_code == 0
 
 
 @pytest.mark.parametrize("version", range(len(VERSIONS) + 1))

@@ -142,6 +142,15 @@ def _stored(url: str, version: int) -> None:
         )
 
 
+def test_who_only_looks_leaves_an_earlier_version_to_its_servers(url: str, tmp_path: Path) -> None:
+    _stored(url, len(VERSIONS) - 1)
+    for _ in range(2):
+        with pytest.raises(NotReady, match="earlier version"):
+            open_database(tmp_path, url, create=False)
+    open_database(tmp_path, url).close()
+    open_database(tmp_path, url, create=False).close()
+
+
 def test_a_newer_schema_is_refused(database: PostgresDatabase, url: str, tmp_path: Path) -> None:
     with psycopg.connect(url) as connection:
         connection.execute("UPDATE schema_version SET version = 99")

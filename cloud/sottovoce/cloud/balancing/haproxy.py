@@ -9,6 +9,7 @@ from sottovoce.cloud.balancing.layout import (
     BUSIEST,
     REPEATABLE,
     TENANT,
+    TENANTS_ONLY,
     TRAINING,
     WITH_MODELS,
     Backend,
@@ -80,10 +81,18 @@ frontend devices
     tcp-request connection track-sc0 src,ipmask(32,64)
     tcp-request connection reject if {{ sc0_conn_cur gt {layout.peer_connections} }}
     http-request deny deny_status 429 if {{ sc0_http_req_rate gt {10 * layout.peer_calls} }}
+    # To a replica all that comes from here is one caller: of downloads and other streams that need
+    # no token, it could not tell whose gives way to whose.
+    acl with_token path_beg {" ".join(TENANTS_ONLY)}
+    http-request track-sc1 src,ipmask(32,64) table strangers unless with_token
+    http-request deny deny_status 429 if !with_token {{ sc1_conn_cur gt {layout.peer_streams} }}
     acl customisation path_beg {TRAINING}
     acl with_models path {" ".join(WITH_MODELS)}
     use_backend fronts if customisation !with_models
     default_backend replicas
+
+backend strangers
+    stick-table type ipv6 size 100k expire 1m store conn_cur
 
 backend replicas
     # A tenant's calls go where its adapters are, unless that replica has {BUSIEST} % of the mean.

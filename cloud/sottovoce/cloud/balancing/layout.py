@@ -15,9 +15,10 @@ from typing import Final, Self
 
 from sottovoce.core.errors import ConfigError
 from sottovoce.core.wire.address import is_ip, is_loopback, split_address
-from sottovoce.v1 import inference_pb2, training_pb2
+from sottovoce.v1 import generation_pb2, inference_pb2, training_pb2
 
-__all__ = ["BUSIEST", "REPEATABLE", "TENANT", "TRAINING", "WITH_MODELS", "Backend", "Layout"]
+__all__ = ["BUSIEST", "REPEATABLE", "TENANT", "TENANTS_ONLY", "TRAINING", "WITH_MODELS"]
+__all__ += ["Backend", "Layout"]
 
 TENANT: Final = "sottovoce-tenant"
 """The header that names the tenant."""
@@ -27,6 +28,9 @@ BUSIEST: Final = 150
 
 _INFERENCE: Final = inference_pb2.DESCRIPTOR.services_by_name["Inference"].full_name
 _TRAINING: Final = training_pb2.DESCRIPTOR.services_by_name["Training"].full_name
+_GENERATION: Final = generation_pb2.DESCRIPTOR.services_by_name["Generation"].full_name
+TENANTS_ONLY: Final = tuple(f"/{name}/" for name in (_TRAINING, _INFERENCE, _GENERATION))
+"""How the paths begin that nobody calls without a token."""
 TRAINING: Final = f"/{_TRAINING}/"
 """How the paths of customisation begin, which fronts answer."""
 
@@ -80,6 +84,7 @@ class Layout:
         backend_ca: PEM of who signed the certificates of replicas and fronts; None: plaintext.
         peer_calls: a second, of one address.
         peer_connections: at once, of one address.
+        peer_streams: calls that need no token, open at once, of one address (HAProxy).
         metrics: HOST:PORT of the balancer's own, None for none.
     """
 
@@ -92,6 +97,7 @@ class Layout:
     backend_ca: Path | None = None
     peer_calls: int = 200
     peer_connections: int = 64
+    peer_streams: int = 8
     metrics: Backend | None = None
 
     def __post_init__(self) -> None:

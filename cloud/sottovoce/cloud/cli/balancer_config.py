@@ -58,6 +58,14 @@ _file = click.Path(dir_okay=False, path_type=Path)
     help="Connections that one address may hold (haproxy).",
 )
 @click.option(
+    "--peer-streams",
+    type=click.IntRange(min=1),
+    default=8,
+    show_default=True,
+    help="Downloads of bundles and other calls without a token that one address may hold open "
+    "(haproxy).",
+)
+@click.option(
     "--metrics", metavar="HOST:PORT", help="Serve the balancer's own metrics there, in plaintext."
 )
 @json_option

@@ -9,7 +9,7 @@ import click
 from sottovoce.cloud.cli.options import state_option, store_option
 from sottovoce.cloud.state.opening import open_database
 from sottovoce.cloud.state.tenants import Tenants
-from sottovoce.core.errors import InvalidInput
+from sottovoce.core.errors import InvalidInput, NotFound
 from sottovoce.core.system.console import Command, json_option, print_json
 from sottovoce.core.system.files import in_place_of
 
@@ -36,7 +36,12 @@ def command(
     holds the token. A running server knows the tenant at once. `sotto-cloud tokens`
     gives each further device one of its own.
     """
-    database = open_database(state, store, create=not renew)
+    try:
+        database = open_database(state, store, create=False)
+    except NotFound:
+        if renew:
+            raise
+        database = open_database(state, store)
     try:
         tenants = Tenants(database)
         token = tenants.renew(tenant) if renew else tenants.enroll(tenant)

@@ -7,6 +7,7 @@ has the models knows. They are part of the service that `training_service` answe
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import NoReturn
 
 import grpc
 
@@ -21,7 +22,7 @@ from sottovoce.cloud.server.training_service import ALIKE, job_message
 from sottovoce.cloud.state.credentials import Scope
 from sottovoce.cloud.state.tenants import Tenants
 from sottovoce.core.bundle.folder import Bundle
-from sottovoce.core.errors import InvalidInput
+from sottovoce.core.errors import InvalidInput, NotReady
 from sottovoce.core.privacy.policies import POLICIES
 from sottovoce.core.wire import training_settings
 from sottovoce.core.wire.training_settings import METHODS, TASKS
@@ -47,7 +48,7 @@ def _options(settings: wire.TrainingSettings) -> TrainingOptions:
 
 
 class ModelsService(training_pb2_grpc.TrainingServicer):
-    """Answers `CreateJob` and `GetAdapter`, and of the service nothing else.
+    """Answers `CreateJob` and `GetAdapter`; who asks for the rest is told where that is answered.
 
     Args:
         jobs: where new ones go.
@@ -129,3 +130,17 @@ class ModelsService(training_pb2_grpc.TrainingServicer):
         """The tenant's adapter, for a device to run."""
         tenant = self._tenants.admit(context.invocation_metadata(), Scope.TRAIN, Scope.PREDICT)
         yield from self._adapters.stream(tenant, request)
+
+
+def _elsewhere(service: ModelsService, _: object, context: grpc.ServicerContext) -> NoReturn:
+    service._tenants.admit(context.invocation_metadata(), Scope.TRAIN, Scope.PREDICT)
+    raise NotReady(
+        "fronts answer this call, and this is a replica",
+        fix="call the provider's balancer; see `sotto-cloud balancer-config`",
+        subject="address",
+    )
+
+
+for _method in wire.DESCRIPTOR.services_by_name["Training"].methods:
+    if _method.name not in vars(ModelsService):
+        setattr(ModelsService, _method.name, _elsewhere)

@@ -16,8 +16,9 @@ from typing import Final
 
 from sottovoce.cloud.state.adapters import digest, install
 from sottovoce.cloud.state.database import Database, Transaction
+from sottovoce.core.errors import NotReady
 
-__all__ = ["VERSIONS", "Version", "remove_leftovers"]
+__all__ = ["VERSIONS", "Version", "earlier", "remove_leftovers"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,6 +301,16 @@ VERSIONS: Final = (
     Version(_UNTIDY),
     Version(_OBJECTS),
 )
+
+
+def earlier(version: int) -> NotReady:
+    """What a command is told that is not to upgrade: servers of that version may be running."""
+    return NotReady(
+        f"the state is of the earlier version {version}, this program has {len(VERSIONS)}",
+        fix="stop all servers and trainers that use it, back it up, and start this version's "
+        "`sotto-cloud serve`, replica, front or trainer: that brings it up to date",
+        subject="state",
+    )
 
 
 def remove_leftovers(state: Path) -> None:

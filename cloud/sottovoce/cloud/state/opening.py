@@ -28,7 +28,8 @@ def open_database(
         store: ``postgresql://...``; "" for a SQLite file in the folder.
         objects: ``file:///folder``; "" for the folder itself.
         key_file: of the master key; ``master.key`` in ``state`` if None.
-        create: begin one if there is none.
+        create: begin one if there is none, and bring one of an earlier version up to date, which
+            is for those that serve it: what runs of that version fails from then on.
 
     Raises:
         ConfigError: ``store`` is neither, or what speaks to PostgreSQL is not installed.

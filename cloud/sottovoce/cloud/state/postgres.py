@@ -62,13 +62,14 @@ class PostgresDatabase:
         objects: where adapters and checkpoints lie; in the folder, too, if None.
         key_file: of the master key, the same for all machines; ``master.key`` in the folder if
             None.
-        create: make the schema if it is not there.
+        create: make the schema if it is not there, and bring an earlier one up to date.
         clock: in place of the server's.
 
     Raises:
         ConfigError: the URL is none, or the folder holds a state of its own and the server none.
         NotFound: there is no schema, and ``create`` is False.
-        NotReady: the folder cannot be made, or the user may not make the schema.
+        NotReady: the folder cannot be made, the user may not make the schema, or it is of an
+            earlier version, and ``create`` is False.
         Unavailable: the server cannot be reached.
         DataLoss: the schema is of a newer version.
     """

@@ -12,7 +12,7 @@ from typing import Any, Final
 import psycopg
 
 from sottovoce.cloud.state.database import Database, Transaction
-from sottovoce.cloud.state.migrations import VERSIONS
+from sottovoce.cloud.state.migrations import VERSIONS, earlier
 from sottovoce.core.errors import ConfigError, DataLoss, NotFound
 
 __all__ = ["in_postgres", "upgrade"]
@@ -50,10 +50,10 @@ def upgrade(
     Args:
         transaction: on the connection.
         database: whose schema it is.
-        create: make it if it is not there.
+        create: make it if it is not there, and bring one of an earlier version up to date.
 
     Raises:
-        NotFound: it is not there, and ``create`` is False.
+        NotFound, NotReady: it is not there, or of an earlier version, and ``create`` is False.
         ConfigError: it is not there, and its folder holds a SQLite file that it would hide.
         DataLoss: it is of a newer version.
     """
@@ -83,6 +83,8 @@ def upgrade(
                 fix="run the newer program that has upgraded it",
                 subject="store",
             )
+        if version < len(VERSIONS) and not create:
+            raise earlier(version)
         for following in VERSIONS[version:]:
             connection.execute(in_postgres(following.statements).encode())
             if following.read_files:

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from sottovoce.cloud.state.database import Row, Transaction
 from sottovoce.cloud.state.keys import MASTER_KEY, Keys
-from sottovoce.cloud.state.migrations import VERSIONS, remove_leftovers
+from sottovoce.cloud.state.migrations import VERSIONS, earlier, remove_leftovers
 from sottovoce.cloud.state.objects import FileObjects, Objects
 from sottovoce.core.errors import DataLoss, NotFound, NotReady, Unavailable
 
@@ -35,12 +35,14 @@ class SqliteDatabase:
         state: the folder.
         objects: where adapters and checkpoints lie; in the folder, too, if None.
         key_file: of the master key; ``master.key`` in the folder if None.
-        create: make it if it is not there; else a mistyped name would look like an empty state.
+        create: make it if it is not there, else a mistyped name would look like an empty state;
+            and bring one of an earlier version up to date, which ends what its servers do.
         clock: SQLite runs within its users' processes, so this machine's clock is the database's.
 
     Raises:
         NotFound: no state is there, and ``create`` is False.
-        NotReady: the folder cannot be written.
+        NotReady: the folder cannot be written, or the file is of an earlier version, and
+            ``create`` is False.
         Unavailable: the disk is full.
         DataLoss: the file is not ours, or of a newer version.
     """
@@ -83,9 +85,9 @@ class SqliteDatabase:
             self._connection.execute("PRAGMA foreign_keys = ON")
             # What a tenant deletes must not linger in free pages.
             self._connection.execute("PRAGMA secure_delete = ON")
-            self._upgrade()
+            self._upgrade(create=create)
             self._reader.execute("PRAGMA query_only = ON")
-        except (Unavailable, DataLoss):
+        except (NotReady, Unavailable, DataLoss):
             self.close()
             raise
         except sqlite3.OperationalError as error:
@@ -103,13 +105,15 @@ class SqliteDatabase:
                 subject="state",
             ) from error
 
-    def _upgrade(self) -> None:
+    def _upgrade(self, *, create: bool) -> None:
         with self.write() as transaction:
             (version,) = self._connection.execute("PRAGMA user_version").fetchone()
             if version > len(VERSIONS):
                 raise sqlite3.DatabaseError(
                     f"schema version {version}, this program knows {len(VERSIONS)}"
                 )
+            if version < len(VERSIONS) and not create:
+                raise earlier(version)
             for following in VERSIONS[version:]:
                 for statement in following.statements.split(";"):
                     transaction.change(statement)

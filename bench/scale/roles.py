@@ -17,7 +17,7 @@ from sottovoce.cloud.config import STORE_VARIABLE
 
 __all__ = ["Roles", "roles"]
 
-_MANY = ("--peer-calls", "100000", "--peer-connections", "1000")
+_MANY = ("--peer-calls=100000", "--peer-connections=1000", "--peer-streams=1000")
 """All devices have one address here."""
 
 

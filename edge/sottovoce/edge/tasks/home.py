@@ -20,6 +20,7 @@ from sottovoce.core.bundle.manifest import sha256
 from sottovoce.core.errors import (
     DataLoss,
     InvalidInput,
+    NotFound,
     NotReady,
     OutOfRange,
     QuotaExceeded,
@@ -300,7 +301,10 @@ class Home:
         return names, AdapterFolder(self._folder, names.adapter_id)
 
     def _is_local(self, name: str) -> bool:
-        _, trained = self._outbox.adapter(name)
+        try:
+            _, trained = self._outbox.adapter(name)
+        except NotFound:  # whoever is to answer says so
+            return False
         return bool(trained) and self._outbox.get(trained).local
 
     def _encoder_now(self) -> Encoder:

@@ -33,7 +33,7 @@ from tests.support.waiting import until
 
 OPEN, TENANTS = "/test.Open/{}", "/test.Tenants/{}"
 LONG = 3600.0
-FOR_ALL = ("GetAdapter", "ListJobs")  # which tokens of every scope may call
+FOR_ALL = ("GetAdapter", "ListJobs", "WatchAdapters")  # which tokens of every scope may call
 
 
 class _Door:

@@ -161,6 +161,8 @@ def load(name: str, *, dtype: torch.dtype = torch.float32, quantized: bool = Fal
             output_loading_info=True,
             **(four_bits() if quantized else {"dtype": dtype}),
         )
+    except InvalidInput:
+        raise
     except Exception as error:  # whatever readers raise at files that are not what they seem
         raise _refused(name, "cannot be read") from error
     if found["missing_keys"] or found["mismatched_keys"]:

@@ -42,7 +42,7 @@ demo: install  ## Watch a device daemon learn a task through a cloud, privately
 
 test: install .venv-edge/.done lint bundle  ## Lint, then every test; the edge's without torch
 	OMP_NUM_THREADS=1 $(EDGE_BIN)/pytest $(PYTEST_FLAGS) tests/edge tests/core tests/protos
-	OMP_NUM_THREADS=1 $(BIN)/pytest $(PYTEST_FLAGS) tests/e2e tests/cloud tests/bench tests/architecture tests/mutation tests/protos tests/campaign
+	OMP_NUM_THREADS=1 $(BIN)/pytest $(PYTEST_FLAGS) tests/e2e tests/cloud tests/bench tests/architecture tests/mutation tests/protos tests/campaign tests/deploy
 
 # Tests on PostgreSQL and HAProxy start servers of their own; without them they are skipped and say
 # so. It never waits for a password, and has Debian start no PostgreSQL of its own beside theirs; its

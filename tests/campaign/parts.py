@@ -125,7 +125,7 @@ def _machine(folder: Path, tally: Tally, seed: str, trials: Iterable[int]) -> No
 
 
 PARTS: Final = {
-    "network": Part("errands over a line that fails", _network, 1_000, 12),
+    "network": Part("errands over a line that fails", _network, 1_000, 6),
     "machine": Part("commands in want of something", _machine, 400, 8),
     "damage": Part("damaged files of the device", _damage, 6_000, 150),
     "damage-cloud": Part("damaged files of the cloud", _damage_cloud, 1_000, 12),

@@ -160,7 +160,17 @@ def test_a_cloud_that_is_down_loses_nothing(agent: Agent, cloud: Cloud, tmp_path
     )
     assert answer.returncode == 6  # Unavailable
     assert b"fix" in answer.stdout + answer.stderr
-    agent.run("customize", "desk", "--input", str(table), "--method", "head", "--no-watch")
+    agent.run(
+        "customize",
+        "desk",
+        "--input",
+        str(table),
+        "--method",
+        "head",
+        "--epochs",
+        "1",
+        "--no-watch",
+    )
     assert _customization(agent)["state"] == "UPLOADING"
     cloud.start()
     until(lambda: _customization(agent)["state"] == "SUCCEEDED", 240)

@@ -72,7 +72,17 @@ def _conversation(folder: Path, cloud: Cloud, tap: Wiretap) -> Told:
     table.write_text("text\tlabel\n" + "\n".join(rows) + "\n", encoding="utf-8")
     asked.write_text("\n".join(map(_text, range(EXAMPLES))) + "\n", encoding="utf-8")
     try:
-        agent.run("customize", ADAPTER, "--input", str(table), "--method", "head", "--json")
+        agent.run(
+            "customize",
+            ADAPTER,
+            "--input",
+            str(table),
+            "--method",
+            "head",
+            "--epochs",
+            "1",
+            "--json",
+        )
         answers = agent.run("predict", ADAPTER, "--input", str(asked), "--json").splitlines()
         status = json.loads(agent.run("status", "--json"))
         agent.stop()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import queue
+import sqlite3
 import threading
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -44,15 +45,26 @@ class _Door:
         self.busy = False
         self.asked = 0
         self.news = 0
+        self.told = 0
+        self.broken: Exception | None = None
+        self.unaskable = ""
 
     def authenticate(self, metadata: Iterable[tuple[str, str | bytes]]) -> str:
         self.asked += 1
         name = str(dict(metadata)["name"])
+        if name == self.unaskable:
+            raise ValueError("not a user's text")
         if self.busy:
             raise Unavailable("busy")
         if name not in self.welcome:
             raise Unauthenticated("who?")
         return name
+
+    def tell(self) -> int:
+        self.told += 1
+        if self.broken:
+            raise self.broken
+        return self.news
 
 
 class _Talk:
@@ -96,7 +108,7 @@ def served(idle: float, again: float) -> Iterator[tuple[grpc.Channel, _Door, Att
     }
     door = _Door()
     attendant = Attendant(
-        {"test.Tenants"}, door.authenticate, idle=idle, again=again, news=lambda: door.news
+        {"test.Tenants"}, door.authenticate, idle=idle, again=again, news=door.tell
     )
     calls = ThreadPoolExecutor(16)
     server = grpc.server(calls, interceptors=[ErrorInterceptor(), attendant])
@@ -206,6 +218,36 @@ def test_a_busy_database_ends_no_stream() -> None:
         until(lambda: door.asked > before + 3)
         assert talk.says(b"more") == b"more"
         talk.end()
+
+
+def test_whatever_goes_wrong_at_a_look_there_is_another(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with served(idle=LONG, again=0.05) as (channel, door, _):
+        gone, kept = _Talk(channel, TENANTS, "a"), _Talk(channel, TENANTS, "b")
+        assert {gone.says(b"it"), kept.says(b"it")} == {b"it"}
+        door.broken = sqlite3.OperationalError("of a user's text")
+        before = door.told
+        until(lambda: door.told > before + 3)
+        door.broken = None
+        door.welcome.remove("a")
+        assert gone.ended() is grpc.StatusCode.CANCELLED
+        assert kept.says(b"more") == b"more"
+        kept.end()
+    assert "OperationalError at" in caplog.text
+    assert "user" not in caplog.text
+
+
+def test_a_caller_that_cannot_be_asked_about_keeps_no_other_in() -> None:
+    with served(idle=LONG, again=LONG) as (channel, door, _):
+        gone, kept = _Talk(channel, TENANTS, "a"), _Talk(channel, TENANTS, "b")
+        assert {gone.says(b"it"), kept.says(b"it")} == {b"it"}
+        door.welcome.remove("a")
+        door.unaskable = "b"
+        door.news += 1
+        assert gone.ended() is grpc.StatusCode.CANCELLED
+        assert kept.says(b"more") == b"more"
+        kept.end()
 
 
 def test_single_calls_are_left_alone() -> None:

@@ -7,10 +7,11 @@ renews a token, because someone else has it, must also be rid of what was opened
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -18,9 +19,11 @@ import grpc
 
 from sottovoce.core.errors import SottovoceError, Unauthenticated
 from sottovoce.core.wire.interception import Handler, Interceptor, wrapped
+from sottovoce.core.wire.status import kind_and_place
 
 __all__ = ["Attendant"]
 
+_log = logging.getLogger(__name__)
 _LAST_LOOK_SECONDS: Final = 5.0
 _Metadata = Iterable[tuple[str, str | bytes]]
 
@@ -71,6 +74,8 @@ class Attendant(Interceptor):
         self._news = news
         self._open: set[_Stream] = set()
         self._lock = threading.Lock()
+        self._looked = time.monotonic()
+        self._known: int | None = None
         self._closed = threading.Event()
         self._looking = threading.Thread(target=self._look, name="attendant", daemon=True)
 
@@ -118,18 +123,26 @@ class Attendant(Interceptor):
                 self._open.discard(stream)
 
     def _look(self) -> None:
-        looked, known = time.monotonic(), self._news()
+        with suppress(Exception):  # then all that there are is news
+            self._known = self._news()
         while not self._closed.wait(min(1.0, self._idle, self._again)):
-            now = time.monotonic()
-            with self._lock:
-                streams = [*self._open]
-            ended = [s for s in streams if s.idle_since(now - self._idle)]
-            news = self._news() if streams else known
-            if now - looked >= self._again or news != known:
-                ended += self._forbidden(streams)
-                looked, known = now, news
-            for stream in ended:
+            try:
+                self._look_once()
+            except Exception as error:  # without this thread no open stream ends any more
+                _log.error("open streams are looked at again: %s", kind_and_place(error))
+
+    def _look_once(self) -> None:
+        now = time.monotonic()
+        with self._lock:
+            streams = [*self._open]
+        for stream in streams:
+            if stream.idle_since(now - self._idle):
                 stream.context.cancel()
+        news = self._news() if streams else self._known
+        if now - self._looked >= self._again or news != self._known:
+            for stream in self._forbidden(streams):
+                stream.context.cancel()
+            self._looked, self._known = now, news
 
     def _forbidden(self, streams: Iterable[_Stream]) -> list[_Stream]:
         """Those whose caller would not be let in now; each caller is asked about once."""
@@ -145,6 +158,9 @@ class Attendant(Interceptor):
         except Unauthenticated:
             return False
         except SottovoceError:  # the database is busy: asked again soon
+            return True
+        except Exception as error:  # nor does it keep the others from being asked about
+            _log.error("a caller is asked about again: %s", kind_and_place(error))
             return True
         return True
 

@@ -126,7 +126,12 @@ class SqliteDatabase:
 
     @contextlib.contextmanager
     def read(self) -> Iterator[Transaction]:
-        """See `Database.read`."""
+        """See `Database.read`.
+
+        Raises:
+            Unavailable: the disk does not read, or another process kept the file for half a minute.
+            DataLoss: the file is damaged.
+        """
         with self._reading, _sound():
             yield _Transaction(self._reader, self._clock)
 
@@ -156,7 +161,7 @@ class SqliteDatabase:
 
     def news(self) -> int:
         """See `Database.news`. Every commit is: the reading connection itself makes none."""
-        with self._reading:
+        with self._reading, _sound():
             (version,) = self._reader.execute("PRAGMA data_version").fetchone()
         return int(version)
 
@@ -181,6 +186,11 @@ def _sound() -> Iterator[None]:
         yield
     except sqlite3.DatabaseError as error:
         name: str = getattr(error, "sqlite_errorname", "")
+        if isinstance(error, sqlite3.OperationalError):
+            _log.error("the state file was not read: %s", error)
+            raise Unavailable(
+                "the cloud cannot read its state", fix="send the same message again later"
+            ) from error
         if not name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
             raise
         _log.error("the state file is damaged: %s", error)

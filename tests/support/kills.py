@@ -174,6 +174,8 @@ def _arm(what: str, number: int) -> None:
 def _kind(path: Path) -> str:
     if "checkpoints" in path.parts:
         return "checkpoint"
+    if path.name == "objects.id":
+        return "id of the store"
     return "adapter"
 
 

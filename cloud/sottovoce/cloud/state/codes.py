@@ -59,7 +59,7 @@ class Codes:
         seconds: float = SECONDS,
         replace: bool = False,
     ) -> str:
-        """A code for one device, as XXXX-XXXX-XXXX.
+        """A code for one device: three groups of four letters, with dashes between.
 
         Args:
             name: of the device.

@@ -138,7 +138,7 @@ def test_a_fleet_teaches_one_adapter_and_answers_alike(
         latest = newest(first)
         assert latest != begun
         # Nobody asked the others to fetch: it was announced to them.
-        until(lambda: {in_use(daemon) for daemon in fleet} == {latest}, seconds=60)
+        until(lambda: {in_use(daemon) for daemon in fleet} == {latest})
         cloud.stop()  # what answers is at home
 
         texts = tmp_path / "texts.txt"

@@ -56,6 +56,20 @@ def test_versions_are_listed_and_taken_back(trained: Device) -> None:
     trained.sotto("fetch", "desk", "--versions", "--roll-back", code=2)
 
 
+def test_following_ends_with_the_cloud_gone_and_is_not_ignored(
+    trained: Device, cloud: FakeCloud
+) -> None:
+    trained.sotto("fetch", "desk", "--follow")
+    (marker,) = trained.folder.glob("**/followed")
+    for other in ("--versions", "--roll-back"):
+        for follow in ("--follow", "--no-follow"):
+            assert "give one" in trained.sotto("fetch", "desk", other, follow, code=2).stderr
+    cloud.stop()
+    assert "no longer" in trained.sotto("fetch", "desk", "--no-follow").stdout
+    assert not marker.exists()
+    assert trained.json("fetch", "desk", "--no-follow") == [{"followed": False}]
+
+
 def test_what_is_missing_is_named(trained: Device) -> None:
     refused = trained.sotto("predict", "desk", "--where", "device", "the river", code=3)
     assert "sotto fetch" in refused.stderr

@@ -41,8 +41,11 @@ def command(
     the new version up by itself; if anything fails, the old one goes on answering. Whoever gets
     hold of the device gets the adapter, and can test what it was trained on.
     """
-    if roll_back and versions:
-        raise InvalidInput("both --roll-back and --versions are given", fix="give one of the two")
+    if roll_back + versions + (follow is not None) > 1:
+        raise InvalidInput(
+            "more than one of --roll-back, --versions and --follow or --no-follow is given",
+            fix="give one of them",
+        )
     with closing(Agent(load_config(ctx))) as device:
         if versions:
             found = device.home.versions(adapter)
@@ -58,6 +61,13 @@ def command(
             else:
                 click.echo(f"{adapter} answers with version {version[:16]} again")
             return
+        if follow is False:  # with the cloud away, too
+            device.home.follow(adapter, False)
+            if as_json:
+                print_json({"followed": False})
+            else:
+                click.echo(f"{adapter} is followed no longer")
+            return
         with progress_bar() as bar:
             task = bar.add_task("fetching", total=None, note="")
 
@@ -65,8 +75,8 @@ def command(
                 bar.update(task, completed=done >> 10, total=total >> 10, note="KiB")
 
             fetched = device.home.fetch(adapter, progress=progress)
-        if follow is not None:
-            device.home.follow(adapter, follow)
+        if follow:
+            device.home.follow(adapter, True)
     if as_json:
         print_json(
             {

@@ -218,7 +218,9 @@ class Cloud:
         what ends it at once."""
         request = training_pb2.WatchAdaptersRequest(adapters=adapters)
         call = self._stubs().training.WatchAdapters
-        yield from self._streamed(call, request, self._credentials(), WATCH_SECONDS, stoppable)
+        yield from self._streamed(
+            call, request, self._credentials(), WATCH_SECONDS, stoppable, endless=True
+        )
 
     def check_tenant(self) -> None:
         """Asks for something only an accepted tenant gets."""
@@ -298,13 +300,18 @@ class Cloud:
         metadata: _Metadata,
         seconds: float | None = None,
         stoppable: Stoppable = lambda stop: None,
+        endless: bool = False,
     ) -> Generator[Any, None, None]:
+        """Answers as they come; the end of an ``endless`` call is its deadline, and no error."""
         with self._explained():
             call = method(request, timeout=seconds, metadata=metadata)
             stoppable(lambda: _end(call))
             try:
                 for response in call:
                     yield answered(response, peer=self._peer)
+            except grpc.RpcError:
+                if not endless or call.code() is not grpc.StatusCode.DEADLINE_EXCEEDED:
+                    raise
             finally:
                 call.cancel()  # whoever stops listening must not leave the cloud talking
 

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable
 from contextlib import closing
 
-from sottovoce.core.errors import SottovoceError, Unavailable
+from sottovoce.core.errors import SottovoceError
 from sottovoce.edge.client.cloud import Cloud
 from sottovoce.edge.tasks.home import Home
 
@@ -59,34 +59,40 @@ class Follower:
         wait = self._look
         while not self._stopped.wait(wait * random.uniform(0.75, 1.0)):
             try:
-                wait = self._look
                 self._once()
+                wait = self._look
             except SottovoceError as error:
-                if not self._stopped.is_set():
-                    _log.warning("following adapters: %s", type(error).__name__)
-                wait = min(max(2 * wait, 2 * self._look), _LONGEST_WAIT)
+                self._warn(error)
+                wait = min(2 * wait, _LONGEST_WAIT)
 
     def _once(self) -> None:
-        """One stream, if there is anything to follow, until it ends or what is followed changes."""
+        """One stream, if there is anything to follow, until it ends."""
         followed = self._home.followed()
         self._seen = {name: version for name, version in self._seen.items() if name in followed}
         if not followed:
             return
-        heard = False
         with closing(self._cloud.watch_adapters(sorted(followed), self._stoppable)) as versions:
-            while not self._stopped.is_set():
-                try:
-                    said = next(versions, None)
-                except Unavailable:
-                    if heard:  # it lasts a minute, however it ends
-                        return
-                    raise
-                if said is None:
+            for said in versions:
+                if self._stopped.is_set():
                     return
-                heard = True
-                if said.adapter in followed and self._seen.get(said.adapter) != said.version:
-                    self._home.fetch(followed[said.adapter])
-                    self._seen[said.adapter] = said.version
+                if self._seen.get(said.adapter) != said.version:
+                    self._take(said.adapter, said.version)
+
+    def _take(self, adapter: str, version: str) -> None:
+        """Fetches one, if its owner still wants that; what fails is said again by the next stream,
+        and keeps no other from coming."""
+        name = self._home.followed().get(adapter)
+        if name is None:
+            return
+        try:
+            self._home.fetch(name)
+            self._seen[adapter] = version
+        except SottovoceError as error:
+            self._warn(error)
+
+    def _warn(self, error: SottovoceError) -> None:
+        if not self._stopped.is_set():
+            _log.warning("following adapters: %s", type(error).__name__)
 
     def _stoppable(self, end: Callable[[], None]) -> None:
         self._end = end

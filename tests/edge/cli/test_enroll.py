@@ -40,3 +40,23 @@ def test_it_needs_to_know_which_cloud(new_device: Callable[..., Device]) -> None
     device = new_device()
     _bare(device)
     assert "--address" in device.sotto("enroll", "0000-0000-0000", code=3).stderr
+
+
+def test_a_configuration_that_cannot_be_written_keeps_the_token_and_the_code(
+    new_device: Callable[..., Device], cloud: FakeCloud
+) -> None:
+    device = new_device()
+    _bare(device)
+    code, token = cloud.code("acme", "hall"), device.folder / "schlüssel 🔑"
+    token.write_text("of before\n")
+    asked = ("enroll", code, "--address", cloud.address, "--token-file", str(token))
+    (told,) = device.json("config", "set", "privacy.level", "strong")
+    file = Path(told["file"])
+    before = file.read_text()
+    file.write_text(f'cloud.tenant = "x"\n{before}')  # in a way that is not ours to change
+    device.sotto(*asked, code=78)
+    assert token.read_text() == "of before\n"
+    file.write_text(before)
+    device.sotto(*asked)
+    assert cloud.redeemed("acme", token.read_text().strip())
+    assert tomllib.loads(file.read_text())["cloud"]["token_file"] == str(token)

@@ -37,8 +37,11 @@ def _known(server: FakeCloud, file: Path) -> bool:
 
 def test_a_code_becomes_a_private_token(server: FakeCloud, tmp_path: Path) -> None:
     file = tmp_path / "new" / "token"
-    with closing(Cloud(CloudConfig(address=server.address))) as cloud:
-        done = enroll(cloud, server.code("acme", "hall"), file)
+    with (
+        closing(Cloud(CloudConfig(address=server.address))) as cloud,
+        enroll(cloud, server.code("acme", "hall"), file) as done,
+    ):
+        assert not file.exists()  # before all else is done
     assert (done.tenant, done.name, done.scope, done.ends) == ("acme", "hall", "all", None)
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert [f.name for f in file.parent.iterdir()] == ["token"]
@@ -52,8 +55,9 @@ def test_a_wrong_code_leaves_the_token_there_is(server: FakeCloud, tmp_path: Pat
     with (
         closing(Cloud(CloudConfig(address=server.address))) as cloud,
         pytest.raises(Unauthenticated),
+        enroll(cloud, "0000-0000-0000", file),
     ):
-        enroll(cloud, "0000-0000-0000", file)
+        pass
     assert [f.name for f in tmp_path.iterdir()] == ["token"]
     assert file.read_text() == "of before\n"
 
@@ -63,10 +67,50 @@ def test_an_answer_that_is_lost_is_asked_for_again(server: FakeCloud, tmp_path: 
     file, code = tmp_path / "token", server.code("acme", "hall")
     config = CloudConfig(address=server.address)
     server.lose_answers = 1000
-    with closing(Cloud(config)) as cloud, pytest.raises(Unavailable):
-        enroll(cloud, code, file)
+    with closing(Cloud(config)) as cloud, pytest.raises(Unavailable), enroll(cloud, code, file):
+        pass
     assert not file.exists()
     server.lose_answers = 1
-    with closing(Cloud(dataclasses.replace(config))) as cloud:
-        assert enroll(cloud, code, file).name == "hall"
+    with (
+        closing(Cloud(dataclasses.replace(config))) as cloud,
+        enroll(cloud, code.lower().replace("-", " "), file) as done,  # typed otherwise
+    ):
+        assert done.name == "hall"
+    assert _known(server, file)
+
+
+def test_a_token_that_one_cloud_may_have_accepted_is_shown_to_no_other(
+    server: FakeCloud, tmp_path: Path
+) -> None:
+    file = tmp_path / "token"
+    server.lose_answers = 1000
+    with (
+        closing(Cloud(CloudConfig(address=server.address))) as cloud,
+        pytest.raises(Unavailable),
+        enroll(cloud, server.code("acme", "hall"), file),
+    ):
+        pass
+    server.lose_answers = 0
+    with fake_cloud() as other:
+        for chosen, tenant in ((other, "acme"), (server, "shop")):
+            with (
+                closing(Cloud(CloudConfig(address=chosen.address))) as cloud,
+                enroll(cloud, chosen.code(tenant, "shed"), file),
+            ):
+                pass
+            assert chosen.redeemed(tenant, file.read_text().strip())
+            assert not server.redeemed("acme", file.read_text().strip())
+
+
+def test_what_goes_wrong_before_the_end_leaves_the_token_there_is(
+    server: FakeCloud, tmp_path: Path
+) -> None:
+    file, code = tmp_path / "token", server.code("acme", "hall")
+    file.write_text("of before\n")
+    with closing(Cloud(CloudConfig(address=server.address))) as cloud:
+        with pytest.raises(RuntimeError), enroll(cloud, code, file):
+            raise RuntimeError
+        assert file.read_text() == "of before\n"
+        with enroll(cloud, code, file):
+            pass
     assert _known(server, file)

@@ -61,12 +61,14 @@ def command(
             "no cloud is configured", fix="name it with --address HOST:PORT", subject="address"
         )
     file = (token_file or settings.token_file or config.agent.state / "cloud.token").absolute()
-    with closing(Cloud(settings)) as cloud:
-        done = enroll(cloud, code, file)
-    values = {"tenant": done.tenant, "token_file": str(file), "address": settings.address}
+    values = {"token_file": str(file), "address": settings.address}
     if settings.ca_file is not None:
         values["ca_file"] = str(settings.ca_file)
-    written = write(config, {f"cloud.{k}": json.dumps(v) for k, v in values.items()})
+    with closing(Cloud(settings)) as cloud, enroll(cloud, code, file) as done:
+        values["tenant"] = done.tenant
+        written = write(
+            config, {f"cloud.{k}": json.dumps(v, ensure_ascii=False) for k, v in values.items()}
+        )
     if as_json:
         print_json(
             {

@@ -1,13 +1,16 @@
 """A device is let in at a cloud: a code against a token of its own.
 
 The token is made here and lies on the disk before the cloud hears of its hash: whatever is cut off
-after that, the same code and the same token finish it.
+after that, the same code and the same token finish it. No other cloud and no other code ever gets
+that token: who knows it is let in where it was accepted.
 """
 
 from __future__ import annotations
 
 import hashlib
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -38,11 +41,13 @@ class Enrolled:
     ends: datetime | None
 
 
-def enroll(cloud: Cloud, code: str, token_file: Path) -> Enrolled:
-    """Redeems a code, and puts the token where calls will read it.
+@contextmanager
+def enroll(cloud: Cloud, code: str, token_file: Path) -> Iterator[Enrolled]:
+    """Redeems a code, and puts the token where calls will read it when the block ends without an
+    exception; after one the same code may be tried again.
 
     Args:
-        token_file: is replaced once the cloud has accepted the new token, mode 0600.
+        token_file: is replaced, mode 0600.
 
     Raises:
         Unauthenticated: the code is wrong, used or over.
@@ -50,22 +55,28 @@ def enroll(cloud: Cloud, code: str, token_file: Path) -> Enrolled:
     """
     if not token_file.parent.exists():
         private_folder(token_file.parent)
-    waiting = token_file.with_name(f"{token_file.name}.new")
+    waiting = token_file.with_name(f"{token_file.name}.{_mark(cloud, code)}.new")
     token = _kept(waiting)
     try:
         answer = cloud.redeem_code(code, hashlib.sha256(token.encode()).digest())
     except (InvalidInput, Unauthenticated):
         waiting.unlink(missing_ok=True)  # nothing was let in with it
         raise
-    with disk(token_file):
-        waiting.replace(token_file)
-        sync_folder(token_file.parent)
-    return Enrolled(
+    yield Enrolled(
         answer.tenant,
         answer.name,
         _SCOPES.get(answer.scope, "unknown"),
         answer.end_time.ToDatetime(UTC) if answer.HasField("end_time") else None,
     )
+    with disk(token_file):
+        waiting.replace(token_file)
+        sync_folder(token_file.parent)
+
+
+def _mark(cloud: Cloud, code: str) -> str:
+    """What tells clouds and codes apart, however a code is typed."""
+    typed = "".join(filter(str.isalnum, code)).upper()
+    return hashlib.sha256(f"{cloud.address} {typed}".encode()).hexdigest()[:16]
 
 
 def _kept(file: Path) -> str:

@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 import numpy as np
-import onnxruntime
 from numpy.typing import NDArray
 
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.row_file import RowFile
 from sottovoce.core.bundle.tokenizer import Tokenizer
 from sottovoce.core.errors import BundleMismatch, DataLoss, NotReady
+from sottovoce.core.text.onnx_session import session
 
 __all__ = ["DESCRIPTION", "FORMAT", "NETWORK", "TABLE", "Additions", "Encoder", "Layer", "Shape"]
 
@@ -213,10 +213,10 @@ class Encoder:
             name = NETWORK
             with (folder / NETWORK).open("rb") as file:
                 _vouched(name, hashlib.file_digest(file, "sha256").hexdigest(), hashes)
-                session = _session(f"/proc/self/fd/{file.fileno()}")
+                network = _session(f"/proc/self/fd/{file.fileno()}")
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise _damaged(name) from error
-        return cls(shape, tokenizer, session, table)
+        return cls(shape, tokenizer, network, table)
 
     def pooled(self, text: str, additions: Additions) -> Floats1d:
         """The mean of the last states of a text's tokens, special and virtual ones left out.
@@ -256,12 +256,8 @@ class Encoder:
 
 
 def _session(path: str) -> Any:
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
-    options.inter_op_num_threads = 1
-    options.enable_cpu_mem_arena = False  # what a long text needs is not kept for the next
     try:
-        return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+        return session(path)
     except Exception as error:  # onnxruntime's own kinds have no narrower parent
         raise _damaged(NETWORK) from error
 

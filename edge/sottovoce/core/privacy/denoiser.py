@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 import numpy as np
-import onnxruntime
 from numpy.typing import NDArray
 
 from sottovoce.core.bundle.folder import Bundle
@@ -24,6 +23,7 @@ from sottovoce.core.bundle.manifest import Backbone, sha256
 from sottovoce.core.bundle.row_file import RowFile
 from sottovoce.core.bundle.tokenizer import VOCABULARY
 from sottovoce.core.errors import BundleMismatch, DataLoss, InvalidInput, NotReady
+from sottovoce.core.text.onnx_session import session
 
 __all__ = [
     "FILES",
@@ -106,7 +106,7 @@ class Denoiser:
             raise _damaged() from error
         if not whole or table.dtype != np.int8:
             raise _damaged()
-        return cls(_session(network), table, width, (low, high))
+        return cls(session(network), table, width, (low, high))
 
     def local(self, ids: Sequence[int]) -> Floats1d:
         """An estimate of the clean embedding from the text alone, with no help from a cloud.
@@ -170,14 +170,6 @@ class Denoiser:
         (found,) = self._session.run(["embedding"], inputs)
         embedding: Floats1d = found
         return embedding
-
-
-def _session(network: bytes) -> Any:
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
-    options.inter_op_num_threads = 1
-    options.enable_cpu_mem_arena = False  # what a long text needs is not kept for the next
-    return onnxruntime.InferenceSession(network, options, providers=["CPUExecutionProvider"])
 
 
 def vocabulary_hash(tokenizer: Path) -> str:

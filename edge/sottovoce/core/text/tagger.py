@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.core.errors import BundleMismatch, DataLoss, NotReady
+from sottovoce.core.text.onnx_session import session
 
 __all__ = [
     "FEATURES",
@@ -224,15 +225,8 @@ class OnnxTagger:
                 fix="run `sotto pull` again",
                 subject="tagger",
             )
-        import onnxruntime  # 19 MB, for mechanisms that read context alone
-
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = threads
-        options.inter_op_num_threads = 1
-        options.enable_cpu_mem_arena = False  # an arena keeps 3 MB, and saves a twentieth of time
-        session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
         return cls(
-            session,
+            session(model, threads),
             tuple(spec["tagset"]),
             FeatureSpec(tuple(spec["rows"]), spec["seed"]),
             spec["reach"],

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import http.client
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,8 +17,10 @@ import pytest
 from sottovoce.core.errors import ConfigError
 from sottovoce.core.text.tagger import Tagger
 from sottovoce.edge.cli.client import Remote
-from sottovoce.edge.daemon.page.endpoints import LONGEST_TEXT
+from sottovoce.edge.daemon.page import endpoints
+from sottovoce.edge.daemon.page.endpoints import LONGEST_TEXT, MOST_TRIED
 from sottovoce.edge.daemon.page.gate import FEW, LINK_SECONDS, SESSION, PageGate
+from sottovoce.edge.tasks.trial import Trial, tried
 from sottovoce.v1 import edge_agent_pb2 as agent
 from tests.support.agent import configured, running
 from tests.support.doorway import Answer, Door
@@ -178,6 +182,7 @@ def test_wrong_requests_are_told_what_to_do(page: Page) -> None:
     for body, said in (
         ({"text": "a" * (LONGEST_TEXT + 1)}, "at most"),
         ({"text": "a", "draws": 1000}, "out of range"),
+        ({"text": "a" * (MOST_TRIED // 9 // 5 + 1), "draws": 5}, "choose a level"),
         ({"text": "a", "level": "none"}, "level"),
         ({"text": "a", "more": 1}, "not supported"),
         ({}, "text is missing"),
@@ -187,6 +192,26 @@ def test_wrong_requests_are_told_what_to_do(page: Page) -> None:
         assert said in answer.error["message"]
     assert page.ask("/api/try").status == 405
     assert page.ask("/v1/models").status == 404  # the doorway is another place
+
+
+def test_one_text_is_tried_at_a_time(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+    within = most = 0
+
+    def counted(*given: Any) -> Trial:
+        nonlocal within, most
+        within += 1
+        most = max(most, within)
+        try:
+            time.sleep(0.01)  # long enough to be met
+            return tried(*given)
+        finally:
+            within -= 1
+
+    monkeypatch.setattr(endpoints, "tried", counted)
+    with ThreadPoolExecutor(4) as threads:
+        asked = threads.map(lambda _: page.ask("/api/try", {"text": "the lake"}).status, range(4))
+    assert [*asked] == 4 * [200]
+    assert most == 1
 
 
 def test_what_left_and_what_it_cost_is_told(page: Page) -> None:

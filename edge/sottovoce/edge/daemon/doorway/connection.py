@@ -66,15 +66,31 @@ class Site:
 
     Attributes:
         gate: who may come in.
-        find: the endpoint for a method and a path.
+        endpoints: by path, with the method each wants.
         headers: further ones of every answer.
         setting: that says where, for errors.
     """
 
     gate: Guard
-    find: Callable[[str, str], Endpoint]
+    endpoints: Mapping[str, tuple[str, Endpoint]]
     headers: Headers = ()
     setting: str = "doorway.address"
+
+    def find(self, method: str, path: str) -> Endpoint:
+        """The endpoint for a request.
+
+        Raises:
+            Failure: there is none (404), or it wants another method (405).
+        """
+        if path not in self.endpoints:
+            raise Failure(
+                404, f"nothing is here (there are {', '.join(self.endpoints)})", code="unknown_url"
+            )
+        wanted, endpoint = self.endpoints[path]
+        if method != wanted:
+            allow = (("Allow", wanted),)
+            raise Failure(405, f"use {wanted}", code="method_not_supported", headers=allow)
+        return endpoint
 
 
 class Limits:

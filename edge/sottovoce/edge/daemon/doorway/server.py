@@ -18,7 +18,7 @@ from sottovoce.core.errors import ConfigError
 from sottovoce.core.wire.address import is_loopback, split_address
 from sottovoce.core.wire.status import RETRY_SECONDS, kind_and_place
 from sottovoce.edge.daemon.doorway.connection import PIECE, Connection, Site
-from sottovoce.edge.daemon.doorway.endpoints import find
+from sottovoce.edge.daemon.doorway.endpoints import ENDPOINTS
 from sottovoce.edge.daemon.doorway.failures import Failure
 from sottovoce.edge.daemon.doorway.gate import Gate, read_key
 from sottovoce.edge.tasks.agent import Agent
@@ -58,7 +58,7 @@ class Doorway:
                 subject=setting,
             )
         key = "" if site else read_key(device.config.agent.state, make=True)
-        self._site, self._device = site or Site(Gate(key), find), device
+        self._site, self._device = site or Site(Gate(key), ENDPOINTS), device
         self._socket = _bound(host, port, address, setting)
         host, port = self._socket.getsockname()[:2]
         self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

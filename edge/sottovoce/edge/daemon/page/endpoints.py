@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable
 from dataclasses import asdict
 from importlib import resources
@@ -14,7 +15,6 @@ from sottovoce.core.wire.address import answers, socket_path
 from sottovoce.edge.config import Config
 from sottovoce.edge.daemon.doorway.connection import Endpoint
 from sottovoce.edge.daemon.doorway.exchange import Call, Reply
-from sottovoce.edge.daemon.doorway.failures import Failure
 from sottovoce.edge.daemon.doorway.fields import parsed
 from sottovoce.edge.daemon.page.gate import SESSION, PageGate
 from sottovoce.edge.state.outbox import is_usable
@@ -23,10 +23,12 @@ from sottovoce.edge.tasks.doctor import examine
 from sottovoce.edge.tasks.trial import MOST_DRAWS, Trial, settings, tried
 from sottovoce.v1 import edge_agent_pb2 as agent
 
-__all__ = ["LONGEST_TEXT", "Endpoints", "is_file"]
+__all__ = ["LONGEST_TEXT", "MOST_TRIED", "endpoints", "is_file"]
 
 LONGEST_TEXT: Final = 10_000
-"""Characters that can be tried at once."""
+"""Characters of a text that is tried."""
+MOST_TRIED: Final = 100_000
+"""Characters of all its draws: as single letters 32 MB of pieces, one try at a time."""
 
 _FILES: Final = {
     "/": ("index.html", "text/html; charset=utf-8"),
@@ -40,37 +42,26 @@ def is_file(path: str) -> bool:
     return path in _FILES
 
 
-class Endpoints:
-    """Finds what answers a request; ``gate`` gives out sessions."""
+def endpoints(gate: PageGate) -> dict[str, tuple[str, Endpoint]]:
+    """What `Site` answers; ``gate`` gives out sessions."""
+    trying = threading.Lock()
 
-    def __init__(self, gate: PageGate) -> None:
-        self._gate = gate
-        self._known: dict[str, tuple[str, Endpoint]] = {
-            **{path: ("GET", _file(*file)) for path, file in _FILES.items()},
-            SESSION: ("POST", self._session),
-            "/api/overview": ("GET", _overview),
-            "/api/try": ("POST", _try),
-            "/api/ledger": ("GET", _ledger),
-            "/api/record": ("GET", _record),
-            "/api/doctor": ("GET", _doctor),
-        }
+    def session(call: Call) -> Reply:
+        return _json({"session": gate.session()})
 
-    def find(self, method: str, path: str) -> Endpoint:
-        """See `Site`.
+    def one_try(call: Call) -> Reply:
+        with trying:
+            return _try(call)
 
-        Raises:
-            Failure: there is none (404), or it wants another method (405).
-        """
-        if path not in self._known:
-            raise Failure(404, "nothing is here", code="unknown_url")
-        wanted, endpoint = self._known[path]
-        if method != wanted:
-            allow = (("Allow", wanted),)
-            raise Failure(405, f"use {wanted}", code="method_not_supported", headers=allow)
-        return endpoint
-
-    def _session(self, call: Call) -> Reply:
-        return _json({"session": self._gate.session()})
+    return {
+        **{path: ("GET", _file(*file)) for path, file in _FILES.items()},
+        SESSION: ("POST", session),
+        "/api/overview": ("GET", _overview),
+        "/api/try": ("POST", one_try),
+        "/api/ledger": ("GET", _ledger),
+        "/api/record": ("GET", _record),
+        "/api/doctor": ("GET", _doctor),
+    }
 
 
 def _json(value: Any) -> Reply:
@@ -148,6 +139,12 @@ def _try(call: Call) -> Reply:
     device = call.device
     opened = device.engine.current()
     wanted = settings(opened, level, device.default.mechanism, policy)
+    if len(text) * draws * len(wanted) > MOST_TRIED:
+        raise InvalidInput(
+            f"{draws} draws under {len(wanted)} settings of so long a text are too many",
+            fix="choose a level or a policy, or try a shorter text",
+            subject="text",
+        )
     return _json([_trial(tried(opened, text, each, draws)) for each in wanted])
 
 

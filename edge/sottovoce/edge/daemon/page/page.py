@@ -8,7 +8,7 @@ from typing import Final
 
 from sottovoce.edge.daemon.doorway.connection import Site
 from sottovoce.edge.daemon.doorway.server import Doorway
-from sottovoce.edge.daemon.page.endpoints import Endpoints, is_file
+from sottovoce.edge.daemon.page.endpoints import endpoints, is_file
 from sottovoce.edge.daemon.page.gate import PageGate
 from sottovoce.edge.tasks.agent import Agent
 
@@ -48,8 +48,7 @@ class Page:
         """
         with self._lock:
             if self._doorway is None:
-                find = Endpoints(self._gate).find
-                site = Site(self._gate, find, HEADERS, "ui.address")
+                site = Site(self._gate, endpoints(self._gate), HEADERS, "ui.address")
                 doorway = Doorway(self._device, self._device.config.ui.address, site)
                 self._gate.port = int(doorway.address.rpartition(":")[2])
                 self._doorway = self._stack.enter_context(doorway)

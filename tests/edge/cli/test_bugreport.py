@@ -55,3 +55,15 @@ def test_a_wrong_configuration_is_reported_without_its_words(
     (told,) = device.json("bugreport")
     assert told["doctor"] == {"config": "FAIL CONFIG_ERROR"}
     assert "settings" not in told
+
+
+def test_why_a_check_fails_is_not_told_where_it_names_a_path(
+    new_device: Callable[..., Device], tagged_bundle: Path
+) -> None:
+    device = new_device(
+        tagged_bundle, SOTTO_TAGGER_BACKEND="spacy", SOTTO_TAGGER_PIPELINE="/home/zebulon/x"
+    )
+    assert "/home/zebulon/x" in str(device.json("doctor", code=3))
+    (told,) = device.json("bugreport")
+    assert told["doctor"]["tagger"].startswith("FAIL ")
+    assert "zebulon" not in str(told)

@@ -66,3 +66,17 @@ def test_the_limit_is_said_to_be_near(
     device = new_device(tagged_bundle, SOTTO_PRIVACY_LEDGER_LIMIT="37")
     device.sotto("privatize", TEXT)
     assert "81% of your limit" in device.json("ledger")[0]["warning"]
+
+
+def test_a_limit_is_told_where_the_level_has_no_figure(
+    new_device: Callable[..., Device], tagged_bundle: Path
+) -> None:
+    device = new_device(
+        tagged_bundle, SOTTO_PRIVACY_LEDGER_LIMIT="1000", SOTTO_PRIVACY_LEVEL="attack:0.3"
+    )
+    device.sotto("privatize", "--level", "balanced", TEXT)
+    shown = device.sotto("ledger").stdout
+    assert "30 of 1,000" in shown
+    assert "no limit" not in shown
+    assert "left       970\n" in shown
+    assert device.json("ledger")[0]["messages_left"] is None

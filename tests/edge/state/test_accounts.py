@@ -82,3 +82,24 @@ def test_names_are_few_short_and_sealed(store: Store, tmp_path: Path) -> None:
     assert others.releases == 51
     store.overwrite()
     assert b"secretproject" not in (tmp_path / DATABASE).read_bytes()
+
+
+def test_a_name_is_forgotten_and_its_sums_are_kept(store: Store) -> None:
+    clock = Clock()
+    accounts = Accounts(store, clock)
+    long = Purpose("customize", "x" * (LONGEST_NAME + 1))
+    for purpose in (MAIL, Purpose("chat", MAIL.name), Purpose("predict"), long, CHAT):
+        with store.transaction() as transaction:
+            accounts.add(transaction, purpose, 2, 1)
+    clock.day += 1
+    with store.transaction() as transaction:
+        accounts.add(transaction, MAIL, 3, 1)
+    first = accounts.today - 1
+    accounts.forget(MAIL.name)
+    accounts.forget(long.name)
+    assert {(each.day - first, *each.purpose, each.spent) for each in accounts.since(0)} == {
+        (0, "predict", "", 4),
+        (0, "chat", "", 4),
+        (0, "customize", "", 2),
+        (1, "predict", "", 3),
+    }

@@ -60,6 +60,19 @@ def test_a_figure_that_was_altered_is_noticed(tmp_path: Path, column: str) -> No
         Store.open(tmp_path)
 
 
+def test_a_row_that_is_gone_is_noticed(tmp_path: Path) -> None:
+    store = Store.open(tmp_path)
+    ledger = Ledger(store, 0)
+    with store.transaction() as transaction:
+        transaction.execute("DELETE FROM ledger")
+    for use in (ledger.spending, lambda: ledger.charge_once(b"a", 4.0)):
+        with pytest.raises(DataLoss, match=r"ledger .* was altered"):
+            use()
+    store.close()
+    with pytest.raises(DataLoss):
+        Store.open(tmp_path)
+
+
 def test_the_limit_may_be_reached_but_not_passed(tmp_path: Path) -> None:
     store = Store.open(tmp_path)
     ledger = Ledger(store, 10)

@@ -230,6 +230,9 @@ def test_a_deleted_adapter_is_gone_on_both_sides_and_its_name_is_free(
         with pytest.raises(NotFound):
             device.delete(adapters.DeleteAdapterRequest(adapter="desk"))
         assert device.ledger.spending() == spent
+        told = device.spending().accounts
+        assert not any(each.name for each in told)
+        assert sum(each.spent for each in told) == spent.spent
         _queue(device, replace=False)
 
 

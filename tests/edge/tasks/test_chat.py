@@ -351,3 +351,14 @@ def test_another_cloud_gets_no_answer_of_the_first(
     with talking(tmp_path, small_bundle_folder, lexicon_tagger) as (device, cloud):
         answered(device.chat(request(*history)))
         assert sent(cloud)[1].split()[0] != "secrets"  # in no list
+
+
+def test_the_record_holds_all_that_left(
+    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
+) -> None:
+    with talking(tmp_path, small_bundle_folder, lexicon_tagger, SOTTO_UI_RECORD="true") as both:
+        device, cloud = both
+        answered(device.chat(request((USER, TEXT), stops=["##", "Zelphira"])))
+        (left,) = device.record.recent()
+        assert left.text.split("\n") == ["##", *sent(cloud)]
+        assert [*cloud.asked[-1].released_stops] == ["##"]

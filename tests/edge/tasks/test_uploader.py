@@ -8,16 +8,19 @@ import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from sottovoce.core.errors import InvalidInput, NotReady, QuotaExceeded, SottovoceError
 from sottovoce.core.text.tagger import Tagger
 from sottovoce.core.wire.padding import padded_size
+from sottovoce.edge.state.record import Record
 from sottovoce.edge.tasks.agent import Agent
 from sottovoce.edge.tasks.customize import Customizer, Defaults
 from sottovoce.edge.tasks.uploader import Uploader
 from sottovoce.v1 import edge_agent_pb2 as agent
+from sottovoce.v1 import training_pb2 as training
 from tests.support.agent import configured, opened
 from tests.support.fake_cloud import FakeCloud, fake_cloud
 from tests.support.waiting import until
@@ -314,3 +317,42 @@ def test_killed_in_mid_upload_each_example_still_arrives_once(
             uploader.stop()
         assert len(cloud.jobs) == 1
         assert _complete(cloud, 600)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"label_words": True}, {"task": training.TASK_GENERATION}, {"reconstruction": True}],
+)
+def test_the_record_holds_all_that_is_carried(
+    settings: dict[str, Any], tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
+) -> None:
+    writes = "task" in settings
+    examples = [
+        agent.LabelledText(
+            text=f"The river {n} was cold",
+            label="" if writes else ("wet", "dry")[n % 2],
+            output="It was a lake" if writes else "",
+        )
+        for n in range(10)
+    ]
+    with fake_cloud() as cloud:
+        config = configured(tmp_path, bundle=small_bundle_folder, SOTTO_CLOUD_ADDRESS=cloud.address)
+        with opened(config, lexicon_tagger) as device:
+            defaults = Defaults(device.default, 1)
+            customizer = Customizer(
+                device.engine, device.store, device.ledger, device.releases, device.outbox, defaults
+            )
+            wanted = agent.CustomizationSettings(adapter="desk", **settings)
+            identity = customizer.accept(wanted, examples).id
+            record = Record(on=True)
+            uploader = Uploader(device.cloud, device.outbox, record, first_wait=0.02)
+            uploader.carry(identity)
+            until(lambda: device.outbox.get(identity).state == SUCCEEDED)
+            uploader.stop()
+            (left,) = record.recent()
+    sent = [
+        (each.label, each.released_text, *each.released_plain_tokens, each.released_output)
+        for each in cloud.examples()
+    ]
+    assert left.text == "\n".join(text for each in sent for text in each if text)
+    assert len(sent) == 10

@@ -28,6 +28,7 @@ from sottovoce.edge.state.database import DATABASE, Store
 from sottovoce.edge.state.ledger import Ledger
 from sottovoce.edge.state.outbox import Outbox
 from sottovoce.edge.tasks.bundle import open_current
+from sottovoce.edge.tasks.doctor import Finding
 from sottovoce.v1 import edge_agent_pb2 as agent
 
 __all__ = ["command"]
@@ -47,7 +48,7 @@ _PACKAGES: Final = (
 _WORDS: Final = {"auto", "cloud", "device", "en", "onnx", "spacy", *LEVELS, *MECHANISMS, *POLICIES}
 """What a setting may be that is no number, and is told as it is."""
 _TOLD: Final = ("randomness", "claims", "floors", "tagger")
-"""Checks whose findings hold nothing of the owner's."""
+"""Checks that find nothing of the owner's; why one fails may name a path all the same."""
 
 
 @click.command("bugreport", cls=Command)
@@ -57,14 +58,13 @@ def command(ctx: click.Context, as_json: bool) -> None:
     """Print what a report of a fault needs: versions, settings, findings, sizes.
 
     There is no text in it, no name of an adapter, a tenant, a user, a host or a path, and no
-    secret: of such settings it says only whether they are set. Nothing is sent.
+    secret: of such settings it says only whether they are set. The report is sent nowhere; a
+    cloud that is configured is asked what `sotto doctor` asks it.
     """
     report: dict[str, Any] = {"versions": _versions(), "machine": _machine()}
     findings = [*examine(ctx)]
     report["doctor"] = {
-        each.check: " ".join(
-            filter(None, (each.result, each.reason, each.detail * (each.check in _TOLD)))
-        )
+        each.check: " ".join(filter(None, (each.result, each.reason, _seen(each))))
         for each in findings
     }
     if findings[0].result == "OK":
@@ -81,6 +81,10 @@ def command(ctx: click.Context, as_json: bool) -> None:
         for name, value in told.items() if isinstance(told, dict) else [(part, told)]:
             click.echo(f"{name} = {plain(str(value), line=True)}")
         click.echo()
+
+
+def _seen(finding: Finding) -> str:
+    return finding.detail if finding.check in _TOLD and finding.result == "OK" else ""
 
 
 def _versions() -> dict[str, str]:

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from sottovoce.edge.state.database import Store
-from sottovoce.edge.state.purpose import Purpose
+from sottovoce.edge.state.purpose import KINDS, Purpose
 
 __all__ = ["DAYS", "DAY_SECONDS", "LONGEST_NAME", "MOST_NAMES", "Account", "Accounts"]
 
-DAYS: Final = 400
-"""That are kept."""
+DAYS: Final = 30
+"""That are kept, and told one by one."""
 MOST_NAMES: Final = 256
 """Accounts of a day; what comes beyond them is charged to its kind, without a name."""
 LONGEST_NAME: Final = 128
@@ -50,14 +50,35 @@ class Accounts:
         self, transaction: sqlite3.Connection, purpose: Purpose, spent: float, releases: int
     ) -> None:
         """Adds to an account of today, as part of the caller's transaction."""
-        day, purpose = self.today, Purpose(purpose.kind, purpose.name[:LONGEST_NAME])
+        purpose = Purpose(purpose.kind, purpose.name[:LONGEST_NAME])
+        self._add(transaction, self.today, purpose, spent, releases)
+
+    def forget(self, name: str) -> None:
+        """Puts what was charged for a name on the accounts of its kinds, without the name."""
+        with self._store.transaction() as transaction:
+            for kind in KINDS:
+                named = self._name(Purpose(kind, name[:LONGEST_NAME]))
+                sums = transaction.execute(
+                    "DELETE FROM accounts WHERE name = ? RETURNING day, spent, releases", (named,)
+                ).fetchall()
+                for day, spent, releases in sums:
+                    self._add(transaction, day, Purpose(kind), spent, releases)
+
+    def _add(
+        self,
+        transaction: sqlite3.Connection,
+        day: int,
+        purpose: Purpose,
+        spent: float,
+        releases: int,
+    ) -> None:
         if self._added(transaction, day, purpose, spent, releases):
             return
         (known,) = transaction.execute(
             "SELECT COUNT(*) FROM accounts WHERE day = ?", (day,)
         ).fetchone()
         if known >= MOST_NAMES and purpose.name:
-            self.add(transaction, Purpose(purpose.kind), spent, releases)
+            self._add(transaction, day, Purpose(purpose.kind), spent, releases)
             return
         if not known:
             transaction.execute("DELETE FROM accounts WHERE day <= ?", (day - DAYS,))

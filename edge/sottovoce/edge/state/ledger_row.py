@@ -25,25 +25,25 @@ ROW = (
 
 def sign(transaction: sqlite3.Connection, seal: Seal) -> None:
     """Has the row vouch for the figures that are in it now."""
-    ((*row, _),) = transaction.execute(ROW)
-    transaction.execute("UPDATE ledger SET mac = ?", (_mac(seal, row),))
+    for *row, _ in transaction.execute(ROW).fetchall():
+        transaction.execute("UPDATE ledger SET mac = ?", (_mac(seal, row),))
 
 
 def figures(rows: Iterable[Sequence[Any]], seal: Seal) -> list[Any]:
     """The figures in what `ROW` selects.
 
     Raises:
-        DataLoss: they are not those that were written.
+        DataLoss: they are not those that were written, or are gone.
     """
-    ((*row, mac),) = rows
-    if mac != _mac(seal, row):
-        raise DataLoss(
-            "the privacy ledger in the agent's database was altered",
-            fix="bring the database and its key back from the same backup, or move their folder "
-            f"away to start afresh; {AFRESH}",
-            subject="ledger",
-        )
-    return row
+    for *row, mac in rows:
+        if mac == _mac(seal, row):
+            return row
+    raise DataLoss(
+        "the privacy ledger in the agent's database was altered",
+        fix="bring the database and its key back from the same backup, or move their folder "
+        f"away to start afresh; {AFRESH}",
+        subject="ledger",
+    )
 
 
 def _mac(seal: Seal, row: list[float]) -> bytes:

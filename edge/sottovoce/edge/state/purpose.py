@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 __all__ = ["FOR_APPS", "KINDS", "Purpose"]
 
-KINDS: Final = ("app", "predict", "chat", "embed", "customize")
-"""Given to an app of the device; sent to be classified, answered, embedded, learnt from."""
+KINDS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "app": "apps on this device",
+        "predict": "classified",
+        "chat": "conversations",
+        "embed": "embeddings",
+        "customize": "training",
+    }
+)
+"""What a text is released for, and what its owner is told of that."""
 
 
 class Purpose(NamedTuple):

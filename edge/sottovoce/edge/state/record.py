@@ -10,13 +10,15 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from google.protobuf.message import Message
+
 from sottovoce.edge.state.purpose import Purpose
 
-__all__ = ["LONGEST", "MOST", "SECONDS", "Departure", "Record"]
+__all__ = ["LONGEST", "MOST", "SECONDS", "Departure", "Record", "released_texts"]
 
 SECONDS: Final = 3_600.0
 MOST: Final = 256
@@ -53,10 +55,10 @@ class Record:
         self._lock = threading.Lock()
         self._kept: deque[Departure] = deque(maxlen=MOST)
 
-    def note(self, purpose: Purpose, to: str, text: str, note: str = "") -> None:
-        """Notes what is about to leave."""
+    def note(self, purpose: Purpose, to: str, texts: Iterable[str], note: str = "") -> None:
+        """Notes what is about to leave; ``texts`` are not looked at unless it is on."""
         if self.on:
-            now = self._clock()
+            now, text = self._clock(), "\n".join(filter(None, texts))
             with self._lock:
                 self._forget(now)
                 self._kept.append(Departure(now, *purpose, to, text[-LONGEST:], note))
@@ -70,3 +72,14 @@ class Record:
     def _forget(self, now: float) -> None:
         while self._kept and self._kept[0].time < now - SECONDS:
             self._kept.popleft()
+
+
+def released_texts(*messages: Message) -> Iterator[str]:
+    """All text that leaves in messages to the cloud, which their fields say by their names."""
+    for message in messages:
+        for field, found in message.ListFields():
+            each = found if field.is_repeated else [found]
+            if field.message_type:
+                yield from released_texts(*each)
+            elif field.name.startswith("released_"):
+                yield from each

@@ -82,7 +82,7 @@ class Agent:
         """One text; see `Releases.release`."""
         setting = resolve(request.privacy, self.default)
         release = self.releases.release(request.text, setting, request.session)
-        self.record.note(FOR_APPS, "", release.text)
+        self.record.note(FOR_APPS, "", [release.text])
         return to_response(release, words=request.words)
 
     def predict(self, request: agent.PredictRequest) -> agent.PredictResponse:
@@ -123,7 +123,9 @@ class Agent:
 
     def delete(self, request: adapters.DeleteAdapterRequest) -> int:
         """See `Adapters.delete`."""
-        return self.adapters.delete(request)
+        deleted = self.adapters.delete(request)
+        self.ledger.accounts.forget(request.adapter)
+        return deleted
 
     def _writer(self) -> Writer:
         """Who answers conversations, as the owner chose."""

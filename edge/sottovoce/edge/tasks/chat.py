@@ -27,7 +27,7 @@ from sottovoce.edge.client.generation import Stoppable, Writer
 from sottovoce.edge.state.conversations import Conversation, Conversations
 from sottovoce.edge.state.outbox import Outbox
 from sottovoce.edge.state.purpose import Purpose
-from sottovoce.edge.state.record import Record
+from sottovoce.edge.state.record import Record, released_texts
 from sottovoce.edge.tasks.asked import Asked, asks
 from sottovoce.edge.tasks.engine import Engine
 from sottovoce.edge.tasks.functions import Functions, Returning, canonical
@@ -180,29 +180,30 @@ class Chat:
         places = observe([each.release for each in drawn.values()], known=conversation.places)
         purpose = Purpose("chat", asked.model)
         charged, number = self._releases.charge(drawn.values(), purpose)
-        self._record.note(
-            purpose, self._writer.peer, "\n".join(_texts(turns, tools)), f"{len(turns)} turns"
+        chosen = asked.functions.tool
+        request = generation.GenerateRequest(
+            bundle_id=opened.bundle.id,
+            sampling=generation.GenerateSampling(
+                **{name.name: value for name, value in asked.sampling.ListFields()}
+            ),
+            released_stops=filter(_wordless, asked.stops),
+            tools=tools,
+            tool_use=asked.functions.tool_use,
+            released_tool=functions.name(chosen) if chosen else "",
+            parallel_tool_calls=asked.functions.parallel_tool_calls
+            if asked.functions.HasField("parallel_tool_calls")
+            else None,
         )
+        # The newest turn last: of a long text the record keeps the end.
+        leaving = released_texts(request, *turns)
+        self._record.note(purpose, self._writer.peer, leaving, f"{len(turns)} turns")
         conversation.observed(places)
         self._conversations.keep(conversation)
         release = next(reversed(drawn.values())).release
         places = [*conversation.places, *places]
         restoration = _restoration(opened.bundle, _texts(turns, tools), places)
-        chosen = asked.functions.tool
         return _Departing(
-            generation.GenerateRequest(
-                bundle_id=opened.bundle.id,
-                sampling=generation.GenerateSampling(
-                    **{name.name: value for name, value in asked.sampling.ListFields()}
-                ),
-                released_stops=filter(_wordless, asked.stops),
-                tools=tools,
-                tool_use=asked.functions.tool_use,
-                released_tool=functions.name(chosen) if chosen else "",
-                parallel_tool_calls=asked.functions.parallel_tool_calls
-                if asked.functions.HasField("parallel_tool_calls")
-                else None,
-            ),
+            request,
             turns,
             chats.Departed(
                 turns=map(_departed, turns),

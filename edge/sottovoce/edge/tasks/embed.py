@@ -169,7 +169,7 @@ class Embedder:
         digest = key.name("embed", repr(mechanism), tokens.bundle.id, *map(str, ids))
         purpose = Purpose("embed")
         self._ledger.charge_once(digest, mechanism.charge(len(ids)), purpose)
-        self._record.note(purpose, self._cloud.address, "", f"{len(ids)} tokens, as vectors")
+        self._record.note(purpose, self._cloud.address, (), f"{len(ids)} tokens, as vectors")
         vectors = unit_rows(tokens.bundle.token_rows[ids])  # (n, r)
         random = key.token_noise(tokens.bundle.token_space_id, mechanism.eta, ids)
         noisy = mechanism.perturb(vectors, random)

@@ -107,7 +107,7 @@ class Predictor:
         setting = resolve(request.privacy, self._outbox.trained_with(trained) or self._default)
         purpose = Purpose("predict", request.adapter)
         release = self._releases.release(request.text, setting, request.session, purpose)
-        self._record.note(purpose, self._cloud.address, release.text)
+        self._record.note(purpose, self._cloud.address, [release.text])
         message = inference.InferencePredictRequest(
             adapter=names.adapter_id, released_text=release.text, bundle_id=release.bundle_id
         )

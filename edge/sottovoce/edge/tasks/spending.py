@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from sottovoce.core.bundle.levels import Level, strongest
+from sottovoce.edge.state.purpose import KINDS
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import edge_owner_pb2 as owner
 
@@ -30,24 +31,14 @@ WORDS: Final = 10
 
 _NEAR: Final = 0.8
 """Of the limit, from when on the owner is warned."""
-_WINDOW: Final = 30
-"""Days that are told one by one."""
 _MOST: Final = 20
 """Purposes that are told."""
-_KINDS: Final = {
-    "app": "apps on this device",
-    "predict": "classified",
-    "chat": "conversations",
-    "embed": "embeddings",
-    "customize": "training",
-}
 
 MEANING: Final = """
 Every word that gets noise costs the eta of its kind, and costs add up: the more was released, the
-more whoever has all of it can tell. A text that is released again is the same bytes and costs
-nothing; a query of `sotto embed` costs each time. What gives way to a random one of its kind, such
-as names and numbers, costs nothing. Labels and private adapters have guarantees of their own,
-which are never added to these."""
+more whoever has all of it can tell. A text that is released or embedded again is the same bytes and
+costs nothing. What gives way to a random one of its kind, such as names and numbers, costs nothing.
+Labels and private adapters have guarantees of their own, which are never added to these."""
 
 
 def guessed(level: Level) -> float:
@@ -79,18 +70,15 @@ def told(
 
 def by_day(spending: owner.GetSpendingResponse) -> list[Sum]:
     """The last days on which anything was spent, the newest first."""
-    return _summed(
-        (_date(each.day), each) for each in spending.accounts if _is_recent(each, spending)
-    )
+    return _summed((_date(each.day), each) for each in spending.accounts)
 
 
 def by_purpose(spending: owner.GetSpendingResponse) -> list[Sum]:
     """What the last days' spending was for, the largest first; the small ones as one."""
-    recent = (each for each in spending.accounts if _is_recent(each, spending))
     found = sorted(
         _summed(
-            (" ".join(filter(None, (_KINDS.get(each.kind, each.kind), each.name))), each)
-            for each in recent
+            (" ".join(filter(None, (KINDS.get(each.kind, each.kind), each.name))), each)
+            for each in spending.accounts
         ),
         key=lambda each: -each.spent,
     )
@@ -152,7 +140,8 @@ def lines(status: agent.GetStatusResponse) -> list[tuple[str, str]]:
 
 
 def messages_left(status: agent.GetStatusResponse) -> int | None:
-    """Messages of `WORDS` words with noise for which there is room; None without a limit."""
+    """Messages of `WORDS` words with noise for which there is room; None without a limit, or where
+    the bundle has no figure for the configured level."""
     ledger, eta = status.ledger, _eta(status)
     if not ledger.limit or not eta:
         return None
@@ -162,10 +151,6 @@ def messages_left(status: agent.GetStatusResponse) -> int | None:
 def _eta(status: agent.GetStatusResponse) -> float:
     """Of the configured level; 0 where that is not one of the bundle's."""
     return next((each.eta for each in status.levels if each.name == status.default_level), 0.0)
-
-
-def _is_recent(account: owner.SpendingAccount, spending: owner.GetSpendingResponse) -> bool:
-    return account.day > spending.today - _WINDOW
 
 
 def _date(day: int) -> str:
@@ -191,11 +176,13 @@ def _spent(ledger: agent.LedgerStatus) -> str:
 
 
 def _left(status: agent.GetStatusResponse) -> str:
-    messages = messages_left(status)
-    if messages is None:
+    ledger, messages = status.ledger, messages_left(status)
+    if not ledger.limit:
         return "no limit: privacy.ledger_limit in the configuration sets one"
-    left = max(0.0, status.ledger.limit - status.ledger.spent)
+    left = f"{max(0.0, ledger.limit - ledger.spent):,.6g}"
+    if messages is None:
+        return left
     return (
-        f"{left:,.6g}: about {messages:,} more messages of {WORDS} such words at "
+        f"{left}: about {messages:,} more messages of {WORDS} such words at "
         f"{status.default_level!r}, each at most {WORDS * _eta(status):.4g}"
     )

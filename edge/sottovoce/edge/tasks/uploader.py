@@ -30,7 +30,7 @@ from sottovoce.edge.client.cloud import Cloud
 from sottovoce.edge.state.outbox import ENDED, Outbox
 from sottovoce.edge.state.pseudonyms import Pseudonyms
 from sottovoce.edge.state.purpose import Purpose
-from sottovoce.edge.state.record import Record
+from sottovoce.edge.state.record import Record, released_texts
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import training_pb2 as training
 
@@ -175,7 +175,11 @@ class Uploader:
                 )
             for message in messages:
                 message.job_id = record.job_id
-                told = "\n".join(each.released_text for each in message.examples)
+                told = (
+                    text
+                    for each in message.examples
+                    for text in (each.label, *released_texts(each))
+                )
                 purpose = Purpose("customize", record.adapter)
                 note = f"{len(message.examples)} examples"
                 self._record.note(purpose, self._cloud.address, told, note)

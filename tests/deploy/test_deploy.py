@@ -159,8 +159,35 @@ def test_files_secrets_and_volumes_are_there_or_asked_for() -> None:
     for service in COMPOSE["services"].values():
         for volume in service.get("volumes", ()):
             source = volume.partition(":")[0]
-            named = source in COMPOSE["volumes"] or source == "./both.pem"
-            assert named or (DEPLOY / source).is_file(), source
+            assert source in COMPOSE["volumes"] or (DEPLOY / source).is_file(), source
+
+
+def test_who_seals_examples_and_who_opens_them_have_one_key_apart_from_what_it_seals() -> None:
+    secrets = {s["name"]: s["files"] for s in KUSTOMIZATION["secretGenerator"]}
+    for name, container in ours_in_kubernetes().items():
+        env = {variable["name"]: variable.get("value") for variable in container["env"]}
+        mounts = {m["name"]: Path(m["mountPath"]) for m in container["volumeMounts"]}
+        file = env.get("SOTTO_CLOUD_KEY_FILE")
+        if container["args"][0] == "replica":  # which strangers reach, and needs none
+            assert (file, "master" in mounts) == (None, False)
+            continue
+        (source,) = (v["secret"] for v in pods()[name]["volumes"] if v["name"] == "master")
+        (key,) = secrets[source["secretName"]]
+        assert file == str(mounts["master"] / Path(key).name), name
+    for service in OURS.values():
+        env, volumes = service["environment"], dict(v.split(":") for v in service["volumes"])
+        assert {env["SOTTO_CLOUD_STATE"], env["SOTTO_CLOUD_OBJECTS"].removeprefix("file://")} == {
+            *volumes.values()
+        }, "each is a volume"
+        (folders,) = re.findall(r"install -d -o sotto .*-m 700 (.*)$", DOCKERFILE, re.M)
+        assert set(folders.split()) == {*volumes.values()}, "a new volume is ours to write"
+
+
+def test_the_balancers_private_key_is_its_alone() -> None:
+    (secret,) = COMPOSE["services"]["balancer"]["secrets"]
+    assert (secret["uid"], secret["mode"]) == ("99", 0o400)
+    assert f" crt {secret['target']} " in (DEPLOY / "haproxy.cfg").read_text("utf-8")
+    assert "environment" in COMPOSE["secrets"][secret["source"]], "files keep the host's mode"
 
 
 def test_what_scales_and_what_is_kept_up_runs() -> None:
@@ -168,6 +195,8 @@ def test_what_scales_and_what_is_kept_up_runs() -> None:
         assert of_kind(kind).keys() <= pods().keys()
     assert of_kind("PodDisruptionBudget").keys() == pods().keys()
     scaled = of_kind("ScaledObject")
+    # Without a trainer nothing is swept up, and an object store that was away keeps deleted keys.
+    assert all(s["spec"]["minReplicaCount"] for s in scaled.values())
     (waiting,) = scaled["replica"]["spec"]["triggers"]
     (metric,) = re.findall(r"sottovoce_\w+", waiting["metadata"]["query"])
     registry = Metrics().registry
@@ -184,6 +213,16 @@ def test_queued_jobs_are_counted_by_a_query_that_the_schema_has(tmp_path: Path) 
     database.close()
     env = {variable["name"] for variable in containers()["trainer"]["env"]}
     assert queued["metadata"]["connectionFromEnv"] in env
+
+
+def test_images_build_with_the_wheels_and_the_pip_of_whoever_builds_them() -> None:
+    runs = re.findall(r"^RUN (?:.*\\\n)*.*$", DOCKERFILE, re.M)
+    (wheels,) = (run for run in runs if "pip wheel" in run)
+    assert "hnswlib" in wheels
+    for run in (run for run in runs if "pip" in run.split()):
+        assert "--mount=type=secret,id=pip.conf,target=/etc/pip.conf " in run
+        assert run is wheels or " --find-links /wheels " in run
+    assert "--index-url" not in DOCKERFILE
 
 
 def test_what_images_are_made_of_is_there() -> None:
@@ -205,10 +244,17 @@ def test_what_images_are_made_of_is_there() -> None:
         assert taken(shlex.split(built))
 
 
-@pytest.mark.parametrize("file", [DEPLOY / "haproxy.cfg", KUBERNETES / "haproxy.cfg"])
-def test_the_balancers_file_is_what_the_command_prints(file: Path, tmp_path: Path) -> None:
-    options = "--listen 0.0.0.0:8471 --tls-cert /tls/both.pem --replica replica:8471*16 "
-    options += "--front front:8471*4 --metrics 0.0.0.0:9471"
+# A cluster's names are whole: HAProxy reads of resolv.conf what it asks, not where it searches.
+@pytest.mark.parametrize(
+    ("folder", "domain"),
+    [(DEPLOY, ""), (KUBERNETES, f".{KUSTOMIZATION['namespace']}.svc.cluster.local")],
+)
+def test_the_balancers_file_is_what_the_command_prints(
+    folder: Path, domain: str, tmp_path: Path
+) -> None:
+    file = folder / "haproxy.cfg"
+    options = f"--listen 0.0.0.0:8471 --tls-cert /tls/both.pem --replica replica{domain}:8471*16 "
+    options += f"--front front{domain}:8471*4 --metrics 0.0.0.0:9471"
     done = CliRunner().invoke(sotto_cloud, ["balancer-config", "haproxy", *options.split()])
     assert file.read_text("utf-8") == done.stdout, f"run sotto-cloud balancer-config {options}"
     assert {"replica", "front"} <= OURS.keys() & of_kind("Service").keys()

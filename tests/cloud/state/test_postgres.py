@@ -239,6 +239,10 @@ def test_what_the_url_says_of_the_line_goes_before_our_own() -> None:
     assert (made["connect_timeout"], made["tcp_user_timeout"]) == ("77", "15000")
 
 
+def test_a_newline_at_the_urls_end_is_not_the_databases_name() -> None:
+    assert conninfo_to_dict(conninfo("postgresql://h/d\n"))["dbname"] == "d"
+
+
 def test_what_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "sottovoce.cloud.state.postgres")
     monkeypatch.setitem(sys.modules, "psycopg", None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 
 import pytest
 
@@ -20,6 +21,30 @@ def test_atomic_replaces_in_one_step(tmp_path: Path) -> None:
         assert target.read_text() == "old"
     assert target.read_text() == "new"
     assert not open_to_others(target)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="root alone gives files away")
+@pytest.mark.parametrize(
+    ("owner", "mode", "we", "private"),
+    [
+        (0, 0o440, 10001, True),
+        (0, 0o460, 10001, False),
+        (0, 0o444, 10001, False),
+        (10001, 0o440, 10001, False),
+        (0, 0o440, 0, False),
+    ],
+)
+def test_the_group_may_read_what_root_hands_to_a_service(
+    owner: int, mode: int, we: int, private: bool
+) -> None:
+    with NamedTemporaryFile() as file:  # not below pytest's folder, which is root's alone
+        os.chown(file.name, owner, 10001)
+        os.chmod(file.name, mode)
+        os.seteuid(we)
+        try:
+            assert open_to_others(Path(file.name)) != private
+        finally:
+            os.seteuid(0)
 
 
 def test_an_interrupted_write_leaves_nothing(tmp_path: Path) -> None:

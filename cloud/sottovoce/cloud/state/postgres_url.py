@@ -33,7 +33,7 @@ def conninfo(url: str) -> str:
         ConfigError: it is none; without a word of it.
     """
     try:
-        given = conninfo_to_dict(url)
+        given = conninfo_to_dict(url.strip())  # files of secrets end with a newline
     except psycopg.ProgrammingError:
         given = {"host": "@"}
     ports = str(given.get("port", "")).split(",")

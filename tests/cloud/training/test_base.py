@@ -15,7 +15,7 @@ from sottovoce.cloud.models import adapters
 from sottovoce.cloud.state.adapters import locate
 from sottovoce.cloud.state.database import Database
 from sottovoce.cloud.training.base import Base
-from sottovoce.cloud.training.worker import Worker
+from sottovoce.cloud.training.worker import ATTEMPTS, Worker
 from tests.support.examples import RELEASE, WORDS, examples
 
 ANEW = TrainingOptions(epochs=2, batch_size=8)
@@ -53,6 +53,58 @@ def test_what_goes_on_from_a_changed_adapter_is_trained_once_more(
     located = locate(jobs.database, "acme", "topics")
     assert located.folder.parent.parent.name == third.id
     assert adapters.load(located.folder).origin["base"] == seen[1]
+
+
+def test_an_adapter_that_changes_each_time_ends_the_job(
+    worker: Worker, jobs: Jobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trained = [queue(jobs, "1").id]
+    worker.run_next()
+    trained.append(queue(jobs, "2").id)
+    worker.run_next()
+    third = queue(jobs, "3", training=ADDED)
+    of, rounds = Base.of, []
+
+    def moved(database: Database, job: Job) -> Base | None:
+        found = of(database, job)
+        rounds.append(reinstate(jobs, trained[len(rounds) % 2]))
+        assert len(rounds) <= ATTEMPTS
+        return found
+
+    monkeypatch.setattr(Base, "of", moved)
+    assert worker.run_next()
+    found = jobs.get(third.id)
+    assert (found.state, len(rounds)) == (State.FAILED, ATTEMPTS)
+    assert "the adapter was changed in each of 3 rounds" in found.message
+    assert not worker.objects.place(f"jobs/{third.id}").exists()
+
+
+def test_the_limit_of_time_holds_for_all_rounds_together(
+    worker: Worker, jobs: Jobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = queue(jobs, "1")
+    worker.run_next()
+    queue(jobs, "2")
+    worker.run_next()
+    third = queue(jobs, "3", training=ADDED)
+    of, rounds = Base.of, []
+
+    def moved(database: Database, job: Job) -> Base | None:
+        found = of(database, job)
+        rounds.append(found)
+        if len(rounds) == 1:
+            reinstate(jobs, first.id)
+        else:  # as if the first had taken so long
+            with database.write() as transaction:
+                change = "UPDATE jobs SET trained = 1e6 WHERE id = :job"
+                transaction.change(change, job=third.id)
+        return found
+
+    monkeypatch.setattr(Base, "of", moved)
+    assert worker.run_next()
+    found = jobs.get(third.id)
+    assert (found.state, found.trained) == (State.FAILED, 1e6)
+    assert "training took longer" in found.message
 
 
 def test_jobs_that_go_on_from_one_adapter_take_turns(worker: Worker, jobs: Jobs) -> None:

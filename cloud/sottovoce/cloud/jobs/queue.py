@@ -113,6 +113,11 @@ class Queue:
             more = max(trained, 1.0) - max(row["trained"], 1.0)
             _charge(transaction, row["tenant"], more)
 
+    def trained(self, lease: Lease) -> float:
+        """Seconds of training so far, of all rounds and whoever reported them."""
+        with self.database.read() as transaction:
+            return float(_held(transaction, lease)["trained"])
+
     def keep(self, lease: Lease, checkpoint: str) -> str:
         """Records the object that the job goes on from, whoever does. Gives the one before ("" if
         there was none), and forgets failed attempts: the job got further."""

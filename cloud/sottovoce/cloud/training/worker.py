@@ -24,7 +24,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
@@ -172,53 +172,58 @@ class Worker:
             self._swept = time.monotonic()
 
     def _bring_to_an_end(self, job: Job, lease: Lease) -> None:
-        state, message, adapter, base = State.SUCCEEDED, "", None, ""
+        for _ in range(ATTEMPTS):
+            ended = self._ended(job, lease)
+            if ended is None:
+                return
+            _log.info("job %s: %s", job.id, ended[0])
+            try:
+                self.queue.finish(lease, *ended)
+                break
+            except BaseMoved:  # other devices' examples are in it now
+                _log.info("job %s: the adapter was changed, once more", job.id)
+                self.objects.remove(adapter_name(job.id, lease.token))
+            except (LeaseLost, Unavailable):
+                raise
+            except SottovoceError as error:  # what it went on from is gone
+                self.queue.finish(lease, State.FAILED, str(error))
+                break
+        else:
+            message = f"the adapter was changed in each of {ATTEMPTS} rounds; customise again later"
+            self.queue.finish(lease, State.FAILED, message)
+        self._clean_up()
+
+    def _ended(self, job: Job, lease: Lease) -> tuple[State, str, AdapterFiles | None, str] | None:
+        """How a job is to end, as `Queue.finish` takes it; None: it is put down."""
         try:
             if job.attempts >= ATTEMPTS:
                 raise SottovoceError(
                     f"the worker died {job.attempts} times while training this job",
                     fix="try a smaller batch size; the provider finds more in the server's log",
                 )
-            adapter, base = self._patiently(job, lease)
+            return (State.SUCCEEDED, "", *self._patiently(job, lease))
         except Stopped:
             if not self.queue.stop_requested(lease):
                 self.queue.release(lease)
-                return  # stays RUNNING, for the next worker to take up
-            state = State.CANCELLED
+                return None  # stays RUNNING, for the next worker to take up
+            return State.CANCELLED, "", None, ""
         except LeaseLost:
             raise
         except SottovoceError as error:
-            state, message = State.FAILED, str(error)
+            return State.FAILED, str(error), None, ""
         except Exception as error:
             _log.error("job %s: unexpected %s", job.id, kind_and_place(error))
-            kind = type(error).__name__
-            state, message = (
-                State.FAILED,
-                f"internal error ({kind}); try again, or ask the provider",
-            )
-        _log.info("job %s: %s", job.id, state)
-        try:
-            self.queue.finish(lease, state, message, adapter, base)
-        except BaseMoved:  # other devices' examples are in it now
-            _log.info("job %s: the adapter was changed, once more", job.id)
-            self.objects.remove(adapter_name(job.id, lease.token))
-            self._bring_to_an_end(job, lease)
-        except (LeaseLost, Unavailable):
-            raise
-        except SottovoceError as error:  # what it went on from is gone
-            self.queue.finish(lease, State.FAILED, str(error))
-        self._clean_up()
+            message = f"internal error ({type(error).__name__}); try again, or ask the provider"
+            return State.FAILED, message, None, ""
 
     def _patiently(self, job: Job, lease: Lease) -> tuple[AdapterFiles, str]:
         """Trains, and waits for as long as the disk is full or the database away: that is not the
         job's failure. Also gives the digest of what it went on from, if it did."""
         while True:
-            began = time.monotonic()
             try:
                 return self._train(job, lease)
             except Unavailable as error:
                 _log.error("job %s waits: %s", job.id, error)
-            job = replace(job, trained=job.trained + time.monotonic() - began)
             self._pause(lease)
 
     def _pause(self, lease: Lease) -> None:
@@ -240,7 +245,7 @@ class Worker:
             return place.put_adapter(), base.sha256 if base else ""
 
     def _fit(self, job: Job, lease: Lease, place: Scratch, base: Base | None) -> None:
-        began = time.monotonic()
+        before, began = self.queue.trained(lease), time.monotonic()
         most = quotas.of(self.database, job.tenant, self.jobs.limits).training_seconds
         learn = self._trainer(job, base)
         examples: list[Example] = self.queue.examples(job.id)
@@ -248,7 +253,7 @@ class Worker:
         reported = 0.0
 
         def taken() -> float:
-            return job.trained + time.monotonic() - began
+            return before + time.monotonic() - began
 
         def report(progress: Progress) -> None:
             nonlocal reported

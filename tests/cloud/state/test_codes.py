@@ -16,7 +16,13 @@ from sottovoce.cloud.state.codes import GUESSES, SECONDS, Codes
 from sottovoce.cloud.state.credentials import Credentials, Scope, hashed
 from sottovoce.cloud.state.database import Database
 from sottovoce.cloud.state.tenants import Tenants
-from sottovoce.core.errors import InvalidInput, PermissionDenied, SottovoceError, Unauthenticated
+from sottovoce.core.errors import (
+    InvalidInput,
+    NotFound,
+    PermissionDenied,
+    SottovoceError,
+    Unauthenticated,
+)
 from tests.support.caller import credentials
 from tests.support.stores import Store
 
@@ -98,8 +104,44 @@ def test_a_used_code_opens_nothing_more(database: Database) -> None:
     assert not enters(database, "thief")
     assert [c.name for c in Credentials(database).all("acme")[0]] == ["first", "hall"]
     Credentials(database).revoke("acme", "hall")
-    codes.redeem(code, hashed("mine"))  # says again what it said, and lets nobody in
+    with pytest.raises(Unauthenticated):
+        codes.redeem(code, hashed("mine"))
     assert not enters(database, "mine")
+
+
+def test_a_code_of_who_is_shut_out_or_gets_another_is_void(database: Database) -> None:
+    codes, tokens = Codes(database), Credentials(database)
+    hall, shed, yard = (codes.new("acme", name) for name in ("hall", "shed", "yard"))
+    newer = codes.new("acme", "hall")
+    assert tokens.revoke("acme", "shed") == 0  # a code, and no token yet
+    for void in (hall, shed):
+        with pytest.raises(Unauthenticated):
+            codes.redeem(void, hashed("mine"))
+    assert codes.redeem(newer, hashed("mine")).name == "hall"
+    assert tokens.revoke("acme") == 2
+    for void in (newer, yard):
+        with pytest.raises(Unauthenticated):
+            codes.redeem(void, hashed("mine"))
+    assert not enters(database, "mine")
+
+
+def test_a_code_is_valid_for_a_day_at_most(database: Database) -> None:
+    assert Codes(database).new("acme", "hall", seconds=86_400.0)
+    with pytest.raises(InvalidInput, match="--valid"):
+        Codes(database).new("acme", "hall", seconds=86_401.0)
+
+
+def test_a_code_ends_a_token_made_after_it_only_if_it_was_to_replace_one(
+    database: Database,
+) -> None:
+    codes, tokens = Codes(database), Credentials(database)
+    code = codes.new("acme", "hall")
+    token = tokens.new("acme", "hall")
+    with pytest.raises(InvalidInput, match="--replace"):
+        codes.redeem(code, hashed("mine"))
+    assert (enters(database, token), enters(database, "mine")) == (True, False)
+    with pytest.raises(NotFound, match="list"):
+        codes.new("acme", "hell", replace=True)
 
 
 def test_of_many_at_once_one_is_let_in(database: Database) -> None:

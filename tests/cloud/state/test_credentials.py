@@ -125,6 +125,11 @@ def test_two_tokens_of_a_device_are_valid_while_it_changes_them(
     old = tokens.new("acme", "pi", seconds=DAY)
     with pytest.raises(InvalidInput, match="--replace"):
         tokens.new("acme", "pi")
+    for name in ("p1", "tv"):  # mistyped
+        with pytest.raises(NotFound, match="--replace out"):
+            tokens.new("acme", name, replace=True)
+    with pytest.raises(InvalidInput, match="no tenant"):
+        tokens.new("acne", "pi", replace=True)
     new = tokens.new("acme", "pi", replace=True, grace=60)
     assert enters(database, old)
     assert enters(database, new)
@@ -157,8 +162,10 @@ def test_what_replaces_a_token_opens_no_more_and_no_longer(
     assert newest()[:2] == (Scope.PREDICT, DAY)
     tokens.new("acme", "pi", replace=True, scope=Scope.ALL, seconds=5.0)
     assert newest()[:2] == (Scope.ALL, 5.0)
-    tokens.new("acme", "tv", replace=True)  # in place of none
-    assert newest() == (Scope.ALL, None, "tv: all, for ever")
+    with database.write() as transaction:  # as it is once a hundred more are over
+        transaction.change("DELETE FROM credentials WHERE name = 'first'")
+    Tenants(database).renew("acme")
+    assert newest() == (Scope.ALL, None, "first: all, for ever")
 
 
 def test_one_of_two_is_revoked_by_its_number(database: Database) -> None:

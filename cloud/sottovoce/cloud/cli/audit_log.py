@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 
 from sottovoce.cloud.cli.options import opened, state_option, store_option
-from sottovoce.cloud.cli.views import when
 from sottovoce.cloud.state.acts import KEPT, recorded
+from sottovoce.cloud.state.database import when
 from sottovoce.core.system.console import Command, json_option, print_json, print_table
 
 

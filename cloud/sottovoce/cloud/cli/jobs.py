@@ -10,10 +10,10 @@ from rich.console import Console
 from rich.table import Table
 
 from sottovoce.cloud.cli.options import objects_option, opened, state_option, store_option
-from sottovoce.cloud.cli.views import when
 from sottovoce.cloud.job import Job, State
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.state import acts
+from sottovoce.cloud.state.database import when
 from sottovoce.core.system.console import Command, json_option, print_json
 
 

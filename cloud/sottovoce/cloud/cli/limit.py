@@ -6,9 +6,8 @@ from pathlib import Path
 
 import click
 
-from sottovoce.cloud.cli.options import state_option, store_option
+from sottovoce.cloud.cli.options import opened, state_option, store_option
 from sottovoce.cloud.state import quotas
-from sottovoce.cloud.state.opening import open_database
 from sottovoce.core.errors import InvalidInput
 from sottovoce.core.system.console import Command, json_option, print_json
 
@@ -28,13 +27,10 @@ def command(tenant: str, changes: tuple[str, ...], state: Path, store: str, as_j
     it was given.
     """
     wanted = [_parsed(change) for change in changes]
-    database = open_database(state, store, create=False)
-    try:
+    with opened(state, store) as database:
         for name, value in wanted:
             quotas.change(database, tenant, name, value)
         own = quotas.own(database, tenant)
-    finally:
-        database.close()
     if as_json:
         print_json({"tenant": tenant, "limits": own})
         return

@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 
 from sottovoce.cloud.cli.options import opened, state_option, store_option
-from sottovoce.cloud.cli.views import when
 from sottovoce.cloud.state.credentials import Credentials
+from sottovoce.cloud.state.database import when
 from sottovoce.cloud.state.tenants import Tenants
 from sottovoce.core.system.console import Command, json_option, print_json, print_table
 
@@ -79,7 +79,7 @@ def _switch(tenant: str, state: Path, store: str, *, disabled: bool, as_json: bo
 @store_option
 @json_option
 def revoke(tenant: str, state: Path, store: str, as_json: bool) -> None:
-    """Revoke all tokens of TENANT, for good. `sotto-cloud tokens new` gives new ones."""
+    """Revoke all tokens and codes of TENANT, for good. `sotto-cloud tokens new` gives new ones."""
     with opened(state, store) as database:
         count = Credentials(database).revoke(tenant)
     if as_json:

@@ -9,9 +9,9 @@ import click
 
 from sottovoce.cloud.cli.enroll import show_token, token_file_option
 from sottovoce.cloud.cli.options import DURATION, opened, state_option, store_option
-from sottovoce.cloud.cli.views import when
 from sottovoce.cloud.state.codes import SECONDS, Codes
 from sottovoce.cloud.state.credentials import Credential, Credentials, Scope
+from sottovoce.cloud.state.database import when
 from sottovoce.core.errors import InvalidInput
 from sottovoce.core.system.console import Command, json_option, print_json, print_table
 
@@ -127,7 +127,7 @@ def new(
     type=DURATION,
     default=SECONDS,
     show_default="10m",
-    help="How long the code can be used.",
+    help="How long the code can be used; 1d at most.",
 )
 @state_option
 @store_option
@@ -173,7 +173,8 @@ def revoke(tenant: str, name: str, state: Path, store: str, as_json: bool) -> No
     """Shut out the device NAME of TENANT, for good.
 
     NAME may be a token's number, as `tokens list` shows it, where two of one name
-    are valid. What was opened with it ends within seconds, on every machine.
+    are valid. What was opened with it ends within seconds, on every machine; a code
+    for a device of that name is void.
     """
     with opened(state, store) as database:
         count = Credentials(database).revoke(tenant, name)

@@ -17,11 +17,13 @@ from typing import Final
 from sottovoce.cloud.state import acts, credentials, quotas
 from sottovoce.cloud.state.credentials import Scope
 from sottovoce.cloud.state.database import Database, Row, Transaction
-from sottovoce.core.errors import InvalidInput, PermissionDenied, SottovoceError, Unauthenticated
+from sottovoce.core.errors import InvalidInput, SottovoceError, Unauthenticated
 
-__all__ = ["GUESSES", "MOST", "SECONDS", "Codes", "Redeemed"]
+__all__ = ["GUESSES", "LONGEST", "MOST", "SECONDS", "Codes", "Redeemed"]
 
 SECONDS: Final = 600.0
+LONGEST: Final = 86_400.0
+"""Seconds that a code is valid, at most: it lies about, and is short."""
 GUESSES: Final = 5
 """Wrong ones, after which a code is void."""
 MOST: Final = 1000
@@ -30,7 +32,7 @@ _LETTERS: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 """Crockford's: none is taken for another."""
 _READ_AS: Final = str.maketrans({"O": "0", "I": "1", "L": "1", "-": None, " ": None})
 _SELECTOR, _SECRET = 4, 8
-_LONGEST: Final = 64
+_TYPED: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,8 @@ class Codes:
         seconds: float = SECONDS,
         replace: bool = False,
     ) -> str:
-        """A code for one device: three groups of four letters, with dashes between.
+        """A code for one device: three groups of four letters, with dashes between. Earlier ones
+        of that name are void.
 
         Args:
             name: of the device.
@@ -69,9 +72,16 @@ class Codes:
                 `credentials.as_before`.
 
         Raises:
-            InvalidInput: no such tenant, a bad name, one that is in use and not to be replaced, or
-                too many codes.
+            InvalidInput: no such tenant, a bad name, one that is in use and not to be replaced, too
+                many codes, or more than `LONGEST` seconds.
+            NotFound: see `credentials.as_before`.
         """
+        if seconds > LONGEST:
+            raise InvalidInput(
+                "a code is valid for a day at most",
+                fix="give --valid 1d or less, or a token (`sotto-cloud tokens new`)",
+                subject="seconds",
+            )
         selector, secret = (_drawn(size) for size in (_SELECTOR, _SECRET))
         with self._database.write() as transaction:
             quotas.lock(transaction, tenant)
@@ -82,14 +92,20 @@ class Codes:
                 )
             scope = scope or Scope.ALL
             now = transaction.now()
-            transaction.change("DELETE FROM codes WHERE ends <= :now", now=now)
+            transaction.change(
+                "DELETE FROM codes WHERE ends <= :now OR (tenant = :tenant AND name = :name)",
+                now=now,
+                tenant=tenant,
+                name=name,
+            )
             held = transaction.row("SELECT count(*) AS n FROM codes")
             if held is None or held["n"] >= MOST:
                 raise _too_many()
             added = transaction.change(
                 "INSERT INTO codes "
-                "(selector, secret_sha256, tenant, name, scope, token_seconds, ends) "
-                "VALUES (:selector, :hash, :tenant, :name, :scope, :token_seconds, :ends) "
+                "(selector, secret_sha256, tenant, name, scope, token_seconds, ends, replaces) "
+                "VALUES "
+                "(:selector, :hash, :tenant, :name, :scope, :token_seconds, :ends, :replaces) "
                 "ON CONFLICT (selector) DO NOTHING",
                 selector=selector,
                 hash=_hashed(secret),
@@ -98,6 +114,7 @@ class Codes:
                 scope=str(scope),
                 token_seconds=token_seconds,
                 ends=now + seconds,
+                replaces=int(replace),
             )
             if not added:  # another begins alike: once in a thousand, among the most there may be
                 raise _too_many()
@@ -108,7 +125,8 @@ class Codes:
         """Lets in whoever has the token of that hash. Doing so again with both changes nothing.
 
         Raises:
-            InvalidInput: no hash of 32 bytes, or one of a token that is known.
+            InvalidInput: no hash of 32 bytes, or one of a token that is known; or the name has got
+                a token meanwhile, which this code was not made to replace.
             Unauthenticated: a code that is wrong, used or over.
             PermissionDenied: the tenant is disabled.
         """
@@ -116,7 +134,7 @@ class Codes:
             raise InvalidInput(
                 "token_sha256 is no SHA-256", fix="send 32 bytes", subject="token_sha256"
             )
-        letters = code.upper().translate(_READ_AS) if len(code) <= _LONGEST else ""
+        letters = code.upper().translate(_READ_AS) if len(code) <= _TYPED else ""
         selector, secret = letters[:_SELECTOR], letters[_SELECTOR:]
         with self._database.read() as transaction:  # most guesses end here, and lock nothing
             if _found(transaction, selector) is None:
@@ -145,11 +163,7 @@ def _redeemed(
     if row["token_sha256"] is None:
         state = transaction.row("SELECT disabled FROM tenants WHERE name = :name", name=tenant)
         if state is None or state["disabled"]:
-            return PermissionDenied(
-                "the provider has disabled this tenant",
-                fix="ask the provider why",
-                subject="tenant",
-            )
+            return quotas.disabled()
         scope = Scope(row["scope"])
         ends = credentials.add(
             transaction,
@@ -158,7 +172,7 @@ def _redeemed(
             token_sha256,
             scope=scope,
             seconds=row["token_seconds"],
-            replace=True,
+            replace=bool(row["replaces"]),
         )
         transaction.change(
             "UPDATE codes SET token_sha256 = :hash WHERE selector = :selector",

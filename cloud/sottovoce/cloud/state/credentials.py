@@ -10,16 +10,15 @@ from __future__ import annotations
 import hashlib
 import secrets
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Final
 
 from sottovoce.cloud.config import check_name
 from sottovoce.cloud.state import acts, quotas
-from sottovoce.cloud.state.database import Database, Row, Transaction
+from sottovoce.cloud.state.database import Database, Row, Transaction, when
 from sottovoce.core.errors import InvalidInput, NotFound
 
-__all__ = ["FIRST", "MOST", "Credential", "Credentials", "Scope", "add", "as_before"]
+__all__ = ["FIRST", "MOST", "VALID", "Credential", "Credentials", "Scope", "add", "as_before"]
 __all__ += ["check_name_free", "hashed", "made", "told"]
 
 FIRST: Final = "first"
@@ -28,7 +27,8 @@ MOST: Final = 10_000
 """Valid tokens of one tenant."""
 _REMEMBERED: Final = 100
 """Tokens of one tenant that are over, so that who still has one is told so."""
-_VALID: Final = "revoked = 0 AND (ends IS NULL OR ends > :now)"
+VALID: Final = "revoked = 0 AND (ends IS NULL OR ends > :now)"
+"""Of a row of ``credentials``."""
 
 
 class Scope(StrEnum):
@@ -97,11 +97,11 @@ def add(
     now = transaction.now()
     if replace:
         transaction.change(
-            "UPDATE credentials SET ends = :end WHERE tenant = :tenant AND name = :name "
-            "AND revoked = 0 AND (ends IS NULL OR ends > :end)",
+            "UPDATE credentials SET ends = :now "
+            f"WHERE tenant = :tenant AND name = :name AND {VALID}",
             tenant=tenant,
             name=name,
-            end=now + grace,
+            now=now + grace,
         )
     if _count(transaction, tenant, now) >= MOST:
         raise InvalidInput(
@@ -131,15 +131,26 @@ def as_before(
     transaction: Transaction, tenant: str, name: str, scope: Scope | None, seconds: float | None
 ) -> tuple[Scope, float | None]:
     """Scope and lifetime of what takes a token's place: what is left out is as the newest token of
-    that name has it, so that a device which gets another may do no more than before."""
+    that name has it, so that a device which gets another may do no more than before.
+
+    Raises:
+        InvalidInput: no such tenant. NotFound: no such token.
+    """
+    quotas.check_tenant(transaction, tenant)
     row = transaction.row(
         "SELECT scope, ends - created AS seconds FROM credentials "
         "WHERE tenant = :tenant AND name = :name ORDER BY number DESC LIMIT 1",
         tenant=tenant,
         name=name,
     )
-    if row is None:
+    if row is None and name == FIRST:  # every tenant had it: it was over, and is forgotten
         return scope or Scope.ALL, seconds
+    if row is None:
+        raise NotFound(
+            f"{tenant} has no token named {name!r}",
+            fix="leave --replace out, or give a name that `sotto-cloud tokens list` shows",
+            subject="name",
+        )
     return scope or Scope(row["scope"]), row["seconds"] if seconds is None else seconds
 
 
@@ -147,9 +158,7 @@ def told(name: str, scope: Scope, ends: float | None) -> str:
     """What the audit log has of a token."""
     if ends is None:
         return f"{name}: {scope}, for ever"
-    return (
-        f"{name}: {scope}, until {datetime.fromtimestamp(ends, UTC).isoformat(timespec='seconds')}"
-    )
+    return f"{name}: {scope}, until {when(ends)}"
 
 
 def check_name_free(transaction: Transaction, tenant: str, name: str, *, replace: bool) -> None:
@@ -167,14 +176,14 @@ def check_name_free(transaction: Transaction, tenant: str, name: str, *, replace
     if not replace and _count(transaction, tenant, transaction.now(), name):
         raise InvalidInput(
             f"{tenant} has a token named {name!r}",
-            fix="choose another --name, or --replace that one",
+            fix="choose another --name, or --replace that one, with `sotto-cloud tokens`",
             subject="name",
         )
 
 
 def _count(transaction: Transaction, tenant: str, now: float, name: str = "") -> int:
     row = transaction.row(
-        f"SELECT count(*) AS n FROM credentials WHERE tenant = :tenant AND {_VALID} "
+        f"SELECT count(*) AS n FROM credentials WHERE tenant = :tenant AND {VALID} "
         "AND (name = :name OR :name = '')",
         tenant=tenant,
         now=now,
@@ -186,7 +195,7 @@ def _count(transaction: Transaction, tenant: str, now: float, name: str = "") ->
 
 def _forget(transaction: Transaction, tenant: str, now: float) -> None:
     """All but the newest of those that are over."""
-    over = f"SELECT number FROM credentials WHERE tenant = :tenant AND NOT ({_VALID})"
+    over = f"SELECT number FROM credentials WHERE tenant = :tenant AND NOT ({VALID})"
     transaction.change(
         f"DELETE FROM credentials WHERE number IN ({over} "
         "ORDER BY number DESC LIMIT 1000000 OFFSET :remembered)",
@@ -250,29 +259,35 @@ class Credentials:
             return [_credential(row) for row in rows], transaction.now()
 
     def revoke(self, tenant: str, which: str = "") -> int:
-        """Shuts out tokens at once, and ends what was opened with them within seconds.
+        """Shuts out tokens at once, and ends what was opened with them within seconds; codes of
+        that name, too, let nobody in any more.
 
         Args:
             which: a name, or the number of one token; "" for all of the tenant's.
 
         Returns:
-            How many were valid until now.
+            How many tokens were valid until now.
 
         Raises:
-            InvalidInput: no such tenant. NotFound: no such token that is valid.
+            InvalidInput: no such tenant. NotFound: no such token that is valid, and no such code.
         """
         with self._database.write() as transaction:
             quotas.lock(transaction, tenant)
             quotas.check_tenant(transaction, tenant)
             changed = transaction.change(
                 "UPDATE credentials SET revoked = 1 WHERE tenant = :tenant "
-                f"AND {_VALID} AND (:which = '' OR name = :which OR number = :number)",
+                f"AND {VALID} AND (:which = '' OR name = :which OR number = :number)",
                 tenant=tenant,
                 which=which,
                 number=int(which) if which.isdecimal() and len(which) < 19 else -1,
                 now=transaction.now(),
             )
-            if which and not changed:
+            codes = transaction.change(
+                "DELETE FROM codes WHERE tenant = :tenant AND (:which = '' OR name = :which)",
+                tenant=tenant,
+                which=which,
+            )
+            if which and not (changed or codes):
                 raise NotFound(
                     f"{tenant} has no such token that is valid",
                     fix=f"`sotto-cloud tokens list {tenant}` lists them",

@@ -12,15 +12,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
 from sottovoce.cloud.state.keys import Keys
 from sottovoce.cloud.state.objects import Objects
 
-__all__ = ["Database", "Row", "Transaction"]
+__all__ = ["Database", "Row", "Transaction", "when"]
 
 Row = Mapping[str, Any]
+
+
+def when(seconds: float) -> str:
+    """A time in seconds since 1970, for people and programs."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
 
 
 class Transaction(Protocol):

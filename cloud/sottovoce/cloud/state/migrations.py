@@ -208,6 +208,9 @@ CREATE TABLE objects (
   id TEXT NOT NULL
 ) STRICT;
 """
+_REPLACES: Final = """
+ALTER TABLE codes ADD COLUMN replaces INTEGER NOT NULL DEFAULT 1;
+"""
 _AT_ONCE: Final = 256
 
 
@@ -300,6 +303,7 @@ VERSIONS: Final = (
     Version(_NO_PLAIN_TEXT),
     Version(_UNTIDY),
     Version(_OBJECTS),
+    Version(_REPLACES),
 )
 
 

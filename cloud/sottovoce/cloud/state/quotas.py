@@ -12,9 +12,9 @@ from typing import Final
 from sottovoce.cloud.config import Limits
 from sottovoce.cloud.state import acts
 from sottovoce.cloud.state.database import Database, Transaction
-from sottovoce.core.errors import InvalidInput
+from sottovoce.core.errors import InvalidInput, PermissionDenied
 
-__all__ = ["CHANGEABLE", "change", "check_tenant", "lock", "of", "own"]
+__all__ = ["CHANGEABLE", "change", "check_tenant", "disabled", "lock", "of", "own"]
 
 CHANGEABLE: Final = (
     "examples",
@@ -99,3 +99,12 @@ def check_tenant(transaction: Transaction, tenant: str) -> None:
         raise InvalidInput(
             f"no tenant {tenant!r}", fix="add it with `sotto-cloud enroll`", subject="tenant"
         )
+
+
+def disabled() -> PermissionDenied:
+    """What whoever comes from a tenant is told whom the provider has shut out."""
+    return PermissionDenied(
+        "the provider has disabled this tenant",
+        fix="ask the provider why; tokens and adapters are as they were",
+        subject="tenant",
+    )

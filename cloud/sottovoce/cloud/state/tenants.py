@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from sottovoce.cloud.config import check_name
 from sottovoce.cloud.state import acts, credentials, quotas
-from sottovoce.cloud.state.credentials import FIRST, Scope, hashed, made
-from sottovoce.cloud.state.database import Database, Row
+from sottovoce.cloud.state.credentials import FIRST, VALID, Scope, hashed, made
+from sottovoce.cloud.state.database import Database, Row, when
 from sottovoce.core.errors import InvalidInput, PermissionDenied, Unauthenticated
 
 __all__ = ["Tenant", "Tenants"]
@@ -77,7 +76,7 @@ class Tenants:
         with self._database.read() as transaction:
             rows = transaction.rows(
                 "SELECT name, created, disabled, (SELECT count(*) FROM credentials "
-                "WHERE tenant = tenants.name AND revoked = 0 AND (ends IS NULL OR ends > :now)) "
+                f"WHERE tenant = tenants.name AND {VALID}) "
                 "AS tokens, (SELECT count(*) FROM jobs WHERE tenant = tenants.name "
                 "AND deleted = 0) AS jobs FROM tenants ORDER BY name",
                 now=transaction.now(),
@@ -161,11 +160,7 @@ def _check(row: Row, now: float) -> None:
     if row["revoked"]:
         raise Unauthenticated("the provider has revoked this token", fix=_ASK, subject="token")
     if row["ends"] is not None and row["ends"] <= now:
-        end = datetime.fromtimestamp(row["ends"], UTC).isoformat(timespec="seconds")
-        raise Unauthenticated(f"this token ended at {end}", fix=_ASK, subject="token")
+        text = f"this token ended at {when(row['ends'])}"
+        raise Unauthenticated(text, fix=_ASK, subject="token")
     if row["disabled"]:
-        raise PermissionDenied(
-            "the provider has disabled this tenant",
-            fix="ask the provider why; tokens and adapters are as they were",
-            subject="tenant",
-        )
+        raise quotas.disabled()

@@ -2,7 +2,8 @@
 
 `make clients`. A real daemon runs over the default bundle; who classifies is the tests' cloud, who
 converses a server that echoes. A client must print the released texts and labels that the Python
-client prints. What is missing is said, with what to install; the exit code is 1 if one differs.
+client prints, and turn back what was said. What is missing is said, with what to install; the exit
+code is 1 if one differs.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,6 +46,10 @@ class Missing(Exception):
     """A toolchain is not here; says what to install."""
 
 
+class Failed(Exception):
+    """A program failed or hung; says which, and what it printed."""
+
+
 @dataclass(frozen=True)
 class Device:
     """A running agent, and how to reach it."""
@@ -56,31 +61,38 @@ class Device:
 
 def main() -> int:
     """Builds, asks, compares and says what came of it."""
-    failed = False
     with tempfile.TemporaryDirectory() as folder, started(Path(folder), BUNDLE) as device:
-        wanted = asked([*python(), "sensor.py"], device, CLIENTS / "python")
+        try:
+            wanted = asked([*python(), "sensor.py"], device, CLIENTS / "python")
+        except Failed as failed:
+            sys.exit(f"python    FAILED: {failed}")
         print(f"python    {len(wanted.splitlines())} readings:")
         print("".join(f"          {line}\n" for line in wanted.splitlines()), end="")
-        print(f"python    a conversation: {chatted(device)!r}")
-        print(f"http      a conversation: {spoken(device)!r}")
-        for name, build in (("node", node), ("c++", cpp), ("go", go)):
-            try:
-                command = build()
-            except Missing as missing:
-                print(f"{name:10}skipped: {missing}")
-                continue
-            except subprocess.CalledProcessError as error:
-                print(f"{name:10}FAILED to build:\n{error.stdout}{error.stderr}")
-                failed = True
-                continue
-            told = asked(command, device, CLIENTS)
-            print(
-                f"{name:10}{'the same texts and labels' if told == wanted else f'FAILED: {told!r}'}"
-            )
-            failed |= told != wanted
+        held = [
+            holds("chat", lambda: chatted(device), SAID),
+            holds("http", lambda: spoken(device), SAID),
+            holds("node", lambda: asked(node(), device, CLIENTS), wanted),
+            holds("c++", lambda: asked(cpp(), device, CLIENTS), wanted),
+            holds("go", lambda: asked(go(), device, CLIENTS), wanted),
+        ]
     for name in ("kotlin", "swift"):
         print(f"{name:10}skipped: no toolchain in Debian; clients/README.md says how")
-    return int(failed)
+    return int(not all(held))
+
+
+def holds(name: str, ask: Callable[[], str], wanted: str) -> bool:
+    """Whether a client prints what it should, or cannot be built here; says which."""
+    try:
+        told = ask()
+    except Missing as missing:
+        print(f"{name:10}skipped: {missing}")
+        return True
+    except Failed as failed:
+        print(f"{name:10}FAILED: {failed}")
+        return False
+    same = told == wanted
+    print(f"{name:10}{'the same' if same else f'FAILED: {told!r}'}")
+    return same
 
 
 @contextmanager
@@ -130,22 +142,30 @@ def python() -> list[str]:
     """An environment of its own: gRPC, protobuf, the stubs, and nothing of ours beside."""
     folder = BUILT / "venv"
     program = str(folder / "bin" / "python")
-    if not (folder / "done").exists():
+    done = folder / "done"
+    if not newer(done, PROTOS, CLIENTS / "python"):
         run([sys.executable, "-m", "venv", str(folder)], ROOT)
         protos = BUILT / "protos"  # copies: what is built would lie among the sources
         shutil.copytree(PROTOS, protos, dirs_exist_ok=True)
         parts = [str(protos), str(copied("python"))]
         run([program, "-m", "pip", "install", "-q", "-c", "constraints.txt", *parts], ROOT)
-        (folder / "done").touch()
+        done.touch()
     return [program]
+
+
+def newer(done: Path, *folders: Path) -> bool:
+    """Whether a file was touched after all of the Python sources in the folders."""
+    sources = (
+        each for folder in folders for kind in ("py", "toml") for each in folder.rglob(f"*.{kind}")
+    )
+    return done.exists() and done.stat().st_mtime >= max(each.stat().st_mtime for each in sources)
 
 
 def node() -> list[str]:
     """Protos are read when it starts."""
     found(("node", "npm"), "Node.js 18 (Debian: nodejs npm)")
     folder = copied("node")
-    if not (folder / "node_modules").exists():
-        run(["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts"], folder)
+    run(["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts"], folder)
     return ["node", str(folder / "sensor.js")]
 
 
@@ -215,19 +235,28 @@ def found(programs: tuple[str, ...], wanted: str) -> None:
 def run(
     command: list[str], where: Path, typed: str = "", environment: dict[str, str] | None = None
 ) -> str:
-    """What a program prints; it sees the protos, and no proxy."""
+    """What a program prints; it sees the protos, and no proxy.
+
+    Raises:
+        Failed: it did.
+    """
     told = {**os.environ, "SOTTOVOCE_PROTOS": str(PROTOS), **(environment or {})}
     told.pop("PYTHONPATH", None)
-    done = subprocess.run(
-        command,
-        cwd=where,
-        input=typed,
-        env=told,
-        text=True,
-        capture_output=True,
-        timeout=600,
-        check=True,
-    )
+    try:
+        done = subprocess.run(
+            command,
+            cwd=where,
+            input=typed,
+            env=told,
+            text=True,
+            capture_output=True,
+            timeout=600,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as late:
+        raise Failed(str(late)) from late
+    if done.returncode:
+        raise Failed(f"{' '.join(command)}: {done.returncode}\n{done.stdout}{done.stderr}")
     return done.stdout
 
 

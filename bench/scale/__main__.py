@@ -45,6 +45,7 @@ def main() -> None:
     parser.add_argument("--callers", type=int, default=4, help="a device")
     arguments = parser.parse_args()
     if arguments.local:
+        arguments.name += "_local"
         _local(arguments)
         return
     found = _measured(arguments)

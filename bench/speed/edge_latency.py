@@ -232,6 +232,7 @@ def main() -> None:
     sizes = [size for size in SIZES if size <= arguments.most]
     width = bundle.manifest.backbone.hidden_size
     if arguments.predict:
+        arguments.name += "_predict"
         found = at_home(bundle, 10 * arguments.repeats)
         title = f"a text of {found['tokens']} tokens, answered at home, ms of one core"
         console.publish(

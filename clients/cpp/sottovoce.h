@@ -26,7 +26,8 @@ class Agent {
     return stub_->Privatize(&context, request, answer);
   }
 
-  // An adapter's answers to lines, in order, as they come.
+  // An adapter's answers to lines, in order, as they come. If the agent ends before the lines do, this
+  // is told when the next line has come: a stream cannot be left while it is read.
   grpc::Status Predict(const std::string& adapter, std::istream& lines,
                        const std::function<void(const v1::PredictResponse&)>& answered) {
     grpc::ClientContext context;

@@ -11,6 +11,11 @@ import os
 import sys
 import urllib.request
 
+TURNS = 20
+"""Of a conversation, its last, are told again."""
+CONVERSATIONS = 100
+"""Are remembered, those that were spoken in last."""
+
 
 class ConversationAgent:
     """Answers utterances through the agent's doorway."""
@@ -35,7 +40,10 @@ class ConversationAgent:
         )
         with self._http.open(request, timeout=60) as answer:
             speech = json.load(answer)["choices"][0]["message"]["content"]
-        self._said[conversation] = [*turns, {"role": "assistant", "content": speech}]
+        self._said.pop(conversation, None)  # it goes to the end
+        self._said[conversation] = [*turns, {"role": "assistant", "content": speech}][-TURNS:]
+        while len(self._said) > CONVERSATIONS:
+            del self._said[next(iter(self._said))]
         return speech
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import runpy
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from clients.check import CLIENTS, PROTOS, READINGS, SAID, Device
 from sottovoce.core.text.tagger import Tagger
 from sottovoce.edge.cli.client import Remote
 from sottovoce.v1 import edge_agent_pb2 as agent
+from tests.support.upstream_server import openai_server
 
 
 @pytest.fixture(scope="module")
@@ -49,3 +51,48 @@ def test_a_sensor_streams_and_is_told_labels(device: Device) -> None:
 def test_a_chat_line_and_a_conversation_over_http_are_turned_back(device: Device) -> None:
     assert check.chatted(device) == SAID
     assert check.spoken(device) == SAID
+
+
+def test_a_conversation_is_remembered_by_its_last_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["conversation_agent.py"])
+    monkeypatch.setenv("KEY", "any")
+    with openai_server() as server:
+        server.headers = {"Content-Type": "application/json"}
+        server.answer = lambda _: [b'{"choices": [{"message": {"content": "yes"}}]}']
+        monkeypatch.setenv("DOORWAY", server.url)
+        client = runpy.run_path(str(CLIENTS / "http" / "conversation_agent.py"))
+        turns, conversations = client["TURNS"], client["CONVERSATIONS"]
+        for number in range(turns):
+            client["agent"].process("kitchen", str(number))
+        last = server.asked[-1][2]["messages"]
+        assert [each["role"] for each in last] == ["user", "assistant"] * (turns // 2) + ["user"]
+        assert last[-1]["content"] == str(turns - 1)
+        for number in range(conversations):
+            client["agent"].process(f"room {number}", "hello")
+        client["agent"].process("kitchen", "hello")  # forgotten meanwhile
+        assert len(server.asked[-1][2]["messages"]) == 1
+        client["agent"].process(f"room {conversations - 1}", "again")
+        assert len(server.asked[-1][2]["messages"]) == 3
+
+
+def test_a_client_that_fails_or_differs_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    def crash() -> str:
+        return check.run([sys.executable, "-c", "raise SystemExit('no agent')"], CLIENTS)
+
+    assert check.holds("good", lambda: SAID, SAID)
+    assert not check.holds("other", lambda: "what else", SAID)
+    assert not check.holds("broken", crash, SAID)
+    told = capsys.readouterr().out
+    assert "other     FAILED: 'what else'" in told
+    assert "no agent" in told
+
+
+def test_what_was_installed_before_its_sources_changed_is_not_new(tmp_path: Path) -> None:
+    done, source = tmp_path / "done", tmp_path / "sources" / "deep" / "client.py"
+    source.parent.mkdir(parents=True)
+    source.touch()
+    assert not check.newer(done, tmp_path / "sources")
+    done.touch()
+    assert check.newer(done, tmp_path / "sources")
+    os.utime(source, (done.stat().st_mtime + 1,) * 2)
+    assert not check.newer(done, tmp_path / "sources")

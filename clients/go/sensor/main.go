@@ -20,16 +20,19 @@ func main() {
 		log.Fatal(err)
 	}
 	defer agent.Close()
-	readings := make(chan string)
+	readings, lines := make(chan string), bufio.NewScanner(os.Stdin)
 	go func() {
 		defer close(readings)
-		for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+		for lines.Scan() {
 			readings <- lines.Text()
 		}
 	}()
 	err = agent.PredictAll(context.Background(), os.Args[2], readings, func(answer *v1.PredictResponse) {
 		fmt.Printf("%s\t%s\n", answer.ReleasedText, answer.Label)
 	})
+	if err == nil {
+		err = lines.Err() // a reading of more than 64 KiB ends the scan
+	}
 	if err != nil {
 		log.Fatal(err)
 	}

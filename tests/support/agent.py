@@ -6,14 +6,18 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from sottovoce.core.text.tagger import Tagger
 from sottovoce.edge.config import Config, load
 from sottovoce.edge.daemon import server
+from sottovoce.edge.state.outbox import ENDED
 from sottovoce.edge.tasks.agent import Agent
 from sottovoce.edge.tasks.customize import Customizer, Defaults
 from sottovoce.edge.tasks.engine import Engine
+from sottovoce.edge.tasks.uploader import Uploader
 from sottovoce.v1 import edge_agent_pb2, training_pb2
+from tests.support.waiting import until
 
 TOKEN = "correct horse"  # noqa: S105 - of a server that lives for one test
 
@@ -113,6 +117,29 @@ def labelled(number: int = 20) -> list[edge_agent_pb2.LabelledText]:
         )
         for n in range(number)
     ]
+
+
+def teach(
+    device: Agent, name: str, pairs: tuple[tuple[str, str], ...], **settings: Any
+) -> edge_agent_pb2.Customization:
+    """Has the cloud train an adapter on five examples of each (text, label); gives its record,
+    which has ended."""
+    customizer = Customizer(
+        device.engine,
+        device.store,
+        device.ledger,
+        device.releases,
+        device.outbox,
+        Defaults(device.default, 1),
+    )
+    if not settings.get("add"):
+        settings["privacy"] = edge_agent_pb2.PrivacyOptions(level="light")
+    asked = edge_agent_pb2.CustomizationSettings(adapter=name, **settings)
+    examples = [edge_agent_pb2.LabelledText(text=text, label=label) for text, label in pairs]
+    record = customizer.accept(asked, [each for each in examples for _ in range(5)])
+    Uploader(device.cloud, device.outbox).carry(record.id)
+    until(lambda: device.outbox.get(record.id).state in ENDED)
+    return device.outbox.get(record.id)
 
 
 def queued(device: Agent, identity: str) -> list[training_pb2.PrivatizedExample]:

@@ -17,9 +17,15 @@ from sottovoce.v1 import training_pb2 as training
 UPLOADING = agent.CUSTOMIZATION_STATE_UPLOADING
 
 
-def _insert(store: Store, outbox: Outbox, identity: str, texts: list[str]) -> agent.Customization:
+def _insert(
+    store: Store,
+    outbox: Outbox,
+    identity: str,
+    texts: list[str],
+    state: agent.CustomizationState = UPLOADING,
+) -> agent.Customization:
     record = agent.Customization(
-        id=identity, adapter="desk", adapter_id="desk", state=UPLOADING, examples=len(texts)
+        id=identity, adapter="desk", adapter_id="desk", state=state, examples=len(texts)
     )
     job = training.CreateJobRequest(request_id=identity, adapter="desk")
     with store.transaction() as transaction:
@@ -125,4 +131,7 @@ def test_too_many_unfinished_are_refused(tmp_path: Path) -> None:
         _insert(store, outbox, f"n{number}", ["a"])
     with pytest.raises(QuotaExceeded):
         outbox.check_room()
+    unfinished = outbox.unfinished()
+    _insert(store, outbox, "ended before", [], agent.CUSTOMIZATION_STATE_SUCCEEDED)
+    assert outbox.unfinished() == unfinished
     store.close()

@@ -23,21 +23,17 @@ from sottovoce.core.errors import (
 )
 from sottovoce.core.local.adapter import LocalAdapter
 from sottovoce.core.text.tagger import Tagger
-from sottovoce.edge.state.outbox import ENDED
 from sottovoce.edge.tasks import home as homes
 from sottovoce.edge.tasks.agent import Agent
-from sottovoce.edge.tasks.customize import Customizer, Defaults
-from sottovoce.edge.tasks.uploader import Uploader
 from sottovoce.v1 import edge_adapters_pb2 as adapters
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import training_pb2 as training
 from tests.support import fake_downloads as downloads
 from tests.support import plain_encoder
-from tests.support.agent import configured, opened
+from tests.support.agent import configured, opened, teach
 from tests.support.encoder_bundle import with_some_files
 from tests.support.fake_cloud import FakeCloud, fake_cloud
 from tests.support.plain_encoder import PlainEncoder
-from tests.support.waiting import until
 
 DEVICE, CLOUD, AUTO = agent.WHERE_DEVICE, agent.WHERE_CLOUD, agent.WHERE_AUTO
 _OPEN_ENCODER = homes._open_encoder
@@ -76,21 +72,7 @@ def _device(folder: Path, bundle: Path, tagger: Tagger) -> Iterator[tuple[Agent,
 
 
 def train(device: Agent, pairs: tuple[tuple[str, str], ...]) -> None:
-    customizer = Customizer(
-        device.engine,
-        device.store,
-        device.ledger,
-        device.releases,
-        device.outbox,
-        Defaults(device.default, 1),
-    )
-    settings = agent.CustomizationSettings(
-        adapter="desk", privacy=agent.PrivacyOptions(level="light"), replace=True
-    )
-    examples = [agent.LabelledText(text=t, label=label) for t, label in pairs for _ in range(5)]
-    record = customizer.accept(settings, examples)
-    Uploader(device.cloud, device.outbox).carry(record.id)
-    until(lambda: device.outbox.get(record.id).state in ENDED)
+    teach(device, "desk", pairs, replace=True)
 
 
 def ask(device: Agent, text: str, where: agent.Where = AUTO) -> agent.PredictResponse:
@@ -260,6 +242,17 @@ def test_what_would_not_run_here_is_not_put_in_use(
         device.home.fetch("desk")
     assert device.home.versions("desk") == [(first, True)]
     assert ask(device, "the river").label == "wet"
+
+
+def test_an_answer_at_home_looks_its_adapter_up_once(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device, _, _ = home
+    device.home.fetch("desk")
+    looks, every = [], device.outbox.all
+    monkeypatch.setattr(device.outbox, "all", lambda: looks.append(1) or every())
+    assert ask(device, "the river").answered == DEVICE
+    assert len(looks) == 1  # each decrypts all records
 
 
 def test_a_new_version_takes_over_at_once_and_can_be_taken_back(home: Home) -> None:

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import errno
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from sottovoce.core.errors import InvalidInput, NotReady
+from sottovoce.core.errors import InvalidInput, NotReady, QuotaExceeded
 from sottovoce.core.local import learning
 from sottovoce.core.text.tagger import Tagger
+from sottovoce.edge.state.adapters import AdapterFolder
 from sottovoce.edge.tasks import home as homes
 from sottovoce.edge.tasks.agent import Agent
 from sottovoce.edge.tasks.learn import Learner
 from sottovoce.edge.tasks.sharing import share
 from sottovoce.v1 import edge_adapters_pb2 as adapters
 from sottovoce.v1 import edge_agent_pb2 as agent
-from tests.support.agent import configured, opened
+from sottovoce.v1 import training_pb2 as training
+from tests.support.agent import configured, opened, teach
+from tests.support.encoder_bundle import with_some_files
+from tests.support.fake_cloud import fake_cloud
 from tests.support.plain_encoder import PlainEncoder, shape
 
 PAIRS = (("river water", "wet"), ("stone salt", "dry"))
@@ -95,7 +101,77 @@ def test_what_nothing_can_be_learnt_from_is_refused(device: Agent) -> None:
             learn(device, *pairs)
     with pytest.raises(InvalidInput):
         learn(device, *PAIRS, name="../desk")
+    with pytest.raises(InvalidInput, match="example 6: its label is too long"):
+        learn(device, PAIRS[0], ("stone", "x" * 257))
+    with pytest.raises(InvalidInput, match="example 6: the text is empty"):
+        learn(device, PAIRS[0], (" ", "dry"))
+    with pytest.raises(InvalidInput, match="1000 labels are too many for 5000 examples"):
+        learn(device, *(("river", str(n)) for n in range(1000)))
     assert device.outbox.all() == []
+
+
+def test_a_full_disk_changes_nothing(device: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    learn(device, *PAIRS)
+    before = device.outbox.all()
+    with monkeypatch.context() as patched:
+        patched.setattr(AdapterFolder, "install", _full)
+        with pytest.raises(QuotaExceeded):
+            learn(device, ("river water", "blue"), ("stone salt", "grey"), replace=True)
+    assert device.outbox.all() == before
+    assert ask(device, "the river").label == "wet"
+    learn(device, ("river water", "blue"), ("stone salt", "grey"), replace=True)
+    assert ask(device, "the river").label == "blue"
+    assert device.outbox.unfinished() == []
+    assert not list(device.home.folder.rglob(".partial*"))
+
+
+def _full(*_: object) -> None:
+    raise OSError(errno.ENOSPC, "full")
+
+
+def test_the_cloud_may_train_one_in_its_place_and_hears_nothing_of_it(
+    tmp_path: Path,
+    small_bundle_folder: Path,
+    lexicon_tagger: Tagger,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(homes, "_open_encoder", PlainEncoder)
+    bundle = with_some_files(small_bundle_folder, tmp_path / "bundle")
+    with fake_cloud(bundle) as cloud:
+        config = configured(tmp_path, bundle=bundle, SOTTO_CLOUD_ADDRESS=cloud.address)
+        with opened(config, lexicon_tagger) as device:
+            learnt = learn(device, ("river water", "blue"), ("stone salt", "grey"))
+            trained = teach(device, "desk", PAIRS, replace=True)
+            assert learnt.adapter_id != trained.adapter_id
+            found = ask(device, "the river")
+            assert (found.label, found.answered) == ("wet", agent.WHERE_CLOUD)
+            asked: list[training.GetAdapterRequest] = []
+            get = device.cloud.get_adapter
+
+            def noting(
+                request: training.GetAdapterRequest,
+            ) -> Iterator[training.GetAdapterResponse]:
+                asked.append(request)
+                return get(request)
+
+            monkeypatch.setattr(device.cloud, "get_adapter", noting)
+            device.home.fetch("desk")
+            assert [(one.sha256, one.offset) for one in asked] == [("", 0)]
+            with pytest.raises(NotReady):
+                device.home.fetch(f"id:{learnt.adapter_id}")
+
+
+def test_what_learning_needs_is_little_more_than_one_score_for_each_label() -> None:
+    random = np.random.default_rng(0)
+    states = random.standard_normal((1000, 16)).astype(np.float32)
+    labels = [str(n % 200) for n in range(1000)]
+    tracemalloc.start()
+    try:
+        learning.fit(states, labels, shape("ab" * 32))
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 2 * 1000 * 200 * np.float32().nbytes
 
 
 def test_the_best_head_is_found(device: Agent) -> None:

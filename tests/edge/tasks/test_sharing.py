@@ -7,7 +7,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,16 +14,14 @@ from sottovoce.core.errors import InvalidInput, NotFound, NotReady
 from sottovoce.core.text.tagger import Tagger
 from sottovoce.edge.client import cloud as clients
 from sottovoce.edge.state.adapters import AdapterFolder
-from sottovoce.edge.state.outbox import ENDED
 from sottovoce.edge.tasks import home as homes
 from sottovoce.edge.tasks.agent import Agent
-from sottovoce.edge.tasks.customize import Customizer, Defaults
 from sottovoce.edge.tasks.follower import Follower
+from sottovoce.edge.tasks.learn import Learner
 from sottovoce.edge.tasks.sharing import join, share
-from sottovoce.edge.tasks.uploader import Uploader
 from sottovoce.v1 import edge_adapters_pb2 as adapters
 from sottovoce.v1 import edge_agent_pb2 as agent
-from tests.support.agent import configured, opened
+from tests.support.agent import configured, opened, teach
 from tests.support.encoder_bundle import with_some_files
 from tests.support.fake_cloud import FakeCloud, fake_cloud
 from tests.support.plain_encoder import PlainEncoder
@@ -52,27 +49,6 @@ def two(
             devices.append(stack.enter_context(opened(config, lexicon_tagger)))
         teach(devices[0], "desk", (("river water", "wet"), ("stone salt", "dry")))
         yield devices[0], devices[1], cloud
-
-
-def teach(
-    device: Agent, name: str, pairs: tuple[tuple[str, str], ...], **settings: Any
-) -> agent.Customization:
-    customizer = Customizer(
-        device.engine,
-        device.store,
-        device.ledger,
-        device.releases,
-        device.outbox,
-        Defaults(device.default, 1),
-    )
-    if not settings.get("add"):
-        settings["privacy"] = agent.PrivacyOptions(level="light")
-    asked = agent.CustomizationSettings(adapter=name, **settings)
-    examples = [agent.LabelledText(text=t, label=label) for t, label in pairs for _ in range(5)]
-    record = customizer.accept(asked, examples)
-    Uploader(device.cloud, device.outbox).carry(record.id)
-    until(lambda: device.outbox.get(record.id).state in ENDED)
-    return device.outbox.get(record.id)
 
 
 def ask(device: Agent, name: str, text: str) -> str:
@@ -115,16 +91,46 @@ def test_what_is_added_keeps_labels_and_settings(two: Two) -> None:
     assert len(cloud.jobs) == 1
 
 
+def test_what_failed_gives_an_adapter_no_labels(two: Two) -> None:
+    one, _, cloud = two
+    cloud.fail_training = "no"
+    failed = teach(one, "desk", (("lake song", "wet"), ("train paper", "dusty")), replace=True)
+    assert failed.state == agent.CUSTOMIZATION_STATE_FAILED
+    cloud.fail_training = ""
+    with pytest.raises(InvalidInput, match="'dusty'"):
+        teach(one, "desk", (("lake song", "wet"), ("train paper", "dusty")), add=True)
+    assert sorted(json.loads(share(one.outbox, "desk"))["labels"].values()) == ["dry", "wet"]
+
+
+def test_what_is_followed_goes_by_the_name_it_has_here_or_by_its_id(two: Two) -> None:
+    one, other, _ = two
+    theirs = one.outbox.newest("desk").adapter_id
+    other.home.fetch(f"id:{theirs}")
+    other.home.follow(f"id:{theirs}", True)
+    assert other.home.followed() == {theirs: f"id:{theirs}"}
+    join(other.store, other.outbox, share(one.outbox, "desk"), "tisch")
+    assert other.home.followed() == {theirs: "tisch"}
+    texts = (("river", "wet"), ("stone", "dry")) * 5
+    examples = [agent.LabelledText(text=text, label=label) for text, label in texts]
+    learner = Learner(other.store, other.outbox, other.home, other.home.folder)
+    learner.learn("tisch", examples, replace=True)
+    assert other.home.followed() == {}  # the name stands for what the cloud does not have
+
+
 def test_a_joined_adapter_is_forgotten_here_and_nowhere_else(two: Two) -> None:
     one, other, cloud = two
     shared = share(one.outbox, "desk")
     join(other.store, other.outbox, shared)
+    for name in ("", "tisch"):  # or they would go together
+        with pytest.raises(NotReady, match="as 'desk'"):
+            join(other.store, other.outbox, shared, name)
+    teach(one, "mail", (("river water", "wet"), ("stone salt", "dry")))
     with pytest.raises(NotReady, match="--name"):
-        join(other.store, other.outbox, shared)
+        join(other.store, other.outbox, share(one.outbox, "mail"), "desk")
     assert other.outbox.unfinished() == []
     other.adapters.delete(adapters.DeleteAdapterRequest(adapter="desk"))
     assert other.outbox.all() == []
-    assert len(cloud.adapters) == 1
+    assert len(cloud.adapters) == 2
     assert ask(one, "desk", "the river") == "wet"
 
 

@@ -31,18 +31,23 @@ def fit(states: Floats2d, labels: Sequence[str], shape: Shape) -> LocalAdapter:
         shape: of the encoder.
     """
     names = sorted(set(labels))
-    wanted = np.eye(len(names))[[names.index(label) for label in labels]]  # (n, labels)
-    size = float(np.linalg.norm(states, axis=1).mean()) or 1.0
-    ones = np.ones((len(states), 1))
-    inputs = np.hstack([states.astype(np.float64) / size, ones])  # (n, width + 1)
-    step = 1 / (float((inputs * inputs).sum(axis=1).max()) / 2 + _PENALTY)
-    weights = ahead = np.zeros((inputs.shape[1], len(names)))
+    number = {name: place for place, name in enumerate(names)}
+    wanted = np.arange(len(labels)), np.array([number[label] for label in labels])
+    lengths = np.linalg.norm(states, axis=1)
+    size = float(lengths.mean()) or 1.0
+    inputs = np.ones((len(states), states.shape[1] + 1), np.float32)
+    np.divide(states, size, out=inputs[:, :-1])
+    step = 1 / ((1 + float(lengths.max() / size) ** 2) / 2 + _PENALTY)
+    weights = ahead = np.zeros((inputs.shape[1], len(names)), np.float32)
+    misses = np.empty((len(inputs), len(names)), np.float32)  # the largest of all, made once
     pace = 1.0
     for _ in range(_STEPS):
-        scores = inputs @ ahead
-        shares = np.exp(scores - scores.max(axis=1, keepdims=True))
-        shares /= shares.sum(axis=1, keepdims=True)
-        slope = inputs.T @ (shares - wanted) / len(inputs)
+        np.matmul(inputs, ahead, out=misses)
+        misses -= misses.max(axis=1, keepdims=True)
+        np.exp(misses, out=misses)
+        misses /= misses.sum(axis=1, keepdims=True)
+        misses[wanted] -= 1
+        slope = inputs.T @ misses / len(inputs)
         slope[:-1] += _PENALTY * ahead[:-1]
         moved = ahead - step * slope
         faster = (1 + (1 + 4 * pace * pace) ** 0.5) / 2
@@ -54,5 +59,5 @@ def fit(states: Floats2d, labels: Sequence[str], shape: Shape) -> LocalAdapter:
         layers=(),
         additions=Additions.none(shape),
         weight=(weights[:-1] / size).T.astype(np.float32),
-        bias=weights[-1].astype(np.float32),
+        bias=weights[-1],
     )

@@ -16,7 +16,7 @@ from sottovoce.core.wire.limits import MOST, MOST_SEQUENCES
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import training_pb2 as training
 
-__all__ = ["METHODS", "TASKS", "added", "check", "check_plain", "of", "usual_delta"]
+__all__ = ["METHODS", "TASKS", "WITH_ADDED", "added", "check", "check_plain", "of", "usual_delta"]
 
 METHODS: Final[Mapping[str, training.Method]] = MappingProxyType(
     {
@@ -35,6 +35,9 @@ TASKS: Final[Mapping[str, training.Task]] = MappingProxyType(
 )
 """What people and files call a task."""
 
+WITH_ADDED: Final = ("adapter", "label_epsilon", "epochs", "batch_size", "learning_rate", "seed")
+"""Settings that go with added examples; the others are the adapter's."""
+
 _WITH_RANK = (training.METHOD_LORA, training.METHOD_QLORA)
 _PRIVATE = (
     training.METHOD_LORA,
@@ -42,10 +45,6 @@ _PRIVATE = (
     training.METHOD_PREFIX_TUNING,
     training.METHOD_HEAD,
 )
-_WITH_ADDED = {
-    *("adapter", "add", "label_epsilon", "epochs", "seed", "request_id"),
-    *("batch_size", "learning_rate"),
-}
 _WITH_VIRTUAL_TOKENS = (training.METHOD_PROMPT_TUNING, training.METHOD_PREFIX_TUNING)
 
 
@@ -84,8 +83,8 @@ def added(
     Raises:
         InvalidInput: settings that the adapter decides; ``subject`` is the field's name.
     """
-    given = {field.name for field, _ in settings.ListFields()}
-    for name in sorted(given - _WITH_ADDED):
+    given = {field.name for field, _ in settings.ListFields()} - {"add", "request_id"}
+    for name in sorted(given.difference(WITH_ADDED)):
         raise InvalidInput(
             f"{name.replace('_', ' ')} together with added examples",
             fix=f"leave {name} out: the adapter keeps what it was trained with",

@@ -27,10 +27,7 @@ _EXAMPLES_A_MESSAGE = 16
 _COLUMNS: Final = (("text", "label"), ("input", "output"))
 """Of tables for classification and for generation."""
 
-_WITH_ADD: Final = {
-    *("adapter", "source", "add", "watch", "as_json"),
-    *("label_epsilon", "epochs", "batch_size", "learning_rate", "seed"),
-}
+_WITH_ADDED: Final = {"source", "add", "watch", "as_json", *training_settings.WITH_ADDED}
 
 _SAMPLING = {
     "uniform": agent.PLAIN_SAMPLING_UNIFORM,
@@ -292,14 +289,14 @@ def _added(ctx: click.Context, given: agent.CustomizationSettings) -> agent.Cust
     """
     for name in ctx.params:
         source = ctx.get_parameter_source(name)
-        if name not in _WITH_ADD and source is click.core.ParameterSource.COMMANDLINE:
+        if name not in _WITH_ADDED and source is click.core.ParameterSource.COMMANDLINE:
             raise InvalidInput(
                 f"--{name.replace('_', '-')} together with --add",
                 fix="leave it out: the adapter keeps what it was trained with",
                 subject=name,
             )
-    kept = ("adapter", "label_epsilon", "epochs", "batch_size", "learning_rate", "seed")
-    return agent.CustomizationSettings(add=True, **{name: getattr(given, name) for name in kept})
+    kept = {name: getattr(given, name) for name in training_settings.WITH_ADDED}
+    return agent.CustomizationSettings(add=True, **kept)
 
 
 def read_table(source: Path, *columns: tuple[str, str]) -> list[agent.LabelledText]:

@@ -19,7 +19,7 @@ from sottovoce.edge.state.pseudonyms import BY_ID, Pseudonyms
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import training_pb2 as training
 
-__all__ = ["ENDED", "LARGEST_BATCH", "UNFINISHED_LIMIT", "Outbox", "is_usable"]
+__all__ = ["ENDED", "LARGEST_BATCH", "UNFINISHED_LIMIT", "Outbox", "is_usable", "setting_of"]
 
 ENDED = (
     agent.CUSTOMIZATION_STATE_SUCCEEDED,
@@ -146,8 +146,7 @@ class Outbox:
         """How the examples of a customisation were privatised; None where it is no one's here."""
         if not identity:
             return None
-        release = self.job_request(identity).release
-        return Setting(release.level, release.mechanism, release.policy)
+        return setting_of(self.job_request(identity))
 
     def batches(self, identity: str, first: int) -> Iterator[training.UploadExamplesRequest]:
         """The examples from sequence number `first` on, in messages of bounded size."""
@@ -234,10 +233,11 @@ class Outbox:
         seal, place = self._store.seal, record.id.encode()
         transaction.execute(
             "INSERT INTO customizations (id, request, finished, sealed, job, labels)"
-            " VALUES (?, ?, 0, ?, ?, ?)",
+            " VALUES (?, ?, ?, ?, ?, ?)",
             (
                 record.id,
                 self._request_key(request_id),
+                record.state in ENDED,
                 self._seal(record),
                 seal.seal(job.SerializeToString(), b"job" + place),
                 seal.seal(json.dumps(labels).encode(), b"labels" + place),
@@ -275,6 +275,11 @@ class Outbox:
         record = agent.Customization.FromString(plain)
         record.adapter_id = record.adapter_id or record.adapter  # before there were ids
         return record
+
+
+def setting_of(job: training.CreateJobRequest) -> Setting:
+    """How the examples of a job were privatised."""
+    return Setting(job.release.level, job.release.mechanism, job.release.policy)
 
 
 def is_usable(record: agent.Customization) -> bool:

@@ -69,7 +69,7 @@ class Adapters:
         versions = [one for one in self._named(request.adapter) if one.state == _SUCCEEDED]
         wanted = _version(versions, request)
         if not wanted.job_id:
-            raise _not_ours(request.adapter)
+            raise _not_ours(wanted)
         self._cloud.reinstate_adapter(wanted.job_id)
         newer = True
         for one in versions:
@@ -119,11 +119,13 @@ class Adapters:
             raise names.revealed(error) from error
 
 
-def _not_ours(adapter: str) -> NotReady:
+def _not_ours(wanted: agent.Customization) -> NotReady:
+    name = wanted.adapter
+    fix = f"`sotto fetch {name} --roll-back` goes back on this device"
+    if wanted.local:
+        fix += f" from one that was learnt here; `sotto learn {name} --replace` learns anew"
     return NotReady(
-        f"the cloud did not train that version of {adapter!r} for this device",
-        fix=f"`sotto fetch {adapter} --roll-back` goes back on this device",
-        subject=adapter,
+        f"the cloud did not train that version of {name!r} for this device", fix=fix, subject=name
     )
 
 

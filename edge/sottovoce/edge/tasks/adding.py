@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from sottovoce.core.errors import InvalidInput, NotReady
+from sottovoce.core.errors import InvalidInput
 from sottovoce.core.privacy.setting import Setting
-from sottovoce.edge.state.outbox import Outbox, is_usable
+from sottovoce.edge.state.outbox import Outbox, setting_of
 from sottovoce.edge.state.pseudonyms import Pseudonyms
+from sottovoce.edge.tasks.naming import trained_by_cloud
 from sottovoce.v1 import training_pb2 as training
 
 __all__ = ["Base", "base_of"]
@@ -47,14 +48,9 @@ def base_of(outbox: Outbox, name: str) -> Base:
     """The adapter ``name``.
 
     Raises:
-        NotFound: none of that name was customised here. NotReady: it is not trained.
+        NotFound, NotReady: see `trained_by_cloud`.
     """
-    names, trained = outbox.adapter(name)
-    setting = outbox.trained_with(trained)
-    if setting is None or not is_usable(outbox.get(trained)) or outbox.get(trained).local:
-        raise NotReady(
-            f"the cloud has not trained the adapter {name!r}",
-            fix="wait until it has, or train it without --add",
-            subject="adapter",
-        )
-    return Base(names, outbox.job_request(trained).training, setting)
+    record = trained_by_cloud(outbox, name)
+    job = outbox.job_request(record.id)
+    # Its own labels, and not those of the name's other records: the cloud knows no more.
+    return Base(outbox.pseudonyms(record), job.training, setting_of(job))

@@ -19,14 +19,13 @@ from dataclasses import dataclass
 from google.protobuf import timestamp_pb2
 
 from sottovoce.core.bundle.folder import Bundle
-from sottovoce.core.errors import InvalidInput, NotReady, SottovoceError
+from sottovoce.core.errors import InvalidInput, SottovoceError
 from sottovoce.core.privacy import plain_tokens
 from sottovoce.core.privacy.noise import SecureRandom
 from sottovoce.core.privacy.randomized_response import check_epsilon, respond
 from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.text.words import iter_words
 from sottovoce.core.wire import training_settings
-from sottovoce.core.wire.limits import NAME
 from sottovoce.edge.state.database import Store
 from sottovoce.edge.state.ledger import Ledger
 from sottovoce.edge.state.outbox import Outbox, outbox_place
@@ -39,7 +38,9 @@ from sottovoce.edge.tasks.examples import (
     check_labels,
     check_number,
     check_private,
+    numbered,
 )
+from sottovoce.edge.tasks.naming import check_free, check_name
 from sottovoce.edge.tasks.privatize import Releases, resolve
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import training_pb2 as training
@@ -47,7 +48,6 @@ from sottovoce.v1 import training_pb2 as training
 __all__ = ["DEFAULT_PLAIN_TOKENS", "Customizer", "Defaults"]
 
 DEFAULT_PLAIN_TOKENS = 10
-_UNTRAINED = (agent.CUSTOMIZATION_STATE_FAILED, agent.CUSTOMIZATION_STATE_CANCELLED)
 _STAGED_AT_ONCE = 64  # a disk flush for each example would take longer than privatising it
 
 
@@ -103,8 +103,11 @@ class Customizer:
             return existing
         base = base_of(self._outbox, settings.adapter) if settings.add else None
         wanted = self._check(settings, base)
-        if base is None:
-            self._check_free(settings)
+        if base is None and not settings.replace:
+            back = "`sotto rollback` has the one before back"
+            check_free(
+                self._outbox, settings.adapter, fix=f"take another name, or --replace; {back}"
+            )
         self._outbox.check_room()
         setting = base.setting if base else resolve(settings.privacy, self._defaults.setting)
         opened = self._engine.current()
@@ -163,12 +166,7 @@ class Customizer:
         self, settings: agent.CustomizationSettings, base: Base | None
     ) -> training.TrainingSettings:
         """Checks the settings; returns what the cloud is to be asked for."""
-        if not NAME.fullmatch(settings.adapter):
-            raise InvalidInput(
-                "the adapter's name is not usable",
-                fix="take 1 to 64 lower-case letters, digits, '-' or '_', the first no '-' or '_'",
-                subject="adapter",
-            )
+        check_name(settings.adapter)
         if settings.label_epsilon:
             check_epsilon(settings.label_epsilon)
             if settings.task == training.TASK_GENERATION:
@@ -186,16 +184,6 @@ class Customizer:
         wanted = training_settings.of(settings, count if settings.reconstruction else 0)
         training_settings.check(wanted)
         return wanted
-
-    def _check_free(self, settings: agent.CustomizationSettings) -> None:
-        """Refuses a name in use, unless what has it is to be replaced."""
-        taken = (one for one in self._outbox.all() if one.adapter == settings.adapter)
-        if not settings.replace and any(one.state not in _UNTRAINED for one in taken):
-            raise NotReady(
-                f"there is an adapter {settings.adapter!r} already",
-                fix="take another name, or --replace; `sotto rollback` has the one before back",
-                subject="adapter",
-            )
 
     def _stage(
         self,
@@ -220,12 +208,8 @@ class Customizer:
                 seen[example.label] += 1
             # Input and output are one document: what stands in both is released once.
             document = f"{example.text}\n{example.output}" if writes else example.text
-            try:
+            with numbered(sequence):
                 made = self._releases.drawn(opened, document, setting)
-            except InvalidInput as error:
-                raise InvalidInput(
-                    f"example {sequence + 1}: {error.problem}", fix=error.fix, subject="text"
-                ) from error
             drawn = secrets.token_bytes(16)
             waiting = training.PrivatizedExample(
                 example_id=drawn.hex(), label=example.label, released_text=made.release.text

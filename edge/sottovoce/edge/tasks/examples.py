@@ -6,6 +6,8 @@ Why it is here: what the cloud would refuse is refused on the device, before any
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from sottovoce.core.errors import InvalidInput
 from sottovoce.core.wire.limits import (
@@ -19,7 +21,7 @@ from sottovoce.core.wire.limits import (
 )
 from sottovoce.v1 import edge_agent_pb2 as agent
 
-__all__ = ["check_example", "check_labels", "check_number", "check_private"]
+__all__ = ["check_example", "check_labels", "check_number", "check_private", "numbered"]
 
 
 def check_example(sequence: int, example: agent.LabelledText, *, writes: bool) -> None:
@@ -46,6 +48,17 @@ def check_example(sequence: int, example: agent.LabelledText, *, writes: bool) -
         problem, fix = "its label is too long", f"use at most {LONGEST_LABEL} characters"
     if problem:
         raise InvalidInput(f"example {sequence + 1}: {problem}", fix=fix, subject="examples")
+
+
+@contextmanager
+def numbered(sequence: int) -> Iterator[None]:
+    """Says of what is wrong with a text (InvalidInput) which example's it is, counted from 1."""
+    try:
+        yield
+    except InvalidInput as error:
+        raise InvalidInput(
+            f"example {sequence + 1}: {error.problem}", fix=error.fix, subject=error.subject
+        ) from error
 
 
 def check_private(settings: agent.CustomizationSettings, examples: int, public: int) -> None:

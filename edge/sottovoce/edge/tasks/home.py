@@ -33,7 +33,7 @@ from sottovoce.core.wire.limits import LARGEST_ADAPTER
 from sottovoce.edge.client.cloud import Cloud
 from sottovoce.edge.state.adapters import FOLLOWED, AdapterFolder, is_version
 from sottovoce.edge.state.outbox import Outbox
-from sottovoce.edge.state.pseudonyms import Pseudonyms
+from sottovoce.edge.state.pseudonyms import BY_ID, Pseudonyms
 from sottovoce.edge.tasks.engine import Engine
 from sottovoce.edge.tasks.who import who_answers
 from sottovoce.v1 import edge_agent_pb2 as agent
@@ -58,6 +58,15 @@ class Fetched:
     version: str
     bytes: int
     up_to_date: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """An adapter: its names, its folder, and whether only this device knows it."""
+
+    names: Pseudonyms
+    folder: AdapterFolder
+    local: bool
 
 
 class Home:
@@ -88,8 +97,13 @@ class Home:
         self._encoder: tuple[Bundle, Encoder] | None = None
         self._adapters: dict[Path, LocalAdapter] = {}
 
-    def answers(self, request: agent.PredictRequest) -> bool:
-        """Whether the device is to answer, and not the cloud.
+    def answering(
+        self, request: agent.PredictRequest
+    ) -> Callable[[], agent.PredictResponse] | None:
+        """Gives label and scores of one text, from the text itself; None where the cloud is to.
+
+        What it gives raises InvalidInput: not a text; NotReady: the adapter, or the encoder, was
+        not fetched; DataLoss: one of them is damaged; BundleMismatch: they do not fit one another.
 
         Raises:
             InvalidInput: no adapter is named, or nobody known is asked for.
@@ -101,27 +115,23 @@ class Home:
                 "no adapter is named", fix="name one that was customised", subject="adapter"
             )
         where = who_answers(request.where, self._where)
-        if self._is_local(request.adapter):
+        try:
+            found = self._find(request.adapter)
+        except NotFound:
             if where == agent.WHERE_CLOUD:
-                raise _only_here()
-            return True
-        if where != agent.WHERE_AUTO:
-            return where == agent.WHERE_DEVICE
-        _, folder = self._of(request.adapter)
+                return None  # who is to answer says so
+            raise
+        if found.local and where == agent.WHERE_CLOUD:
+            raise _only_here()
+        here = found.local or where == agent.WHERE_DEVICE
         # One that is here and cannot be run is an error, and no reason to send the text.
-        return folder.current is not None
+        if here or (where == agent.WHERE_AUTO and found.folder.current is not None):
+            return lambda: self._predict(request.text, found)
+        return None
 
-    def predict(self, request: agent.PredictRequest) -> agent.PredictResponse:
-        """Label and scores of one text, from the text itself.
-
-        Raises:
-            InvalidInput: not a text.
-            NotFound: no such adapter. NotReady: it, or the encoder, was not fetched.
-            DataLoss: one of them is damaged. BundleMismatch: they do not fit one another.
-        """
-        check_text(request.text)
-        names, folder = self._of(request.adapter)
-        file = folder.current
+    def _predict(self, text: str, found: _Found) -> agent.PredictResponse:
+        check_text(text)
+        file = found.folder.current
         if file is None:
             raise NotReady(
                 "this adapter is not on the device",
@@ -129,11 +139,11 @@ class Home:
                 subject="adapter",
             )
         encoder = self._encoder_now()
-        adapter = self._adapter(folder, file)
+        adapter = self._adapter(found.folder, file)
         adapter.check(encoder.shape)
         scores = [
-            agent.LabelScore(label=names.label(label), score=score)
-            for label, score in adapter.scores(encoder, request.text)
+            agent.LabelScore(label=found.names.label(label), score=score)
+            for label, score in adapter.scores(encoder, text)
         ]
         return agent.PredictResponse(
             label=scores[0].label, scores=scores, answered=agent.WHERE_DEVICE
@@ -161,9 +171,10 @@ class Home:
             DataLoss: what arrived is not what was promised; it is removed.
             Unavailable: the connection broke repeatedly; what had arrived is kept.
         """
-        if self._is_local(name):
+        found = self._find(name)
+        if found.local:
             raise _only_here()
-        names, folder = self._of(name)
+        names, folder = found.names, found.folder
         with folder.alone(), disk(self._folder):
             breaks = 0
             while True:
@@ -187,7 +198,7 @@ class Home:
         Raises:
             NotFound: no such adapter. QuotaExceeded: too many are followed, or the disk is full.
         """
-        _, folder = self._of(name)
+        folder = self._find(name).folder
         if on and not folder.followed and len(self.followed()) >= MOST_FOLLOWED:
             raise QuotaExceeded(
                 f"{MOST_FOLLOWED} adapters are followed, which is the limit",
@@ -198,14 +209,13 @@ class Home:
 
     def followed(self) -> dict[str, str]:
         """Names of the adapters that are followed, by what the cloud calls them."""
-        if not any(self._folder.glob(f"*/{FOLLOWED}")):
+        marked = {file.parent.name for file in self._folder.glob(f"*/{FOLLOWED}")}
+        if not marked:
             return {}
-        found: dict[str, str] = {}
-        for name in {record.adapter for record in self._outbox.all()}:
-            names, folder = self._of(name)
-            if folder.followed:
-                found[names.adapter_id] = name
-        return found
+        named = {record.adapter_id: record.adapter for record in self._outbox.all()}
+        names = {theirs: named.get(theirs, BY_ID + theirs) for theirs in marked}
+        # Not one whose name stands for another by now.
+        return {t: name for t, name in names.items() if self._find(name).names.adapter_id == t}
 
     @property
     def folder(self) -> Path:
@@ -222,13 +232,13 @@ class Home:
 
     def versions(self, name: str) -> list[tuple[str, bool]]:
         """Versions of an adapter on this device, newest first, and whether each is in use."""
-        _, folder = self._of(name)
+        folder = self._find(name).folder
         current = folder.current
         return [(v, current is not None and v == current.stem) for v in folder.versions()]
 
     def roll_back(self, name: str) -> str:
         """Puts the version before the one in use in its place; see `AdapterFolder.roll_back`."""
-        _, folder = self._of(name)
+        folder = self._find(name).folder
         with folder.alone():
             return folder.roll_back()
 
@@ -296,16 +306,14 @@ class Home:
         if bundle.encoder_folder.is_dir():
             adapter.check(self._encoder_now().shape)
 
-    def _of(self, name: str) -> tuple[Pseudonyms, AdapterFolder]:
-        names, _ = self._outbox.adapter(name)
-        return names, AdapterFolder(self._folder, names.adapter_id)
-
-    def _is_local(self, name: str) -> bool:
-        try:
-            _, trained = self._outbox.adapter(name)
-        except NotFound:  # whoever is to answer says so
-            return False
-        return bool(trained) and self._outbox.get(trained).local
+    def _find(self, name: str) -> _Found:
+        names, trained = self._outbox.adapter(name)
+        theirs = names.adapter_id
+        if trained:
+            local = self._outbox.get(trained).local
+        else:  # named by its id
+            local = any(one.local and one.adapter_id == theirs for one in self._outbox.all())
+        return _Found(names, AdapterFolder(self._folder, theirs), local)
 
     def _encoder_now(self) -> Encoder:
         bundle = self._engine.current().bundle

@@ -14,25 +14,27 @@ from pathlib import Path
 
 import numpy as np
 
-from sottovoce.core.errors import InvalidInput, NotReady
-from sottovoce.core.system.files import disk
+from sottovoce.core.errors import InvalidInput
+from sottovoce.core.system.files import atomic, disk
 from sottovoce.core.text.checks import check_text
-from sottovoce.core.wire.limits import LARGEST_ADAPTER, NAME
+from sottovoce.core.wire.limits import LARGEST_ADAPTER
 from sottovoce.edge.state.adapters import AdapterFolder
 from sottovoce.edge.state.database import Store
 from sottovoce.edge.state.outbox import Outbox
 from sottovoce.edge.state.pseudonyms import adapter_id, label_ids
-from sottovoce.edge.tasks.examples import check_labels, check_number
+from sottovoce.edge.tasks.examples import check_example, check_labels, check_number, numbered
 from sottovoce.edge.tasks.home import Home
+from sottovoce.edge.tasks.naming import check_free, check_name
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import training_pb2 as training
 
-__all__ = ["MOST_LEARNT", "Learner"]
+__all__ = ["MOST_CELLS", "MOST_LEARNT", "Learner"]
 
 MOST_LEARNT = 20_000
 """Examples, whose states are all in memory at once."""
 
-_UNTRAINED = (agent.CUSTOMIZATION_STATE_FAILED, agent.CUSTOMIZATION_STATE_CANCELLED)
+MOST_CELLS = 2_000_000
+"""Examples times labels: that many scores are made at each of some hundred steps."""
 
 
 class Learner:
@@ -68,7 +70,7 @@ class Learner:
         Raises:
             InvalidInput: a bad name, or examples that nothing can be learnt from.
             NotReady: the name is in use, or the encoder was not fetched.
-            QuotaExceeded: the disk is full.
+            QuotaExceeded: the disk is full. After any error nothing has changed.
         """
         from sottovoce.core.local.encoder import Additions  # loads onnxruntime
         from sottovoce.core.local.learning import fit
@@ -80,7 +82,9 @@ class Learner:
         for place, example in enumerate(examples):
             states[place] = encoder.pooled(example.text, none)
             progress(place + 1)
-        opaque = adapter_id(self._store.seal, name)
+        # No name has a space: this is not the cloud's adapter of the same name, its folder is
+        # another, and no fetch of that one tells the cloud the hash of what was learnt here.
+        opaque = adapter_id(self._store.seal, f"local {name}")
         own = sorted({example.label for example in examples})
         sent = label_ids(self._store.seal, opaque, own)
         data = fit(states, [sent[e.label] for e in examples], encoder.shape).to_bytes()
@@ -88,31 +92,21 @@ class Learner:
             raise InvalidInput("too many labels for one adapter", fix="use fewer", subject="labels")
         folder, version = AdapterFolder(self._folder, opaque), hashlib.sha256(data).hexdigest()
         record = self._record(name, opaque, len(examples))
+        job = training.CreateJobRequest(adapter=opaque)
+        labels = {theirs: mine for mine, theirs in sent.items()}
         with folder.alone(), disk(self._folder):
-            with self._store.transaction() as transaction:
-                job = training.CreateJobRequest(adapter=opaque)
-                labels = {theirs: mine for mine, theirs in sent.items()}
+            folder.partial()[0].unlink(missing_ok=True)  # of one that was cut off
+            with atomic(folder.begun(version)) as file:
+                file.write(data)
+            with self._store.transaction() as transaction:  # no record without a file
                 self._outbox.insert(transaction, record, record.id, job, labels)
-            self._outbox.save(record)  # nothing of it waits to be sent
-            folder.begun(version).write_bytes(data)
-            folder.install(folder.begun(version), version)
-            folder.follow(False)
+                folder.install(folder.begun(version), version)
         return record
 
     def _check(self, name: str, examples: Sequence[agent.LabelledText], *, replace: bool) -> None:
-        if not NAME.fullmatch(name):
-            raise InvalidInput(
-                "the adapter's name is not usable",
-                fix="take 1 to 64 lower-case letters, digits, '-' or '_', the first no '-' or '_'",
-                subject="adapter",
-            )
-        taken = (one for one in self._outbox.all() if one.adapter == name)
-        if not replace and any(one.state not in _UNTRAINED for one in taken):
-            raise NotReady(
-                f"there is an adapter {name!r} already",
-                fix="take another name, or --replace",
-                subject="adapter",
-            )
+        check_name(name)
+        if not replace:
+            check_free(self._outbox, name, fix="take another name, or --replace")
         if len(examples) > MOST_LEARNT:
             raise InvalidInput(
                 f"{len(examples)} examples are too many for this device",
@@ -120,9 +114,19 @@ class Learner:
                 subject="examples",
             )
         check_number(len(examples))
-        check_labels(Counter(example.label for example in examples))
-        for example in examples:
-            check_text(example.text)
+        for place, example in enumerate(examples):
+            check_example(place, example, writes=False)
+            with numbered(place):
+                check_text(example.text)
+        seen = Counter(example.label for example in examples)
+        check_labels(seen)
+        if len(examples) * len(seen) > MOST_CELLS:
+            raise InvalidInput(
+                f"{len(seen)} labels are too many for {len(examples)} examples on this device",
+                fix=f"give at most {MOST_CELLS // len(examples)}, or fewer examples, or have the"
+                " cloud train with `sotto customize`",
+                subject="examples",
+            )
 
     @staticmethod
     def _record(name: str, opaque: str, examples: int) -> agent.Customization:

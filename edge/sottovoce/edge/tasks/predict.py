@@ -10,7 +10,6 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Generator, Iterable
 from contextlib import closing
-from functools import partial
 
 from sottovoce.core.errors import SottovoceError
 from sottovoce.core.privacy.setting import Setting
@@ -62,12 +61,13 @@ class Predictor:
         """Label and scores of one text.
 
         Raises:
-            InvalidInput, NotReady, QuotaExceeded: see `Releases.release` and `Home.predict`.
+            InvalidInput, NotReady, QuotaExceeded: see `Releases.release` and `Home.answering`.
             NotFound: no such adapter. BundleMismatch: trained with another bundle.
             Unavailable: the cloud does not answer.
         """
-        if self._home.answers(request):
-            return self._home.predict(request)
+        at_home = self._home.answering(request)
+        if at_home is not None:
+            return at_home()
         asked, names = self._privatized(request)
         return _answer(asked, names, lambda: self._cloud.predict(asked))
 
@@ -82,8 +82,9 @@ class Predictor:
         with closing(Resending(self._cloud.predict_stream)) as link:
 
             def begin(streamed: agent.PredictStreamRequest) -> Callable[[], agent.PredictResponse]:
-                if self._home.answers(streamed.request):
-                    return partial(self._home.predict, streamed.request)
+                at_home = self._home.answering(streamed.request)
+                if at_home is not None:
+                    return at_home
                 asked, names = self._privatized(streamed.request)
                 # A name of its own: what an app calls its texts is no business of the cloud's.
                 link.send(

@@ -18,7 +18,8 @@ from sottovoce.core.errors import InvalidInput, NotReady
 from sottovoce.core.wire import training_settings
 from sottovoce.core.wire.limits import LONGEST_LABEL, MOST_LABELS, NAME
 from sottovoce.edge.state.database import Store
-from sottovoce.edge.state.outbox import Outbox, is_usable
+from sottovoce.edge.state.outbox import Outbox
+from sottovoce.edge.tasks.naming import check_free, check_name, trained_by_cloud
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import training_pb2 as training
 
@@ -34,21 +35,15 @@ def share(outbox: Outbox, name: str) -> bytes:
     """What other devices need to use the adapter ``name``.
 
     Raises:
-        NotFound: no such adapter here. NotReady: it is not trained.
+        NotFound, NotReady: see `trained_by_cloud`.
     """
-    names, trained = outbox.adapter(name)
-    if not trained or not is_usable(outbox.get(trained)) or outbox.get(trained).local:
-        raise NotReady(
-            f"the cloud has not trained the adapter {name!r}",
-            fix="wait until it has, or have it trained with `sotto customize`",
-            subject="adapter",
-        )
-    job = outbox.job_request(trained)
+    record = trained_by_cloud(outbox, name)
+    job = outbox.job_request(record.id)
     facts = {
         "format": FORMAT,
         "adapter": name,
-        "adapter_id": names.adapter_id,
-        "labels": dict(names.labels),
+        "adapter_id": record.adapter_id,
+        "labels": dict(outbox.pseudonyms(record).labels),
         "training": json_format.MessageToDict(job.training),
         "release": json_format.MessageToDict(job.release),
     }
@@ -64,18 +59,23 @@ def join(store: Store, outbox: Outbox, data: bytes, name: str = "") -> agent.Cus
         name: for the adapter here; by default its name there.
 
     Raises:
-        InvalidInput: it is something else. NotReady: the name is in use here.
+        InvalidInput: it is something else. NotReady: the name is in use here, or the adapter is
+            here under another.
     """
     names, labels, job = _read(data)
     name = name or names["adapter"]
-    if not NAME.fullmatch(name):
-        raise _unreadable()
-    if any(one.adapter == name for one in outbox.all()):
+    check_name(name)
+    # Two names of one adapter would share a folder, and go together when one is removed.
+    here = next((o for o in outbox.all() if o.adapter_id == names["adapter_id"]), None)
+    if here is not None:
         raise NotReady(
-            f"there is an adapter {name!r} already",
-            fix="take another name with --name, or remove that one with `sotto rm`",
+            f"this adapter is here already, as {here.adapter!r}",
+            fix="use it by that name, or remove that one with `sotto rm` first",
             subject="adapter",
         )
+    check_free(
+        outbox, name, fix="take another name with --name, or remove that one with `sotto rm`"
+    )
     record = agent.Customization(
         id=secrets.token_hex(16),
         adapter=name,
@@ -92,7 +92,6 @@ def join(store: Store, outbox: Outbox, data: bytes, name: str = "") -> agent.Cus
     job.request_id, job.adapter = record.id, record.adapter_id
     with store.transaction() as transaction:
         outbox.insert(transaction, record, record.id, job, labels)
-    outbox.save(record)  # nothing of it waits to be sent
     return record
 
 

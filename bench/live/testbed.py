@@ -20,9 +20,10 @@ from pathlib import Path
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-__all__ = ["Agent", "Cloud", "Role", "command", "free_port", "serving"]
+__all__ = ["Agent", "Cloud", "Role", "command", "free_address", "serving"]
 
-READY_SECONDS = 90.0
+READY_SECONDS = 180.0
+_KEPT: list[socket.socket] = []
 
 
 def command(name: str) -> str:
@@ -30,11 +31,17 @@ def command(name: str) -> str:
     return str(Path(sys.executable).parent / name)
 
 
-def free_port() -> int:
-    """A loopback port nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+def free_address() -> str:
+    """A loopback address for a server that cannot choose one itself.
+
+    Nobody else is given its port while this process lives: a socket that is bound and never
+    listens keeps it, beside which any server may listen that sets SO_REUSEADDR, as they all do.
+    """
+    kept = socket.socket()
+    _KEPT.append(kept)
+    kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    kept.bind(("127.0.0.1", 0))
+    return f"127.0.0.1:{kept.getsockname()[1]}"
 
 
 def serving(address: str) -> bool:
@@ -97,11 +104,10 @@ class Cloud(_Server):
     options: tuple[str, ...] = ()
 
     @classmethod
-    def at(cls, folder: Path, bundle: Path, *options: str, port: int = 0) -> Cloud:
+    def at(cls, folder: Path, bundle: Path, *options: str) -> Cloud:
         """A cloud that keeps everything under ``folder``; not started yet."""
-        address = f"127.0.0.1:{port or free_port()}"
         log, state = folder / "cloud.log", folder / "cloud"
-        return cls(address, log, state=state, bundle=bundle, options=options)
+        return cls(free_address(), log, state=state, bundle=bundle, options=options)
 
     def start(self) -> None:
         """Starts it and waits until its health is SERVING."""

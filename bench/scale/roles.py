@@ -12,7 +12,7 @@ from pathlib import Path
 
 from bench.live import haproxy
 from bench.live.haproxy import Balancer
-from bench.live.testbed import Agent, Role, command, free_port
+from bench.live.testbed import Agent, Role, command, free_address
 from sottovoce.cloud.config import STORE_VARIABLE
 
 __all__ = ["Roles", "roles"]
@@ -66,32 +66,27 @@ def roles(
     env = {STORE_VARIABLE: store}
 
     def made(kind: str, name: str, *more: str, calls: bool = True) -> Role:
-        address = f"127.0.0.1:{free_port()}" if calls else ""
+        address = free_address() if calls else ""
         listen = ("--listen", address) if calls else ()
         return Role(address, folder / f"{name}.log", None, (kind, *listen, *shared, *more), env)
 
-    found = Roles(
-        address=f"127.0.0.1:{free_port()}",
-        state=folder / "cloud",
-        store=store,
-        balancer=None,  # type: ignore[arg-type]  # as soon as there is somebody behind it
-        replicas=[made("replica", f"replica{n}", "--threads", "1") for n in range(replicas)],
-        front=made("front", "front"),
-        trainers=[
-            made("trainer", f"trainer{n}", "--threads", "1", calls=False) for n in range(trainers)
-        ],
-    )
-    running = [*found.replicas, found.front, *found.trainers]
+    address = free_address()
+    behind = [made("replica", f"replica{n}", "--threads", "1") for n in range(replicas)]
+    front = made("front", "front")
+    training = [
+        made("trainer", f"trainer{n}", "--threads", "1", calls=False) for n in range(trainers)
+    ]
+    running = [*behind, front, *training]
     try:
         with ThreadPoolExecutor() as pool:  # each loads for seconds
             list(pool.map(Role.start, running))
-        behind = [part for each in found.replicas for part in ("--replica", each.address)]
-        options = ["--listen", found.address, *behind, "--front", found.front.address, *_MANY]
+        options = ["--listen", address, "--front", front.address, *_MANY]
+        options += [part for each in behind for part in ("--replica", each.address)]
         printed = subprocess.check_output(
             [command("sotto-cloud"), "balancer-config", "haproxy", *options], text=True
         )
-        with haproxy.running(program, printed, found.address) as found.balancer:
-            yield found
+        with haproxy.running(program, printed, address) as balancer:
+            yield Roles(address, folder / "cloud", store, balancer, behind, front, training)
     finally:
         for role in running:
             role.kill()

@@ -1,14 +1,12 @@
 """The report says what its figures say, and a real browser shows all of it and asks nobody.
 
-The browser is chromium or one of its kin, from CHROMIUM or the PATH; without one that test skips.
+Without a browser that test skips: `tests.support.browser`.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import re
-import shutil
 import subprocess
 from html.parser import HTMLParser
 from pathlib import Path
@@ -24,10 +22,10 @@ from bench.attacks.run import DATA_SETS, Place, measure
 from bench.report import findings
 from bench.report.__main__ import write
 from bench.report.page import leaks
+from tests.support.browser import FLAGS, browser_program
 from tests.support.paths import MODELS, ROOT
 from tests.support.shared_data import shared_data
 
-BROWSERS = ("chromium", "chromium-headless-shell", "chromium-browser", "google-chrome", "chrome")
 FEW = Budget(
     sentences=20,
     words=5_000,
@@ -116,7 +114,7 @@ def _blue(pixels: Any) -> float:
 
 
 def test_a_real_browser_shows_every_picture_and_asks_nobody(page: Path, tmp_path: Path) -> None:
-    browser = _browser()
+    browser = browser_program()
     shot, log = tmp_path / "page.png", tmp_path / "net.json"
     said = _run(browser, page, f"--screenshot={shot}", f"--log-net-log={log}")
     assert "CONSOLE" not in said
@@ -153,26 +151,16 @@ def test_the_browser_would_tell_of_a_request(page: Path, tmp_path: Path) -> None
     text = page.read_text(encoding="utf-8")
     image = '<img src="http://127.0.0.1:9/x.png" alt="">'
     asking.write_text(text.replace("</body>", image), encoding="utf-8")
-    assert "CONSOLE" in _run(_browser(), asking, "--dump-dom")
-
-
-def _browser() -> str:
-    found = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, BROWSERS)), None)
-    if found is None:
-        pytest.skip("no browser: set CHROMIUM, or install chromium (see bench/README.md)")
-    return found
+    assert "CONSOLE" in _run(browser_program(), asking, "--dump-dom")
 
 
 def _run(browser: str, page: Path, *options: str) -> str:
     """What the browser prints about the page, its own troubles with the machine among it."""
     command = [
         browser,
-        "--headless",
-        "--disable-gpu",
-        "--hide-scrollbars",
+        *FLAGS,
         "--enable-logging=stderr",
         "--window-size=1000,9000",
-        *(["--no-sandbox"] if os.geteuid() == 0 else []),
         f"--user-data-dir={page.parent / 'profile'}",
         *options,
         page.as_uri(),

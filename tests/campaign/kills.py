@@ -26,10 +26,11 @@ _SECONDS: Final = 120.0
 _MOMENTS: Final = (
     ("step", 28),
     ("checkpoint half written", 4),
-    ("checkpoint put in place", 4),
+    ("checkpoint put in place", 8),
+    ("checkpoint kept", 4),
     ("adapter file", 1),
     ("adapter file half written", 1),
-    ("adapter put in place", 1),
+    ("adapter put in place", 2),
     ("end of job", 1),
     ("adapter named", 1),
 )

@@ -8,13 +8,10 @@ first time comes again, and each text was charged once.
 from __future__ import annotations
 
 import json
-import os
 import random
-import resource
-import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -28,37 +25,37 @@ from tests.support.processes import environment
 __all__ = ["KINDS", "machine"]
 
 _SECONDS: Final = 300.0
-_READ_ONLY: Final = 'mount --bind "$0" "$0" && mount -o remount,ro,bind "$0" && exec "$@"'
+_MOUNTS: Final = ("unshare", "-m")
+_BOUND: Final = 'mount --bind "$0" "$0" && mount -o remount,ro,bind "$0" && exec "$@"'
 _UNSAID: Final = "memory"
 """Where too little leaves a program no room to say so."""
 
 
-def _file_size(chance: random.Random) -> Callable[[], None]:
+def _file_size(chance: random.Random, _: Path) -> list[str]:
     """As a disk that is full after so many bytes: at the first write, or a later one."""
     most = chance.choice((0, 1, 4_096, 20_000, 40_000, 70_000, chance.randrange(200_000)))
-    return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+    return ["prlimit", f"--fsize={most}"]
 
 
-def _files(chance: random.Random) -> Callable[[], None]:
-    most = chance.randint(8, 20)
-    return lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+def _files(chance: random.Random, _: Path) -> list[str]:
+    return ["prlimit", f"--nofile={chance.randint(8, 20)}"]
 
 
-def _memory(chance: random.Random) -> Callable[[], None]:
-    most = chance.randint(20, 200) << 20
-    return lambda: resource.setrlimit(resource.RLIMIT_AS, (most, most))
+def _memory(chance: random.Random, _: Path) -> list[str]:
+    return ["prlimit", f"--as={chance.randint(20, 200) << 20}"]
 
 
-def _nothing(chance: random.Random) -> Callable[[], None]:
-    return lambda: None
+def _read_only(_: random.Random, state: Path) -> list[str]:
+    return [*_MOUNTS, "sh", "-c", _BOUND, str(state)]
 
 
 KINDS: Final = {
     "full disk": _file_size,
     "descriptors": _files,
     "memory": _memory,
-    "read-only": _nothing,
+    "read-only": _read_only,
 }
+"""What goes before a command, given a folder that it writes to."""
 
 
 def machine(folder: Path, bundle: Path, tally: Tally, seed: str, trials: Iterable[int]) -> None:
@@ -70,7 +67,7 @@ def machine(folder: Path, bundle: Path, tally: Tally, seed: str, trials: Iterabl
     """
     config = configured(folder, bundle=bundle)
     kinds = [*KINDS]
-    if os.geteuid() or shutil.which("unshare") is None:
+    if subprocess.run([*_MOUNTS, "true"], check=False, capture_output=True).returncode:
         kinds.remove("read-only")  # which takes a mount of one's own
     charged = 0
     with opened(config, None):
@@ -79,7 +76,7 @@ def machine(folder: Path, bundle: Path, tally: Tally, seed: str, trials: Iterabl
         chance = random.Random(f"{seed} {trial}")
         kind = kinds[trial % len(kinds)]
         text = f"Anna was in the garden of house {trial}"
-        first = _command(config, kind, KINDS[kind](chance), text)
+        first = _command(config, KINDS[kind](chance, config.agent.state), text)
         with opened(config, None) as device:
             again = device.privatize(wire.PrivatizeRequest(text=text)).text
             spent = device.ledger.spending().releases
@@ -97,13 +94,9 @@ def machine(folder: Path, bundle: Path, tally: Tally, seed: str, trials: Iterabl
         charged = spent
 
 
-def _command(
-    config: Config, kind: str, limit: Callable[[], None], text: str
-) -> subprocess.CompletedProcess[str]:
+def _command(config: Config, limited: list[str], text: str) -> subprocess.CompletedProcess[str]:
     """``sotto privatize`` in want of something."""
     command = [sys.executable, "-c", PROGRAM.format("edge"), "privatize", text, "--json"]
-    if kind == "read-only":
-        command = ["unshare", "-m", "sh", "-c", _READ_ONLY, str(config.agent.state), *command]
     environ = {
         "HOME": str(config.agent.state.parents[3]),
         "SOTTO_AGENT_LISTEN": config.agent.listen,
@@ -111,13 +104,12 @@ def _command(
         "SOTTO_BUNDLE_PATH": str(config.bundle.path),
     }
     return subprocess.run(
-        command,
+        [*limited, *command],
         env=environment() | environ,
         capture_output=True,
         text=True,
         check=False,
         timeout=_SECONDS,
-        preexec_fn=limit,
     )
 
 

@@ -12,7 +12,7 @@ from sottovoce.cloud.state.sqlite import SqliteDatabase
 from sottovoce.cloud.state.tenants import Tenants
 from tests.campaign import daemons, kills
 from tests.campaign.damage import damage, device
-from tests.campaign.faulty_line import faulty_line
+from tests.campaign.faulty_line import FaultyLine
 from tests.campaign.machine import machine
 from tests.campaign.network import World, network
 from tests.campaign.tally import Tally
@@ -102,7 +102,7 @@ def _world(folder: Path) -> Iterator[World]:
     (folder / "device").mkdir()
     with (
         daemons.cloud(folder / "cloud", "default", BUNDLE, **options) as provider,
-        faulty_line(provider.address.removeprefix("unix:")) as line,
+        closing(FaultyLine(provider.address)) as line,
         daemons.device(
             folder / "device",
             BUNDLE,

@@ -21,9 +21,14 @@ from typing import Any
 
 import pytest
 
-__all__ = ["BROWSERS", "Browser", "browser_program", "opened_browser"]
+__all__ = ["FLAGS", "Browser", "browser_program", "opened_browser"]
 
-BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "chrome")
+_BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "chrome")
+FLAGS = (
+    *("--headless", "--disable-gpu", "--hide-scrollbars"),
+    *(["--no-sandbox"] if os.geteuid() == 0 else []),
+)
+"""Without a window, and as root too."""
 SECONDS = 60.0
 _AS_3_AND_4 = """
 import os, sys
@@ -37,7 +42,7 @@ os.execv(sys.argv[3], sys.argv[3:])
 
 def browser_program() -> str:
     """Where the browser is."""
-    found = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, BROWSERS)), None)
+    found = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, _BROWSERS)), None)
     if found is None:
         pytest.skip("no browser: set CHROMIUM, or install chromium (see bench/README.md)")
     return found
@@ -151,12 +156,9 @@ def opened_browser(folder: Path) -> Iterator[Browser]:
     (theirs_in, ours_out), (ours_in, theirs_out) = os.pipe(), os.pipe()
     command = [
         browser_program(),
-        "--headless",
-        "--disable-gpu",
-        "--hide-scrollbars",
+        *FLAGS,
         "--no-first-run",
         "--remote-debugging-pipe",
-        *(["--no-sandbox"] if os.geteuid() == 0 else []),
         f"--user-data-dir={folder / 'profile'}",
     ]
     process = subprocess.Popen(

@@ -1,8 +1,7 @@
-"""Jobs of two tenants in any state, by the way there is to it; and a clock to turn."""
+"""Jobs of two tenants in any state, by the way there is to it."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,22 +13,12 @@ from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.queue import Lease, Queue
 from sottovoce.cloud.jobs.uploads import Upload, append
 from sottovoce.cloud.state.tenants import Tenants
+from tests.support.clock import Clock
 from tests.support.examples import RELEASE, WORDS, examples
 from tests.support.stores import Store
 
 TENANTS = ("acme", "other")
 OWNER = "the only worker"
-
-
-class Clock:
-    """The database's clock, for a test to turn."""
-
-    def __init__(self) -> None:
-        self.later = 0.0
-
-    def __call__(self) -> float:
-        """Seconds since 1970."""
-        return time.time() + self.later
 
 
 @contextmanager

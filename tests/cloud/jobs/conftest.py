@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from sottovoce.cloud.jobs.jobs import Jobs
-from tests.support.jobs import Clock, opened
+from tests.support.clock import Clock
+from tests.support.jobs import opened
 from tests.support.stores import Store
 
 

@@ -7,7 +7,8 @@ from sottovoce.cloud.job import State
 from sottovoce.cloud.jobs.jobs import ABANDONED_SECONDS, Jobs
 from sottovoce.cloud.jobs.queue import Queue
 from sottovoce.cloud.state.adapters import AdapterFiles, locate
-from tests.support.jobs import Clock, claim, create, fill, queued
+from tests.support.clock import Clock
+from tests.support.jobs import claim, create, fill, queued
 
 DAY = 24 * 3600.0
 

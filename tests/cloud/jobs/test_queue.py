@@ -13,7 +13,8 @@ from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.queue import LEASE_SECONDS, Lease, LeaseLost, Queue
 from sottovoce.cloud.state.adapters import AdapterFiles, locate
 from sottovoce.core.errors import NotFound, NotReady
-from tests.support.jobs import Clock, claim, create, finish, opened, queued, rows_held
+from tests.support.clock import Clock
+from tests.support.jobs import claim, create, finish, opened, queued, rows_held
 from tests.support.stores import FileStore, Store
 
 HOUR = 3600.0

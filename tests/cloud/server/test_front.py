@@ -14,13 +14,13 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from bench.live.testbed import free_address
 from sottovoce.cloud.config import Settings
 from sottovoce.cloud.state.sqlite import SqliteDatabase
 from sottovoce.cloud.state.tenants import Tenants
 from sottovoce.core.errors import NotReady
 from sottovoce.core.wire.status import from_rpc_error
 from sottovoce.v1 import training_pb2 as wire
-from tests.support.addresses import free_address
 from tests.support.backbones import tiny_bert
 from tests.support.caller import Caller, credentials
 from tests.support.cloud import OWN_CONNECTION, Cloud, cloud
@@ -149,9 +149,13 @@ def test_what_came_to_the_wrong_one_is_told_where_it_belongs(
 
 
 def test_a_front_loads_no_model_and_says_what_it_answers_and_counts(
-    front: tuple[subprocess.Popen[str], str], metrics: str, acme: tuple[tuple[str, str], ...]
+    front: tuple[subprocess.Popen[str], str],
+    metrics: str,
+    acme: tuple[tuple[str, str], ...],
+    folders: tuple[Path, Path, Path],
 ) -> None:
     process, address = front
+    assert not (folders[0] / "scratch" / LEFT).exists()
     with calling(address, acme) as jobs:
         jobs.training.ListJobs(wire.ListJobsRequest(), metadata=acme)
         health = health_pb2_grpc.HealthStub(jobs.channel)
@@ -171,19 +175,19 @@ def test_a_front_loads_no_model_and_says_what_it_answers_and_counts(
     assert "acme" not in told
 
 
-def test_a_front_ends_in_order(front: tuple[subprocess.Popen[str], str]) -> None:
-    front[0].terminate()
-    assert front[0].wait(60) == 0
-
-
 def test_what_a_dead_trainer_left_on_the_machine_goes_when_another_part_starts_there(
-    front: tuple[subprocess.Popen[str], str], folders: tuple[Path, Path, Path], tmp_path: Path
+    folders: tuple[Path, Path, Path], tmp_path: Path
 ) -> None:
     _, bert, bundle = folders
-    assert not (folders[0] / "scratch" / LEFT).exists()
     (tmp_path / "scratch" / LEFT).mkdir(parents=True)
     settings = Settings(
         tmp_path, (bundle,), "127.0.0.1:0", str(bert), threads=1, trainer=False, jobs=False
     )
     with cloud(settings):
         assert not (tmp_path / "scratch" / LEFT).exists()
+
+
+def test_a_front_ends_in_order(front: tuple[subprocess.Popen[str], str]) -> None:
+    # The last of those that share it.
+    front[0].terminate()
+    assert front[0].wait(60) == 0

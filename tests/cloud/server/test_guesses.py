@@ -9,13 +9,7 @@ import pytest
 from sottovoce.cloud.server import guesses as module
 from sottovoce.cloud.server.guesses import MOST, SECONDS, Guesses, host
 from sottovoce.core.errors import Overloaded, Unauthenticated, Unavailable
-
-
-class _Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
+from tests.support.clock import Clock
 
 
 def wrong(guesses: Guesses, peer: str) -> None:
@@ -24,7 +18,7 @@ def wrong(guesses: Guesses, peer: str) -> None:
 
 
 def test_who_is_often_wrong_waits_and_others_do_not() -> None:
-    clock = _Clock()
+    clock = Clock()
     guesses = Guesses(clock)
     for port in range(MOST):
         wrong(guesses, f"ipv4:192.0.2.1:{port}")
@@ -32,7 +26,7 @@ def test_who_is_often_wrong_waits_and_others_do_not() -> None:
         raise AssertionError("it was asked")
     with guesses.one("ipv4:192.0.2.2:1"):
         pass
-    clock.now = SECONDS
+    clock.later = SECONDS
     wrong(guesses, "ipv4:192.0.2.1:1")
 
 

@@ -10,6 +10,7 @@ import grpc
 import pytest
 from prometheus_client import generate_latest
 
+from bench.live.testbed import free_address
 from sottovoce.cloud.config import Settings
 from sottovoce.cloud.job import Example
 from sottovoce.cloud.metrics import Metrics
@@ -17,7 +18,6 @@ from sottovoce.cloud.server.metrics import expose
 from sottovoce.core.errors import ConfigError
 from sottovoce.v1 import inference_pb2 as wire
 from sottovoce.v1 import training_pb2
-from tests.support.addresses import free_address
 from tests.support.backbones import tiny_bert
 from tests.support.cloud import Cloud, cloud
 from tests.support.examples import examples

@@ -24,25 +24,12 @@ from sottovoce.core.errors import (
     Unauthenticated,
 )
 from tests.support.caller import credentials
+from tests.support.clock import Clock
 from tests.support.stores import Store
 
 
-class _Clock:
-    def __init__(self) -> None:
-        self.now = 1_000_000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 @pytest.fixture
-def clock() -> _Clock:
-    """The database's, to be set."""
-    return _Clock()
-
-
-@pytest.fixture
-def database(tmp_path: Path, store: Store, clock: _Clock) -> Iterator[Database]:
+def database(tmp_path: Path, store: Store, clock: Clock) -> Iterator[Database]:
     """With one tenant."""
     database = store.open(tmp_path, clock)
     Tenants(database).enroll("acme")
@@ -64,30 +51,30 @@ def wrong(code: str) -> str:
 
 
 def test_a_code_becomes_a_token_of_its_name_scope_and_end(
-    database: Database, clock: _Clock, store: Store, tmp_path: Path
+    database: Database, clock: Clock, store: Store, tmp_path: Path
 ) -> None:
     codes = Codes(database)
     code = codes.new("acme", "hall", scope=Scope.PREDICT, token_seconds=50.0)
     assert [len(part) for part in code.split("-")] == [4, 4, 4]
     assert not enters(database, "mine")
-    clock.now += 5
+    clock.later += 5
     done = codes.redeem(code.lower(), hashed("mine"))
     assert (done.tenant, done.name, done.scope, done.ends) == (
         "acme", "hall", Scope.PREDICT, clock.now + 50,
     )  # fmt: skip
     assert enters(database, "mine")
-    clock.now += 50
+    clock.later += 50
     assert not enters(database, "mine")
     noted = [(a.what, a.detail, a.who) for a in acts.recorded(database, most=2)]
     assert noted == [
-        ("code redeemed", "hall: predict, until 1970-01-12T13:47:35+00:00", acts.A_DEVICE),
+        ("code redeemed", "hall: predict, until 2023-11-14T22:14:15+00:00", acts.A_DEVICE),
         ("code made", "hall: predict", acts.operator()),
     ]
     assert code.replace("-", "").encode() not in store.on_disk(tmp_path)
     assert code[5:].replace("-", "").encode() not in store.on_disk(tmp_path)
 
 
-def test_a_code_in_place_of_a_token_lets_in_to_no_more(database: Database, clock: _Clock) -> None:
+def test_a_code_in_place_of_a_token_lets_in_to_no_more(database: Database, clock: Clock) -> None:
     Credentials(database).new("acme", "hall", scope=Scope.PREDICT, seconds=50.0)
     codes = Codes(database)
     done = codes.redeem(codes.new("acme", "hall", replace=True), hashed("mine"))
@@ -187,12 +174,12 @@ def test_guesses_at_once_are_all_counted(database: Database) -> None:
         Codes(database).redeem(code, hashed("mine"))
 
 
-def test_wrong_used_and_over_read_the_same(database: Database, clock: _Clock) -> None:
+def test_wrong_used_and_over_read_the_same(database: Database, clock: Clock) -> None:
     codes = Codes(database)
     used, over = codes.new("acme", "hall"), codes.new("acme", "shed")
     codes.redeem(used, hashed("mine"))
     said = set()
-    clock.now += SECONDS
+    clock.later += SECONDS
     for code in (used, over, wrong(over), "0000", "", "ZZZZ-ZZZZ-ZZZZ", "O" * 10_000):
         with pytest.raises(Unauthenticated) as caught:
             codes.redeem(code, hashed("other"))
@@ -237,7 +224,7 @@ def test_a_disabled_tenants_code_waits_and_a_known_token_is_no_new_one(database:
 
 
 def test_codes_are_bounded_and_make_room(
-    database: Database, clock: _Clock, monkeypatch: pytest.MonkeyPatch
+    database: Database, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "MOST", 3)
     codes = Codes(database)
@@ -245,5 +232,5 @@ def test_codes_are_bounded_and_make_room(
         codes.new("acme", f"dev-{n}")
     with pytest.raises(InvalidInput, match="too many codes"):
         codes.new("acme", "hall")
-    clock.now += SECONDS
+    clock.later += SECONDS
     assert codes.new("acme", "hall")

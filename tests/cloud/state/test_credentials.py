@@ -21,27 +21,14 @@ from sottovoce.core.errors import (
     Unauthenticated,
 )
 from tests.support.caller import credentials
+from tests.support.clock import Clock
 from tests.support.stores import Store
 
 DAY = 86_400.0
 
 
-class _Clock:
-    def __init__(self) -> None:
-        self.now = 1_000_000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 @pytest.fixture
-def clock() -> _Clock:
-    """The database's, to be set."""
-    return _Clock()
-
-
-@pytest.fixture
-def database(tmp_path: Path, store: Store, clock: _Clock) -> Iterator[Database]:
+def database(tmp_path: Path, store: Store, clock: Clock) -> Iterator[Database]:
     """With two tenants."""
     database = store.open(tmp_path, clock)
     for name in ("acme", "other"):
@@ -100,14 +87,14 @@ def test_a_token_opens_only_what_it_is_for(database: Database) -> None:
     assert "--scope train" in error.fix
 
 
-def test_a_token_ends_when_it_was_said_to(database: Database, clock: _Clock) -> None:
+def test_a_token_ends_when_it_was_said_to(database: Database, clock: Clock) -> None:
     tokens = Credentials(database)
     brief, long = tokens.new("acme", "brief", seconds=DAY), tokens.new("acme", "long")
-    clock.now += DAY - 1
+    clock.later += DAY - 1
     assert enters(database, brief)
-    clock.now += 1
+    clock.later += 1
     error = said(database, brief)
-    assert "ended at 1970-01-13" in error.problem
+    assert "ended at 2023-11-15" in error.problem
     assert enters(database, long)
     found, now = tokens.all("acme")
     assert {c.name: c.valid_at(now) for c in found} == {
@@ -119,7 +106,7 @@ def test_a_token_ends_when_it_was_said_to(database: Database, clock: _Clock) -> 
 
 
 def test_two_tokens_of_a_device_are_valid_while_it_changes_them(
-    database: Database, clock: _Clock
+    database: Database, clock: Clock
 ) -> None:
     tokens = Credentials(database)
     old = tokens.new("acme", "pi", seconds=DAY)
@@ -133,18 +120,18 @@ def test_two_tokens_of_a_device_are_valid_while_it_changes_them(
     new = tokens.new("acme", "pi", replace=True, grace=60)
     assert enters(database, old)
     assert enters(database, new)
-    clock.now += 60
+    clock.later += 60
     assert not enters(database, old)
     assert enters(database, new)
     # What would have ended sooner is not prolonged.
     soon = tokens.new("acme", "tv", seconds=10)
     tokens.new("acme", "tv", replace=True, grace=DAY)
-    clock.now += 10
+    clock.later += 10
     assert not enters(database, soon)
 
 
 def test_what_replaces_a_token_opens_no_more_and_no_longer(
-    database: Database, clock: _Clock
+    database: Database, clock: Clock
 ) -> None:
     tokens = Credentials(database)
 
@@ -154,9 +141,9 @@ def test_what_replaces_a_token_opens_no_more_and_no_longer(
         return credential.scope, life, acts.recorded(database, most=1)[0].detail
 
     tokens.new("acme", "pi", scope=Scope.PREDICT, seconds=DAY)
-    clock.now += 10
+    clock.later += 10
     tokens.new("acme", "pi", replace=True, grace=60)
-    assert newest() == (Scope.PREDICT, DAY, "pi: predict, until 1970-01-13T13:46:50+00:00")
+    assert newest() == (Scope.PREDICT, DAY, "pi: predict, until 2023-11-15T22:13:30+00:00")
     tokens.revoke("acme", "pi")
     tokens.new("acme", "pi", replace=True)  # also of one that is over
     assert newest()[:2] == (Scope.PREDICT, DAY)

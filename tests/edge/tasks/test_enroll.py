@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import stat
 from collections.abc import Iterator
 from contextlib import closing
@@ -72,7 +71,7 @@ def test_an_answer_that_is_lost_is_asked_for_again(server: FakeCloud, tmp_path: 
     assert not file.exists()
     server.lose_answers = 1
     with (
-        closing(Cloud(dataclasses.replace(config))) as cloud,
+        closing(Cloud(config)) as cloud,
         enroll(cloud, code.lower().replace("-", " "), file) as done,  # typed otherwise
     ):
         assert done.name == "hall"

@@ -22,7 +22,7 @@ from sottovoce.edge.tasks.predict import Predictor
 from sottovoce.edge.tasks.uploader import Uploader
 from sottovoce.v1 import edge_agent_pb2 as agent
 from tests.support.agent import configured, opened
-from tests.support.cut_line import cut_line
+from tests.support.cut_line import Line
 from tests.support.fake_cloud import FakeCloud, fake_cloud
 from tests.support.waiting import until
 
@@ -124,7 +124,7 @@ def test_a_stream_survives_a_line_cut_in_the_middle(
 ) -> None:
     with (
         _trained(tmp_path, small_bundle_folder, lexicon_tagger) as (device, cloud),
-        cut_line(cloud.address) as line,
+        closing(Line(cloud.address)) as line,
         closing(Cloud(CloudConfig(line.address, "t", device.config.cloud.token_file))) as far,
     ):
         predictor = Predictor(device.releases, far, device.outbox, device.default, device.home)

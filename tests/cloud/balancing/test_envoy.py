@@ -138,3 +138,10 @@ def test_haproxy_takes_one_file_for_certificate_and_key() -> None:
     done = CliRunner().invoke(main, ["balancer-config", "haproxy", *OPTIONS])
     assert done.exit_code
     assert "both.pem" in done.stderr
+
+
+@pytest.mark.parametrize("option", ["--peer-streams", "--peer-connections"])
+def test_what_it_would_not_heed_is_refused(option: str) -> None:
+    done = CliRunner().invoke(main, ["balancer-config", "envoy", *OPTIONS, option, "9"])
+    assert done.exit_code
+    assert f"{option} would do nothing" in done.output

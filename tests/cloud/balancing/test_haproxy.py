@@ -19,6 +19,7 @@ from click.testing import CliRunner
 from bench.live import haproxy
 from bench.live.testbed import free_address
 from sottovoce.cloud.cli import main
+from sottovoce.cloud.server.guesses import MOST as GUESSES
 from tests.support.answering import Answering, answering
 from tests.support.certificates import Certificate
 from tests.support.cloud import OWN_CONNECTION
@@ -236,6 +237,24 @@ def test_one_address_holds_few_calls_open_that_need_no_token(program: str) -> No
         one.let_go.set()
         assert {call.code() for call in held} == {grpc.StatusCode.OK}
         until(lambda: found.begin(bundles).code() == grpc.StatusCode.OK)
+
+
+def test_one_address_has_few_tries_at_codes(program: str) -> None:
+    redeem = "/sottovoce.v1.Enrollment/RedeemCode"
+    with ExitStack() as stack:
+        one = stack.enter_context(answering("one"))
+        address = free_address()
+        stack.enter_context(
+            haproxy.running(program, printed(address, [one.address], [one.address]), address)
+        )
+        channel = stack.enter_context(grpc.insecure_channel(address, OWN_CONNECTION))
+        found = Place(address, None, channel, one, one, one)  # type: ignore[arg-type]
+        until(lambda: found.begin(PREDICT).code() == grpc.StatusCode.OK)
+        said = [found.begin(redeem).code() for _ in range(20)]
+        few = GUESSES // 2  # of all that a replica takes of the balancer
+        assert said[:few] == [grpc.StatusCode.OK] * few
+        assert sum(path == redeem for path, _ in one.seen) < GUESSES
+        assert found.begin(PREDICT).code() == grpc.StatusCode.OK
 
 
 def test_an_ipv6_network_is_held_back_as_one_address(program: str) -> None:

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from sottovoce.cloud.server import guesses as module
-from sottovoce.cloud.server.guesses import MOST, SECONDS, Guesses, host
+from sottovoce.cloud.server.guesses import MOST, SECONDS, Guesses
 from sottovoce.core.errors import Overloaded, Unauthenticated, Unavailable
 from tests.support.clock import Clock
 
@@ -63,17 +63,3 @@ def test_so_many_hosts_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     for n in range(50):
         wrong(guesses, f"ipv4:192.0.2.{n}:1")
     assert len(guesses._counted) <= 11
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "same"),
-    [
-        ("ipv4:192.0.2.1:80", "ipv4:192.0.2.1:443", True),
-        ("ipv4:192.0.2.1:80", "ipv4:192.0.2.2:80", False),
-        ("ipv6:%5B2001:db8::1%5D:80", "ipv6:%5B2001:db8::2:3%5D:80", True),
-        ("ipv6:[2001:db8::1]:80", "ipv6:[2001:db8:0:1::1]:80", False),
-        ("unix:", "unix:/tmp/x", True),
-    ],
-)
-def test_a_host_is_an_address_or_the_network_somebody_has(one: str, other: str, same: bool) -> None:
-    assert (host(one) == host(other)) is same

@@ -15,12 +15,12 @@ from typing import Any, Final
 from sottovoce.cloud.balancing.layout import (
     BUSIEST,
     REPEATABLE,
-    TENANT,
     TRAINING,
     WITH_MODELS,
     Backend,
     Layout,
 )
+from sottovoce.core.wire.tenancy import TENANT_KEY
 
 __all__ = ["configuration"]
 
@@ -141,7 +141,7 @@ def _routes() -> list[dict[str, Any]]:
     replicas = {
         "cluster": "replicas",
         "timeout": "0s",
-        "hash_policy": [{"header": {"header_name": TENANT}}],
+        "hash_policy": [{"header": {"header_name": TENANT_KEY}}],
     }
     again = {
         "retry_on": "connect-failure,refused-stream,reset-before-request,unavailable",

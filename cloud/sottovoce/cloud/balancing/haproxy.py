@@ -7,19 +7,23 @@ from typing import Final
 
 from sottovoce.cloud.balancing.layout import (
     BUSIEST,
+    ENROLLMENT,
     REPEATABLE,
-    TENANT,
-    TENANTS_ONLY,
     TRAINING,
     WITH_MODELS,
     Backend,
     Layout,
 )
+from sottovoce.core.wire.tenancy import TENANT_KEY, TENANTS_ONLY
 
 __all__ = ["configuration"]
 
 _BUFFER: Final = 128 << 10
 """Bytes: a request can be sent again only while all of it is still here, and texts have 64 KiB."""
+
+_ENROLLMENTS: Final = 5
+"""A minute, of one address: half of what a replica lets all that come through a balancer be wrong.
+"""
 
 _HEALTHY: Final = "00000000020801"
 """How a gRPC message ends that says SERVING: not compressed, two bytes, field 1 is 1."""
@@ -83,9 +87,14 @@ frontend devices
     http-request deny deny_status 429 if {{ sc0_http_req_rate gt {10 * layout.peer_calls} }}
     # To a replica all that comes from here is one caller: of downloads and other streams that need
     # no token, it could not tell whose gives way to whose.
-    acl with_token path_beg {" ".join(TENANTS_ONLY)}
+    acl with_token path_beg {" ".join(f"/{name}/" for name in TENANTS_ONLY)}
     http-request track-sc1 src,ipmask(32,64) table strangers unless with_token
     http-request deny deny_status 429 if !with_token {{ sc1_conn_cur gt {layout.peer_streams} }}
+    # Wrong codes, too, would be one caller's: of the few that a replica takes a minute, no address
+    # may have all.
+    acl enrolment path_beg {ENROLLMENT}
+    http-request track-sc2 src,ipmask(32,64) table enrolling if enrolment
+    http-request deny deny_status 429 if enrolment {{ sc2_http_req_rate gt {_ENROLLMENTS} }}
     acl customisation path_beg {TRAINING}
     acl with_models path {" ".join(WITH_MODELS)}
     use_backend fronts if customisation !with_models
@@ -94,9 +103,12 @@ frontend devices
 backend strangers
     stick-table type ipv6 size 100k expire 1m store conn_cur
 
+backend enrolling
+    stick-table type ipv6 size 100k expire 1m store http_req_rate(1m)
+
 backend replicas
     # A tenant's calls go where its adapters are, unless that replica has {BUSIEST} % of the mean.
-    balance hdr({TENANT})
+    balance hdr({TENANT_KEY})
     hash-type consistent sdbm avalanche
     hash-balance-factor {BUSIEST}
     # Only what may be sent again byte for byte, and before an answer has begun.

@@ -15,22 +15,18 @@ from typing import Final, Self
 
 from sottovoce.core.errors import ConfigError
 from sottovoce.core.wire.address import is_ip, is_loopback, split_address
-from sottovoce.v1 import generation_pb2, inference_pb2, training_pb2
+from sottovoce.v1 import enrollment_pb2, inference_pb2, training_pb2
 
-__all__ = ["BUSIEST", "REPEATABLE", "TENANT", "TENANTS_ONLY", "TRAINING", "WITH_MODELS"]
+__all__ = ["BUSIEST", "ENROLLMENT", "REPEATABLE", "TRAINING", "WITH_MODELS"]
 __all__ += ["Backend", "Layout"]
-
-TENANT: Final = "sottovoce-tenant"
-"""The header that names the tenant."""
 
 BUSIEST: Final = 150
 """Percent of the mean load that a replica may bear; what is more spills over to the next."""
 
 _INFERENCE: Final = inference_pb2.DESCRIPTOR.services_by_name["Inference"].full_name
 _TRAINING: Final = training_pb2.DESCRIPTOR.services_by_name["Training"].full_name
-_GENERATION: Final = generation_pb2.DESCRIPTOR.services_by_name["Generation"].full_name
-TENANTS_ONLY: Final = tuple(f"/{name}/" for name in (_TRAINING, _INFERENCE, _GENERATION))
-"""How the paths begin that nobody calls without a token."""
+ENROLLMENT: Final = f"/{enrollment_pb2.DESCRIPTOR.services_by_name['Enrollment'].full_name}/"
+"""How the paths begin of those who have a code alone."""
 TRAINING: Final = f"/{_TRAINING}/"
 """How the paths of customisation begin, which fronts answer."""
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from sottovoce.cloud.balancing import envoy, haproxy
 from sottovoce.cloud.balancing.layout import Backend, Layout
@@ -90,6 +91,13 @@ def command(
             "HAProxy reads certificate and key from one file",
             fix="give it with --tls-cert: cat chain.pem key.pem > both.pem",
         )
+    for name in ("peer_connections", "peer_streams") if balancer == "envoy" else ():
+        asked = click.get_current_context().get_parameter_source(name)
+        if asked is not ParameterSource.DEFAULT:
+            raise ConfigError(
+                f"Envoy bounds no address: --{name.replace('_', '-')} would do nothing",
+                fix="leave it out, or print HAProxy's",
+            )
     layout = Layout(
         Backend.parse(listen),
         tuple(map(Backend.parse, replicas)),

@@ -23,7 +23,6 @@ from sottovoce.cloud.server.watching import FOLLOWERS
 from sottovoce.cloud.state.opening import open_database
 from sottovoce.cloud.state.pairing import check_objects
 from sottovoce.cloud.state.tenants import Tenants
-from sottovoce.core.errors import ConfigError
 from sottovoce.v1 import training_pb2_grpc
 
 __all__ = ["Front", "serve"]
@@ -49,14 +48,10 @@ class Front:
         tenants = Tenants(self.database)
         metrics = Metrics()
         metrics.registry.register(JobsCollector(jobs))
-        try:
-            calls = UPLOADS + WATCHES + FOLLOWERS
-            self._listener = Listener(
-                settings, tenants, metrics, (TRAINING,), calls, self.database.news
-            )
-        except ConfigError:
-            self.database.close()
-            raise
+        calls = UPLOADS + WATCHES + FOLLOWERS
+        self._listener = Listener(
+            settings, tenants, metrics, (TRAINING,), calls, self.database.news
+        )
         self.address = self._listener.address
         training_pb2_grpc.add_TrainingServicer_to_server(  # type: ignore[no-untyped-call]
             TrainingService(jobs, tenants, bundles), self._listener.server

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import threading
 import time
 from collections import OrderedDict
@@ -11,8 +10,9 @@ from contextlib import contextmanager
 from typing import Final
 
 from sottovoce.core.errors import InvalidInput, Overloaded, Unauthenticated
+from sottovoce.core.wire.peer import host
 
-__all__ = ["MOST", "SECONDS", "Guesses", "host"]
+__all__ = ["MOST", "SECONDS", "Guesses"]
 
 MOST: Final = 10
 SECONDS: Final = 60.0
@@ -68,16 +68,3 @@ class Guesses:
                 )
             if name in self._counted or change > 0:
                 self._counted[name] = since, max(count + change, 0)
-
-
-def host(peer: str) -> str:
-    """Who is one caller, of ``ipv4:1.2.3.4:5``, ``ipv6:%5B::1%5D:5`` or ``unix:``: an address, or,
-    of the newer kind, the 64 bits that somebody has all to himself."""
-    kind, _, rest = peer.partition(":")
-    address = rest.rpartition(":")[0].replace("%5B", "").replace("%5D", "").strip("[]")
-    if kind == "ipv6":
-        try:
-            return str(ipaddress.ip_network((address, 64), strict=False))
-        except ValueError:
-            return address
-    return address

@@ -23,6 +23,7 @@ from sottovoce.core.wire.doorkeeper import Doorkeeper
 from sottovoce.core.wire.open_streams import OpenStreams
 from sottovoce.core.wire.reflection import serve_reflection
 from sottovoce.core.wire.status import ErrorInterceptor
+from sottovoce.core.wire.tenancy import TENANTS_ONLY
 from sottovoce.v1 import bundles_pb2, enrollment_pb2, generation_pb2, inference_pb2, training_pb2
 
 __all__ = ["BUNDLES", "ENROLLMENT", "GENERATION", "INFERENCE", "STREAMS", "TRAINING", "Listener"]
@@ -43,7 +44,6 @@ BUNDLES, ENROLLMENT, TRAINING, INFERENCE, GENERATION = (
         (generation_pb2, "Generation"),
     )
 )
-_TENANTS_ONLY = frozenset((TRAINING, INFERENCE, GENERATION))
 _OPTIONS = (
     ("grpc.max_concurrent_streams", 256),  # of one connection; what is more waits there
     ("grpc.server_handshake_timeout_ms", 10_000),
@@ -92,11 +92,11 @@ class Listener:
         self._doorkeeper = Doorkeeper(
             most=WAITING,
             seconds=PATIENCE,
-            tenants_only=_TENANTS_ONLY,
+            tenants_only=TENANTS_ONLY,
             authenticate=tenants.authenticate,
         )
         self._attendant = Attendant(
-            _TENANTS_ONLY, tenants.authenticate, idle=IDLE, again=TOKENS_AGAIN, news=news
+            TENANTS_ONLY, tenants.authenticate, idle=IDLE, again=TOKENS_AGAIN, news=news
         )
         self.server = grpc.server(
             self._calls,
@@ -104,7 +104,7 @@ class Listener:
                 CallCounter(metrics),
                 ErrorInterceptor(),
                 self._doorkeeper,
-                OpenStreams(STREAMS, lambda service: service not in _TENANTS_ONLY),
+                OpenStreams(STREAMS, lambda service: service not in TENANTS_ONLY),
                 self._attendant,
             ],
             options=[

@@ -53,7 +53,6 @@ from sottovoce.cloud.state.opening import open_database
 from sottovoce.cloud.state.pairing import check_objects
 from sottovoce.cloud.state.signing import SIGNING_KEY, signature_of
 from sottovoce.cloud.state.tenants import Tenants
-from sottovoce.core.errors import ConfigError
 from sottovoce.v1 import (
     bundles_pb2_grpc,
     enrollment_pb2_grpc,
@@ -102,13 +101,9 @@ class Server:
             self.metrics.registry.register(JobsCollector(self.jobs))
             calls += UPLOADS + WATCHES + FOLLOWERS
         services = (BUNDLES, ENROLLMENT, TRAINING, INFERENCE, GENERATION)
-        try:
-            self.listener = Listener(
-                settings, self.tenants, self.metrics, services, calls, self.database.news
-            )
-        except ConfigError:
-            self.database.close()
-            raise
+        self.listener = Listener(
+            settings, self.tenants, self.metrics, services, calls, self.database.news
+        )
         self.address = self.listener.address
         self.thread = ModelThread(loaded, dtype=dtype, metrics=self.metrics)
         self.predictor = Predictor(

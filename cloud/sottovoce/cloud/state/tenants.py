@@ -10,12 +10,10 @@ from sottovoce.cloud.state import acts, credentials, quotas
 from sottovoce.cloud.state.credentials import FIRST, VALID, Scope, hashed, made
 from sottovoce.cloud.state.database import Database, Row, when
 from sottovoce.core.errors import InvalidInput, PermissionDenied, Unauthenticated
+from sottovoce.core.wire.tenancy import BEARER, TENANT_KEY, TOKEN_KEY
 
 __all__ = ["Tenant", "Tenants"]
 
-TENANT_KEY = "sottovoce-tenant"
-TOKEN_KEY = "authorization"  # noqa: S105 - the name of a header
-_BEARER = "Bearer "
 _ASK = "ask the provider for another (`sotto-cloud tokens new TENANT`)"
 
 
@@ -132,7 +130,7 @@ class Tenants:
     def _known(self, metadata: Iterable[tuple[str, str | bytes]]) -> tuple[str, Scope]:
         found = {key: value for key, value in metadata if isinstance(value, str)}
         name, bearer = found.get(TENANT_KEY, ""), found.get(TOKEN_KEY, "")
-        if not name or not bearer.startswith(_BEARER):
+        if not name or not bearer.startswith(BEARER):
             raise Unauthenticated(
                 "the call names no tenant or carries no token",
                 fix=f"send the metadata {TENANT_KEY!r} and {TOKEN_KEY!r} ('Bearer TOKEN'); on the "
@@ -143,7 +141,7 @@ class Tenants:
                 "SELECT scope, ends, revoked, disabled FROM credentials "
                 "JOIN tenants ON tenants.name = credentials.tenant "
                 "WHERE token_sha256 = :hash AND tenant = :tenant",
-                hash=hashed(bearer.removeprefix(_BEARER).strip()),
+                hash=hashed(bearer.removeprefix(BEARER).strip()),
                 tenant=name,
             )
             if row is None:

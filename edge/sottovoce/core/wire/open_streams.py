@@ -18,6 +18,7 @@ from typing import Any
 import grpc
 
 from sottovoce.core.wire.interception import Handler, Interceptor, wrapped
+from sottovoce.core.wire.peer import host
 
 __all__ = ["OpenStreams"]
 
@@ -72,7 +73,7 @@ class OpenStreams(Interceptor):
 
     @contextmanager
     def _held(self, context: grpc.ServicerContext) -> Iterator[_Stream]:
-        stream = _Stream(context, context.peer().rpartition(":")[0])
+        stream = _Stream(context, host(context.peer()))
         gives_way: _Stream | None = None
         with self._lock:
             self._open.add(stream)

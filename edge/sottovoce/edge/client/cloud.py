@@ -19,6 +19,7 @@ from sottovoce.core.errors import ConfigError, NotReady, SottovoceError, Unavail
 from sottovoce.core.wire.address import is_loopback, split_address
 from sottovoce.core.wire.limits import LARGEST_MESSAGE, WRITING_SECONDS
 from sottovoce.core.wire.status import from_rpc_error
+from sottovoce.core.wire.tenancy import BEARER, TENANT_KEY, TOKEN_KEY
 from sottovoce.core.wire.unreadable import ReadingChannel, answered
 from sottovoce.edge.client.handshake import diagnosis
 from sottovoce.edge.client.secret_file import SecretFile
@@ -356,7 +357,7 @@ class Cloud:
                 subject=missing,
             )
         token = self._token.read()
-        return (("sottovoce-tenant", tenant), ("authorization", f"Bearer {token}"))
+        return ((TENANT_KEY, tenant), (TOKEN_KEY, BEARER + token))
 
 
 def _end(call: grpc.Call) -> None:

@@ -1,4 +1,4 @@
-"""Takes docs/ui-*.png of a real daemon's page in a real browser: `python docs/pictures.py`.
+"""Takes docs/ui-*.png of a real daemon's page in a real browser: `python -m docs.pictures`.
 
 The bundle is the default one, from `make bundle`; the texts are of nobody.
 """

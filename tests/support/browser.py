@@ -1,6 +1,6 @@
 """A real browser without a window, driven over a pipe by its own protocol.
 
-Chromium or one of its kin, from CHROMIUM or the PATH; without one a test that asks for it skips.
+Chromium or one of its kin, from CHROMIUM or the PATH.
 """
 
 from __future__ import annotations
@@ -19,9 +19,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-__all__ = ["FLAGS", "Browser", "browser_program", "opened_browser"]
+__all__ = ["FLAGS", "HINT", "Browser", "browser_program", "opened_browser"]
 
 _BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "chrome")
 FLAGS = (
@@ -29,6 +27,7 @@ FLAGS = (
     *(["--no-sandbox"] if os.geteuid() == 0 else []),
 )
 """Without a window, and as root too."""
+HINT = "no browser: set CHROMIUM, or install chromium (see bench/README.md)"
 SECONDS = 60.0
 _AS_3_AND_4 = """
 import os, sys
@@ -40,12 +39,9 @@ os.execv(sys.argv[3], sys.argv[3:])
 """The protocol wants these numbers."""
 
 
-def browser_program() -> str:
-    """Where the browser is."""
-    found = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, _BROWSERS)), None)
-    if found is None:
-        pytest.skip("no browser: set CHROMIUM, or install chromium (see bench/README.md)")
-    return found
+def browser_program() -> str | None:
+    """Where the browser is, if there is one."""
+    return os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, _BROWSERS)), None)
 
 
 class Browser:
@@ -152,10 +148,17 @@ class Browser:
 
 @contextmanager
 def opened_browser(folder: Path) -> Iterator[Browser]:
-    """A browser with a profile of its own in ``folder``."""
+    """A browser with a profile of its own in ``folder``.
+
+    Raises:
+        SystemExit: there is none.
+    """
+    program = browser_program()
+    if program is None:
+        raise SystemExit(HINT)
     (theirs_in, ours_out), (ours_in, theirs_out) = os.pipe(), os.pipe()
     command = [
-        browser_program(),
+        program,
         *FLAGS,
         "--no-first-run",
         "--remote-debugging-pipe",

@@ -2,12 +2,32 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+from transformers import AutoTokenizer, BertConfig, BertModel
 
 from bench.live.testbed import Agent, Cloud
+from sottovoce.cloud.building import device_encoder
+from sottovoce.cloud.models import backbone
+from sottovoce.core.bundle.folder import ENCODER
+from sottovoce.core.bundle.manifest import MANIFEST, Backbone, Manifest
+from tests.support.encoder_bundle import offered
+
+
+@dataclass(frozen=True)
+class Light:
+    """A small backbone that reads the default one's tokens, and the real bundle over it."""
+
+    backbone: Path
+    bundle: Path
+
+    def cloud(self, folder: Path, *options: str) -> Cloud:
+        """A cloud with it, not started yet."""
+        return Cloud.at(folder, self.bundle, "--backbone", str(self.backbone), *options)
 
 
 def at_home(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -15,6 +35,30 @@ def at_home(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(folder / "home"))
     for name in ("XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR"):
         monkeypatch.setenv(name, str(folder / "home" / name.lower()))
+
+
+@pytest.fixture(scope="session")
+def light(tmp_path_factory: pytest.TempPathFactory, bundle_folder: Path) -> Light:
+    """For tests that ask nothing about accuracy."""
+    folder = tmp_path_factory.mktemp("light")
+    tiny, bundle = folder / "tiny", folder / "bundle"
+    AutoTokenizer.from_pretrained(backbone.resolve("default")).save_pretrained(tiny)
+    BertModel(
+        BertConfig(
+            vocab_size=30_522,
+            hidden_size=32,
+            num_hidden_layers=1,
+            num_attention_heads=2,
+            intermediate_size=64,
+        )
+    ).save_pretrained(tiny)
+    loaded = backbone.load(str(tiny))
+    shutil.copytree(bundle_folder, bundle, ignore=shutil.ignore_patterns(ENCODER))
+    manifest = Manifest.from_json((bundle_folder / MANIFEST).read_bytes())
+    named = Backbone(loaded.name, loaded.sha256, 32)
+    (bundle / MANIFEST).write_bytes(replace(manifest, backbone=named, embed={}).to_json())
+    device_encoder.write(loaded, bundle / ENCODER)
+    return Light(tiny, offered(bundle))
 
 
 @pytest.fixture

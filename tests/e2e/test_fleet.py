@@ -3,69 +3,38 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from transformers import AutoTokenizer, BertConfig, BertModel
 
 from bench.live.testbed import Agent, Cloud
-from sottovoce.cloud.building import device_encoder
-from sottovoce.cloud.models import backbone
-from sottovoce.core.bundle.folder import ENCODER
-from sottovoce.core.bundle.manifest import MANIFEST, Backbone, Manifest
-from tests.support.encoder_bundle import offered
 from tests.support.examples import examples
 from tests.support.waiting import until
+
+from .conftest import Light
 
 DEVICES, ROUNDS, EACH = 4, 2, 250
 NAME = "topics"
 
 
 @pytest.fixture
-def bundle(tmp_path: Path, bundle_folder: Path) -> Path:
-    """The default bundle, over a small backbone that reads the same tokens."""
-    manifest = Manifest.from_json((bundle_folder / MANIFEST).read_bytes())
-    tiny = tmp_path / "tiny"
-    AutoTokenizer.from_pretrained(backbone.resolve("default")).save_pretrained(tiny)
-    BertModel(
-        BertConfig(
-            vocab_size=30_522,
-            hidden_size=32,
-            num_hidden_layers=1,
-            num_attention_heads=2,
-            intermediate_size=64,
-        )
-    ).save_pretrained(tiny)
-    loaded = backbone.load(str(tiny))
-    folder = tmp_path / "bundle"
-    shutil.copytree(bundle_folder, folder, ignore=shutil.ignore_patterns(ENCODER))
-    named = Backbone(loaded.name, loaded.sha256, 32)
-    (folder / MANIFEST).write_bytes(replace(manifest, backbone=named, embed={}).to_json())
-    device_encoder.write(loaded, folder / ENCODER)
-    return offered(folder)
-
-
-@pytest.fixture
-def cloud(tmp_path: Path, bundle: Path) -> Iterator[Cloud]:
-    options = ("--hand-out-adapters", "fleet", "--backbone", str(tmp_path / "tiny"))
-    running = Cloud.at(tmp_path, bundle, *options)
+def cloud(tmp_path: Path, light: Light) -> Iterator[Cloud]:
+    running = light.cloud(tmp_path, "--hand-out-adapters", "fleet")
     running.start()
     yield running
     running.kill()
 
 
 @pytest.fixture
-def fleet(tmp_path: Path, bundle: Path, cloud: Cloud) -> Iterator[list[Agent]]:
+def fleet(tmp_path: Path, light: Light, cloud: Cloud) -> Iterator[list[Agent]]:
     """Running daemons of one tenant, each with a state and a token of its own."""
     bundles = tmp_path / "bundles"
     bundles.mkdir()
-    (bundles / "current").symlink_to(bundle)
+    (bundles / "current").symlink_to(light.bundle)
     cloud.enroll("fleet")
     daemons = []
     for number in range(DEVICES):

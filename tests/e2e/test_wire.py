@@ -21,7 +21,7 @@ from bench.live.wiretap import Wiretap
 from sottovoce.core.wire.padding import padded_size
 from sottovoce.v1 import inference_pb2, training_pb2
 
-from .conftest import at_home
+from .conftest import Light, at_home
 
 ADAPTER = "hiv-clinic-zorvekquil"
 LABELS = ("positive-thrumabplex", "negative-dwinogfahl")
@@ -50,11 +50,11 @@ def _text(number: int) -> str:
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory, bundle_folder: Path) -> Iterator[Told]:
+def told(tmp_path_factory: pytest.TempPathFactory, light: Light) -> Iterator[Told]:
     folder = tmp_path_factory.mktemp("wire")
     with pytest.MonkeyPatch.context() as patch:
         at_home(folder, patch)
-        cloud = Cloud.at(folder, bundle_folder)
+        cloud = light.cloud(folder)
         cloud.start()
         try:
             with Wiretap(cloud.address) as tap:

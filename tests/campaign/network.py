@@ -44,8 +44,8 @@ __all__ = ["ERRANDS", "Errand", "World", "done", "network"]
 _SECONDS: Final = 400.0
 """For anything: longer than every deadline of the device's, so that its own error is what comes."""
 _MINUTES: Final = 100.0
-"""Of a stall that keepalive must notice; one trial in so many has it."""
-_RARELY: Final = 60
+"""Of a stall that keepalive must notice; one trial in so many has it, whatever the errand."""
+_RARELY: Final = 61
 _STALLS: Final = (0.05, 0.5, 2.0)
 _TOPICS: Final = "topics"
 _EXAMPLES: Final = 24

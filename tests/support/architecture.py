@@ -34,7 +34,8 @@ Plan = Mapping[str, Sequence[Sequence[str]]]
 PLAN: Plan = {
     "sottovoce.core": [
         ["errors"],
-        ["system", "text", "wire"],
+        ["system"],
+        ["text", "wire"],
         ["bundle"],
         ["local", "privacy"],
     ],

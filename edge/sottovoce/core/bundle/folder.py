@@ -24,6 +24,7 @@ from sottovoce.core.bundle.manifest import ENCODER, MANIFEST, Manifest, bundle_i
 from sottovoce.core.bundle.row_file import RowFile
 from sottovoce.core.bundle.word_list import WordIds, WordList
 from sottovoce.core.errors import BundleMismatch, DataLoss, NotReady
+from sottovoce.core.system.maps import map_array
 from sottovoce.core.text.readings import READINGS
 
 if TYPE_CHECKING:
@@ -133,7 +134,7 @@ class Bundle:
 
     def _map(self, path: str, shape: tuple[int | None, ...]) -> NDArray[Any]:
         try:
-            array: NDArray[Any] = np.load(self.folder / path, mmap_mode="r", allow_pickle=False)
+            array: NDArray[Any] = map_array(self.folder / path)
         except (ValueError, OSError) as error:
             raise DataLoss(
                 f"bundle file {path} is not an array", fix="fetch it again with `sotto pull`"

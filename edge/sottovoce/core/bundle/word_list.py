@@ -7,7 +7,6 @@ bytes a word are kept: where it begins, and its hash among the sorted hashes.
 
 from __future__ import annotations
 
-import mmap
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -15,6 +14,8 @@ from typing import overload
 
 import numpy as np
 from numpy.typing import NDArray
+
+from sottovoce.core.system.maps import map_bytes
 
 __all__ = ["WordIds", "WordList"]
 
@@ -27,8 +28,7 @@ class WordList(Sequence[str]):
     """
 
     def __init__(self, path: Path) -> None:
-        with path.open("rb") as file:
-            self._text = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        self._text = map_bytes(path)
         ends = np.flatnonzero(np.frombuffer(self._text, np.uint8) == ord("\n"))
         self._ends = array("I", ends.astype(np.uint32).tobytes())
 

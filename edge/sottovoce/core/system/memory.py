@@ -9,16 +9,66 @@ seen large blocks freed, puts the next ones where small ones keep their pages fr
 from __future__ import annotations
 
 import ctypes
+import mmap
+import os
 import re
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
+from typing import Final, NamedTuple
+
+from sottovoce.core.system import maps
 
 __all__ = ["bound_heap", "give_back"]
 
-_MADV_DONTNEED = 4
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8  # mallopt(3)
-_LARGE = 256 << 10
-_MAPPING = re.compile(r"([0-9a-f]+)-([0-9a-f]+) (\S{4}) \S+ \S+ \d+\s*(/.*)?")
+_LARGE: Final = 256 << 10
+_MAPPING: Final = re.compile(r"([0-9a-f]+)-([0-9a-f]+) (\S{4}) \S+ \S+ \d+\s*(/.*)")
+_RTLD_DI_LINKMAP: Final = 2  # dlinfo(3)
+
+_libraries: Final[dict[str, ctypes.CDLL]] = {}
+"""By path. Whoever holds one has it stay where it is, whoever else closes it."""
+
+
+class _Header(ctypes.Structure):
+    """``Elf64_Ehdr`` of elf(5), as far as needed."""
+
+    _fields_ = (
+        ("identity", ctypes.c_char * 16),
+        ("kind", ctypes.c_uint16 * 2),
+        ("version", ctypes.c_uint32),
+        ("entry", ctypes.c_uint64),
+        ("segments", ctypes.c_uint64),
+        ("sections", ctypes.c_uint64),
+        ("flags", ctypes.c_uint32),
+        ("sizes", ctypes.c_uint16 * 2),
+        ("number", ctypes.c_uint16),
+    )
+
+
+class _Segment(ctypes.Structure):
+    """``Elf64_Phdr`` of elf(5)."""
+
+    _fields_ = (
+        ("kind", ctypes.c_uint32),
+        ("flags", ctypes.c_uint32),
+        ("offset", ctypes.c_uint64),
+        ("address", ctypes.c_uint64),
+        ("physical", ctypes.c_uint64),
+        ("file_bytes", ctypes.c_uint64),
+        ("memory_bytes", ctypes.c_uint64),
+        ("alignment", ctypes.c_uint64),
+    )
+
+
+class _Mapping(NamedTuple):
+    """Of a file: where it lies in memory, from ``start`` to ``end``, and whether its resident pages
+    are the file's own, unchanged."""
+
+    path: str
+    start: int
+    end: int
+    as_in_file: bool
 
 
 def bound_heap() -> None:
@@ -33,43 +83,75 @@ def bound_heap() -> None:
         mallopt(_M_TRIM_THRESHOLD, _LARGE)
 
 
-def give_back() -> int:
-    """Returns free heap, and the resident pages of read-only files, to the system.
+def give_back() -> None:
+    """Returns free heap, and the resident pages of files, to the system.
 
-    Only mappings that cannot be written and hold no page of their own are touched: their pages stay
-    in the system's cache and are mapped again, without a read, when next used.
-
-    Returns:
-        Bytes that were resident before and are not after. 0 where there is no ``/proc``.
+    Of libraries, only code and constants that hold no page of their own: such pages stay in the
+    system's cache and are mapped again, without a read, when next used. Does what it can: without
+    ``/proc``, little.
     """
-    libc = ctypes.CDLL(None, use_errno=True)
+    libc = ctypes.CDLL(None)
     if hasattr(libc, "malloc_trim"):
         libc.malloc_trim(0)
-    if not sys.platform.startswith("linux"):
+    maps.unload()
+    if not sys.platform.startswith("linux") or ctypes.sizeof(ctypes.c_void_p) != 8:
+        return
+    bases: dict[str, int] = {}
+    unchanged: set[tuple[int, int]] = set()
+    for mapping in _mappings():
+        bases.setdefault(mapping.path, mapping.start)
+        if mapping.as_in_file:
+            unchanged.add((mapping.start, mapping.end))
+    # What was listed may be gone by now, and what another thread has put in its place (a stack,
+    # say) would be emptied. So only what the loader has put there for good is touched.
+    for path, base in bases.items():
+        if _held(path) == base:
+            for start, end in unchanged.intersection(_stretches(base)):
+                libc.madvise(
+                    ctypes.c_size_t(start), ctypes.c_size_t(end - start), mmap.MADV_DONTNEED
+                )
+
+
+def _held(path: str) -> int:
+    """Where the loader has put the library, which stays there from now on; 0 for other files."""
+    if path not in _libraries:
+        with suppress(OSError):
+            _libraries[path] = ctypes.CDLL(path, mode=os.RTLD_NOLOAD | os.RTLD_LAZY)
+    if path not in _libraries:
         return 0
-    given = 0
-    for start, length, resident in _read_only_files():
-        if libc.madvise(ctypes.c_void_p(start), ctypes.c_size_t(length), _MADV_DONTNEED) == 0:
-            given += resident
-    return given
+    map_ = ctypes.POINTER(ctypes.c_uint64)()  # struct link_map, of which the base comes first
+    handle = ctypes.c_void_p(_libraries[path]._handle)
+    if ctypes.CDLL(None).dlinfo(handle, _RTLD_DI_LINKMAP, ctypes.byref(map_)) != 0:
+        return 0
+    return int(map_[0])
 
 
-def _read_only_files() -> Iterator[tuple[int, int, int]]:
-    """Start, length and resident bytes of every mapped file without private pages."""
+def _stretches(base: int) -> Iterator[tuple[int, int]]:
+    """Start and end of each piece of a library that lies at ``base``, in whole pages."""
+    header = _Header.from_address(base)
+    for segment in (_Segment * header.number).from_address(base + header.segments):
+        start = base + segment.address
+        end = start + segment.file_bytes
+        yield start - start % mmap.PAGESIZE, end + -end % mmap.PAGESIZE
+
+
+def _mappings() -> Iterator[_Mapping]:
+    """All files that are mapped, by address."""
     try:
         with open("/proc/self/smaps", encoding="utf-8", errors="replace") as smaps:
             lines = smaps.readlines()
     except OSError:
         return
     here: re.Match[str] | None = None
-    resident = 0
+    resident = False
     for line in lines:
-        if found := _MAPPING.fullmatch(line.rstrip("\n")):
-            here, resident = found, 0
-        elif here is None or not here[4] or "w" in here[3]:
+        if "-" in line.partition(" ")[0]:
+            here = _MAPPING.fullmatch(line.rstrip("\n"))
+        elif here is None:
             continue
         elif line.startswith("Rss:"):
-            resident = int(line.split()[1]) << 10
-        elif line.startswith("Anonymous:") and line.split()[1] == "0" and resident:
-            start, end = int(here[1], 16), int(here[2], 16)
-            yield start, end - start, resident
+            resident = line.split()[1] != "0"
+        elif line.startswith("Anonymous:"):
+            own = line.split()[1] != "0"
+            as_in_file = resident and not own and "w" not in here[3]
+            yield _Mapping(here[4], int(here[1], 16), int(here[2], 16), as_in_file)

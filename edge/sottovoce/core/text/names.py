@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.core.errors import BundleMismatch, DataLoss, NotReady
+from sottovoce.core.system.maps import map_array
 from sottovoce.core.text.looks import FIRST_WORD, LOOKS
 from sottovoce.core.text.name_network import NameNetwork
 from sottovoce.core.text.onnx_weights import weights
@@ -209,7 +210,7 @@ def _listed(file: Path, words: int) -> NDArray[np.float32] | None:
     if not words or not file.is_file():
         return None
     try:
-        found: NDArray[np.float32] = np.load(file, mmap_mode="r", allow_pickle=False)
+        found: NDArray[np.float32] = map_array(file)
     except (ValueError, OSError) as error:
         raise _damaged(file.parent, f"{file.name} is no array") from error
     if found.dtype != np.float32 or found.ndim != 2 or len(found) != words:

@@ -1,0 +1,46 @@
+"""Files that are mapped rather than read, so that the system may keep only the pages in use."""
+
+from __future__ import annotations
+
+import mmap
+import weakref
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["map_array", "map_bytes", "unload"]
+
+_maps: Final = weakref.WeakSet[mmap.mmap]()
+
+
+def map_array(path: Path) -> NDArray[Any]:
+    """A read-only array over an ``.npy`` file.
+
+    Raises:
+        OSError: it cannot be mapped. ValueError: it is no array.
+    """
+    array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+    if isinstance(array.base, mmap.mmap):
+        _maps.add(array.base)
+    return array
+
+
+def map_bytes(path: Path) -> mmap.mmap:
+    """A file's bytes.
+
+    Raises:
+        OSError: it cannot be mapped. ValueError: it is empty.
+    """
+    with path.open("rb") as file:
+        mapping = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    _maps.add(mapping)
+    return mapping
+
+
+def unload() -> None:
+    """Gives back all pages that are resident; they are mapped again when next used."""
+    if hasattr(mmap, "MADV_DONTNEED"):
+        for mapping in list(_maps):  # which keeps each where it is
+            mapping.madvise(mmap.MADV_DONTNEED)

@@ -84,7 +84,7 @@ def test_a_job_that_succeeded(worker: Worker, jobs: Jobs, tmp_path: Path) -> Non
 
 def test_a_job_that_failed(worker: Worker, jobs: Jobs, tmp_path: Path) -> None:
     job = queue(jobs)
-    (tmp_path / "jobs").write_text("in the way")
+    (tmp_path / "scratch").write_text("in the way")
     worker.run_next()
     assert jobs.get(job.id).state == State.FAILED
     assert TEXT not in left(tmp_path)

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
+from sottovoce.cloud.job import State
+from sottovoce.cloud.jobs import ending, examples
 from sottovoce.cloud.jobs.disposal import adapter_name, clear, discard, sweep
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.queue import Queue
-from tests.support.jobs import claim, finish, queued
+from tests.support.jobs import claim, create, fill, finish, queued
 
 
 def test_what_is_put_for_a_forgotten_job_goes_and_what_others_have_stays(
@@ -35,6 +39,28 @@ def test_what_is_put_for_a_forgotten_job_goes_and_what_others_have_stays(
     for job in kept:
         with objects.at(adapter_name(job, 1)) as folder:
             assert (folder / "weights").read_text() == "w"
+
+
+@pytest.mark.parametrize("store", ["postgresql"], indirect=True)
+def test_keys_go_that_no_row_tells_of_once_their_job_has_ended(
+    jobs: Jobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cut(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    uploading, gone, waits = create(jobs, "1"), create(jobs, "2"), queued(jobs, "3")
+    with monkeypatch.context() as patched:
+        patched.setattr(examples, "write", cut)
+        for job in (uploading, gone):
+            with pytest.raises(KeyboardInterrupt):
+                fill(jobs, job)
+    objects = jobs.database.objects
+    objects.put_secret(f".{gone.id}.0123", b"half")
+    ending.delete(jobs, gone.id)
+    sweep(jobs)
+    assert {name for _, name in objects.secrets()} == {uploading.id, waits.id}
+    assert jobs.start(uploading.id, "acme", fill(jobs, uploading)).state == State.QUEUED
+    assert len(Queue(jobs.database).examples(uploading.id)) == 12
 
 
 def test_only_folders_of_holders_that_are_none_go(jobs: Jobs, tmp_path: Path) -> None:

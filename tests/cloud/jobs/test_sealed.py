@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +13,10 @@ from sottovoce.cloud.job import Job, State
 from sottovoce.cloud.jobs import ending
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.queue import Queue
+from sottovoce.cloud.jobs.uploads import Upload, append
+from sottovoce.cloud.state.keys import MASTER_KEY, Keys
 from sottovoce.cloud.state.objects import FileObjects
+from sottovoce.cloud.state.pairing import check_objects
 from sottovoce.core.errors import DataLoss, NotFound, Unavailable
 from tests.support.examples import examples
 from tests.support.jobs import claim, create, fill
@@ -95,6 +99,42 @@ def test_blocks_alone_are_opened_by_no_other_jobs_key(jobs: Jobs, job: Job) -> N
         transaction.change("UPDATE blocks SET job = :other", other=other.id)
     with pytest.raises(DataLoss):
         Queue(jobs.database).examples(other.id)
+
+
+@pytest.mark.parametrize("missing", ["first", "last", "all"])
+def test_a_block_that_is_missing_is_noticed(jobs: Jobs, missing: str) -> None:
+    job = create(jobs)
+    uploads = [Upload(f"e{i}", row) for i, row in enumerate(ROWS)]
+    for first in (0, 4, 8):
+        append(jobs, job.id, "acme", first, uploads[first : first + 4], 0)
+    assert Queue(jobs.database).examples(job.id) == ROWS
+    which = {"first": "first = 0", "last": "first = 8", "all": "first >= 0"}[missing]
+    with jobs.database.write() as transaction:
+        transaction.change(f"DELETE FROM blocks WHERE {which}")
+    with pytest.raises(DataLoss, match="not 12"):
+        Queue(jobs.database).examples(job.id)
+
+
+@pytest.mark.parametrize("store", ["postgresql"], indirect=True)
+def test_a_key_whose_store_is_away_is_neither_lost_nor_destroyed(
+    jobs: Jobs, job: Job, store: Store, tmp_path: Path
+) -> None:
+    check_objects(jobs.database)
+    keys, away = tmp_path / "keys", tmp_path / "away"
+    (tmp_path / "objects.id").rename(tmp_path / "id")
+    keys.rename(away)
+    with closing(store.open(tmp_path)) as trainer:  # which has not opened the key yet
+        trainer.objects = jobs.database.objects
+        trainer.keys = Keys(tmp_path / MASTER_KEY, trainer.objects)
+        with pytest.raises(Unavailable):  # it waits, and the job does not fail
+            Queue(trainer).examples(job.id)
+    ending.delete(jobs, job.id, "acme")
+    (tmp_path / "id").rename(tmp_path / "objects.id")
+    away.rename(keys)
+    assert jobs.database.objects.secret(job.id)
+    assert [each.id for each in jobs.unpurged()] == [job.id]
+    jobs.database.keys.destroy(jobs.database)
+    assert jobs.database.objects.secret(job.id) is None
 
 
 def test_what_is_sealed_is_of_few_lengths(jobs: Jobs) -> None:

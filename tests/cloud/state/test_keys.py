@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import stat
 from contextlib import closing
 from pathlib import Path
@@ -84,3 +85,61 @@ def test_a_transaction_that_fails_leaves_no_half_made_master_key(
             of(database, "j")
         make(database, "j")
         of(database, "j")
+
+
+def test_a_master_key_that_cannot_be_written_is_the_providers_to_mend(
+    store: Store, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "nowhere" / "key"
+    with (
+        closing(open_database(tmp_path, store.url(tmp_path), "", file)) as database,
+        pytest.raises(Unavailable),
+    ):
+        make(database, "j")
+    assert f"cannot write {file}: no such folder" in caplog.text
+
+
+def test_a_master_key_that_another_wrote_meanwhile_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = tmp_path / MASTER_KEY
+    draw = secrets.token_bytes
+
+    def slowly(size: int) -> bytes:
+        if not key.exists():
+            key.write_bytes(bytes(32))
+            key.chmod(0o600)
+        return draw(size)
+
+    with closing(open_database(tmp_path)) as database:
+        monkeypatch.setattr(secrets, "token_bytes", slowly)
+        make(database, "j")
+        of(database, "j")
+    assert key.read_bytes() == bytes(32)
+
+
+@pytest.mark.parametrize("store", ["postgresql"], indirect=True)
+def test_who_wakes_after_the_key_of_a_job_was_made_does_not_take_its_place(
+    store: Store, tmp_path: Path
+) -> None:
+    url = store.url(tmp_path)
+    with closing(open_database(tmp_path, url)) as one, closing(open_database(tmp_path, url)) as two:
+        make(one, "first")
+
+        def asleep() -> bytes:
+            with one.write() as transaction:
+                sealed = one.keys.make(transaction, "j").seal(["text"], "here")
+                raise _Cut(sealed)
+
+        with pytest.raises(_Cut) as caught:
+            asleep()
+        made = make(two, "j")
+        with pytest.raises(DataLoss):
+            of(one, "none")
+        assert made.unseal(caught.value.args[0], "here") == ["text"], "what it left is gone on with"
+        one.objects.put_secret("j", b"late")
+        assert of(one, "j").unseal(made.seal(["text"], "here"), "here") == ["text"]
+
+
+class _Cut(Exception):
+    """The end of a transaction."""

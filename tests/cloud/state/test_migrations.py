@@ -175,6 +175,7 @@ def test_examples_in_the_open_are_sealed(tmp_path: Path) -> None:
     rows = [(n, f"e{n}", f"text {n}", "ab"[n % 2], '["w"]', "[3]", f"out {n}") for n in range(300)]
     with sqlite3.connect(tmp_path / "sottovoce.db") as connection:
         connection.executemany("INSERT INTO examples VALUES ('j', ?, ?, ?, ?, ?, ?, ?)", rows)
+        connection.execute("UPDATE jobs SET next_sequence = 300 WHERE id = 'j'")
     connection.close()
     for _ in range(2):
         database = SqliteDatabase(tmp_path)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from sottovoce.cloud.state.objects import FileObjects, Objects, copy_files
 from sottovoce.cloud.state.opening import open_objects
-from sottovoce.core.errors import ConfigError
+from sottovoce.core.errors import ConfigError, Unavailable
 
 
 @pytest.fixture
@@ -86,6 +88,82 @@ def test_files_on_another_disk_are_copied(
     monkeypatch.setattr(os, "link", refused)
     objects.put(made(tmp_path / "made", f="x"), "jobs/a/1/adapter")
     assert read(objects, "jobs/a/1/adapter") == {"f": "x"}
+
+
+def uses(source: Path) -> dict[str, Callable[[Objects], object]]:
+    """All that is asked of objects, by name."""
+    return {
+        "put": lambda objects: objects.put(source, "jobs/b/1/adapter"),
+        "at": lambda objects: read(objects, "jobs/a/1/adapter"),
+        "remove": lambda objects: objects.remove("jobs/a"),
+        "within": lambda objects: objects.within("jobs"),
+        "put_secret": lambda objects: objects.put_secret("b", b"key"),
+        "secret": lambda objects: objects.secret("a"),
+        "destroy_secret": lambda objects: objects.destroy_secret("a"),
+        "secrets": lambda objects: objects.secrets(),
+    }
+
+
+@pytest.mark.parametrize("instead", ["an empty mount point", "another's objects", "no folder"])
+def test_what_is_not_there_is_not_believed_of_a_store_that_is_away(
+    objects: Objects, tmp_path: Path, instead: str
+) -> None:
+    source = made(tmp_path / "made", f="x")
+    objects.bind("ours", take=True)
+    objects.put(source, "jobs/a/1/adapter")
+    objects.put_secret("a", b"key")
+    kept, away = tmp_path / "kept", tmp_path / "away"
+    kept.rename(away)
+    if instead != "no folder":
+        kept.mkdir()
+    if instead == "another's objects":
+        FileObjects(kept).bind("theirs", take=True)
+    for use in uses(source).values():
+        with pytest.raises(Unavailable, match=r"objects\.id") as caught:
+            use(objects)
+        assert "mount" in caught.value.fix
+    for file in kept.glob("*"):
+        file.unlink()
+    away.rename(kept)
+    assert read(objects, "jobs/a/1/adapter") == {"f": "x"}
+    assert objects.secret("a") == b"key"
+
+
+def test_a_share_that_answers_with_errors_is_away(
+    objects: Objects, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = made(tmp_path / "made", f="x")
+    objects.put(source, "jobs/a/1/adapter")
+    objects.put_secret("a", b"key")
+
+    def stale(*_: object, **__: object) -> None:
+        raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
+
+    with monkeypatch.context() as patched:
+        for owner, name in (
+            (os, "listdir"),
+            (Path, "lstat"),
+            (Path, "mkdir"),
+            (Path, "open"),
+            (Path, "read_bytes"),
+            (Path, "iterdir"),
+            (Path, "touch"),
+        ):
+            patched.setattr(owner, name, stale)
+        for use in uses(source).values():
+            with pytest.raises(Unavailable, match="Stale"):
+                use(objects)
+    assert objects.secret("a") == b"key"
+
+
+def test_of_several_keys_that_are_put_the_first_stays(objects: Objects, tmp_path: Path) -> None:
+    assert objects.put_secret("a", b"one") == b"one"
+    assert objects.put_secret("a", b"two") == b"one", "as one would who was asleep"
+    assert objects.secret("a") == b"one"
+    (tmp_path / "kept" / "keys" / ".b.0123").write_bytes(b"half")
+    assert objects.secrets() == [("b", ".b.0123"), ("a", "a")]
+    objects.destroy_secret(".b.0123")
+    assert objects.secrets() == [("a", "a")]
 
 
 def test_urls(tmp_path: Path) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from sottovoce.cloud.state.objects import FileObjects
 from sottovoce.cloud.state.opening import open_database
 from sottovoce.cloud.state.pairing import check_objects
 from sottovoce.core.errors import ConfigError
@@ -46,3 +49,49 @@ def test_no_two_databases_have_one_store(store: Store, tmp_path: Path) -> None:
         assert "objects.id" in caught.value.fix
         (tmp_path / "kept" / "objects.id").unlink()
         check_objects(database)
+
+
+def test_who_dies_while_a_store_is_taken_leaves_one_that_can_be(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, kept = store.url(tmp_path), (tmp_path / "kept").as_uri()
+
+    def taken(self: FileObjects, owner: str, *, take: bool = False) -> None:
+        real(self, owner, take=take)
+        raise KeyboardInterrupt
+
+    real = FileObjects.bind
+    with closing(open_database(tmp_path, url, kept)) as database:
+        with monkeypatch.context() as patched:
+            patched.setattr(FileObjects, "bind", taken)
+            with pytest.raises(KeyboardInterrupt):
+                check_objects(database)
+        assert (tmp_path / "kept" / "objects.id").exists()
+        check_objects(database, bind=False)
+        check_objects(database)
+    with (
+        closing(open_database(tmp_path, url, (tmp_path / "other").as_uri())) as database,
+        pytest.raises(ConfigError, match="not where"),
+    ):
+        check_objects(database)
+
+
+def test_of_processes_that_start_together_with_other_objects_one_has_them(
+    store: Store, tmp_path: Path
+) -> None:
+    url, together = store.url(tmp_path), threading.Barrier(4)
+    store.open(tmp_path).close()
+
+    def start(number: int) -> bool:
+        objects = (tmp_path / f"kept{number % 2}").as_uri()
+        with closing(open_database(tmp_path, url, objects)) as database:
+            together.wait(60)
+            try:
+                check_objects(database)
+            except ConfigError:
+                return False
+        return True
+
+    with ThreadPoolExecutor(4) as pool:
+        assert sorted(pool.map(start, range(4))) == [False, False, True, True]
+    assert len(list(tmp_path.glob("kept*/objects.id"))) == 1

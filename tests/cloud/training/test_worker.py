@@ -78,7 +78,7 @@ def test_a_new_job_replaces_the_adapter_only_when_it_succeeds(
     first = queue(jobs, "1")
     worker.run_next()
     second = queue(jobs, "2")
-    exchange(jobs, second, [replace(row, label="one") for row in examples(32)])
+    exchange(jobs, second, [replace(row, label="one") for row in examples(24)])
     worker.run_next()
     failed = jobs.get(second.id)
     assert (failed.state, "at least 2 labels" in failed.message) == (State.FAILED, True)
@@ -309,7 +309,7 @@ def test_an_internal_error_says_its_kind_and_quotes_nothing(
     worker: Worker, jobs: Jobs, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     job = queue(jobs)
-    (tmp_path / "jobs").write_text("in the way")  # no folder can be made here
+    (tmp_path / "scratch").write_text("in the way")  # no folder can be made here
     worker.run_next()
     found = jobs.get(job.id)
     assert found.state == State.FAILED

@@ -1,7 +1,9 @@
-"""What a worker removes, and what it must not, of a job that another may have."""
+"""What a worker removes, and what it must not, of a job that another may have; and what it does
+while the objects are away."""
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pytest
@@ -59,3 +61,20 @@ def test_a_worker_sweeps_now_and_then(
     monkeypatch.setattr(worker_module, "SWEEP_SECONDS", 0.0)
     worker.run_next()
     assert not (tmp_path / "jobs" / "never").exists()
+
+
+def test_a_job_waits_for_objects_that_are_away(
+    worker: Worker, jobs: Jobs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker_module, "IDLE_SECONDS", 0.2)
+    job = queued(jobs)
+    (tmp_path / "jobs").write_text("in the way")
+    real, waited = worker._pause, threading.Event()
+    monkeypatch.setattr(worker, "_pause", lambda lease: (waited.set(), real(lease)))
+    thread = threading.Thread(target=worker.run_next)
+    thread.start()
+    assert waited.wait(60)
+    assert jobs.get(job.id).state == State.RUNNING
+    (tmp_path / "jobs").unlink()
+    thread.join(60)
+    assert jobs.get(job.id).state == State.SUCCEEDED

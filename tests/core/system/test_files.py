@@ -161,3 +161,14 @@ def test_other_errors_pass_unchanged(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="pipe") as caught, disk(tmp_path):
         raise OSError(errno.EPIPE, "pipe")
     assert caught.value.errno == errno.EPIPE
+
+
+def test_of_two_who_write_a_file_once_the_first_stays(tmp_path: Path) -> None:
+    target = tmp_path / "key"
+    with atomic(target, once=True) as late:
+        late.write(b"two")
+        with atomic(target, once=True) as file:
+            file.write(b"one")
+    assert target.read_text() == "one"
+    assert not open_to_others(target)
+    assert os.listdir(tmp_path) == ["key"]

@@ -85,8 +85,9 @@ def _leave_adapter(objects: Objects, job: Job, token: int) -> None:
 
 
 def sweep(jobs: Jobs) -> None:
-    """Removes what lies under names of jobs that are forgotten: whoever put it there was only
-    asleep while its job was deleted, and died before it could remove it."""
+    """Removes what lies under names of jobs that are forgotten, and keys of those that have ended:
+    whoever put it there was only asleep meanwhile, and died before it could remove it, or before
+    a row told of it."""
     objects = jobs.database.objects
     for job in objects.within("jobs"):
         if not jobs.remembered(job):
@@ -94,6 +95,9 @@ def sweep(jobs: Jobs) -> None:
                 objects.remove(job_name(job))
             except Unavailable as error:
                 _log.error("job %s: %s", job, error)
+    for job, name in objects.secrets():
+        if not jobs.unfinished(job):
+            objects.destroy_secret(name)
 
 
 def discard(jobs: Jobs, job: Job) -> None:

@@ -14,6 +14,7 @@ from typing import Final
 from sottovoce.cloud.job import Example
 from sottovoce.cloud.state.database import Transaction
 from sottovoce.cloud.state.keys import Cipher
+from sottovoce.core.errors import DataLoss
 
 __all__ = ["drop", "labels", "read", "write"]
 
@@ -50,14 +51,14 @@ def _blocks(examples: Sequence[Example]) -> Iterator[list[Example]]:
         yield block
 
 
-def read(transaction: Transaction, cipher: Cipher, job: str) -> list[Example]:
+def read(transaction: Transaction, cipher: Cipher, job: str, number: int) -> list[Example]:
     """All of a job, in the order of upload.
 
     Raises:
-        DataLoss: a block was altered.
+        DataLoss: a block was altered, or they are not ``number``.
     """
     rows = transaction.rows("SELECT * FROM blocks WHERE job = :job ORDER BY first", job=job)
-    return [
+    found = [
         Example(text, label, tuple(tokens), tuple(ids), output)
         for row in rows
         for label, (text, tokens, ids, output) in zip(
@@ -66,6 +67,13 @@ def read(transaction: Transaction, cipher: Cipher, job: str) -> list[Example]:
             strict=True,
         )
     ]
+    if len(found) != number:
+        raise DataLoss(
+            f"the cloud holds {len(found)} examples of the job, not {number}",
+            fix="customise again; the provider may have brought back half a backup",
+            subject="examples",
+        )
+    return found
 
 
 def labels(transaction: Transaction, cipher: Cipher, job: str) -> Counter[str]:

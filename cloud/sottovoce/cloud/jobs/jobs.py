@@ -270,6 +270,16 @@ class Jobs:
             row = transaction.row("SELECT 1 FROM jobs WHERE id = :job AND purged = 0", job=job_id)
         return row is not None
 
+    def unfinished(self, job_id: str) -> bool:
+        """Whether the job may still need its examples. One that does not never will."""
+        with self.database.read() as transaction:
+            row = transaction.row(
+                "SELECT 1 FROM jobs WHERE id = :job AND "
+                "state IN ('UPLOADING', 'QUEUED', 'RUNNING')",
+                job=job_id,
+            )
+        return row is not None
+
     def untidy(self) -> list[tuple[Job, int]]:
         """Jobs that have ended and may have left more than an adapter, each with the token of its
         last lease."""

@@ -180,13 +180,20 @@ class Queue:
         """A job's examples in upload order; none if it has ended.
 
         Raises:
-            DataLoss: they were altered, or their key is gone.
-            ConfigError: see `Keys.make`.
+            DataLoss: they were altered, some are missing, or their key is gone.
+            Unavailable: see `Keys.of`.
         """
         with self.database.read() as transaction:
-            if transaction.row("SELECT 1 FROM blocks WHERE job = :job", job=job_id) is None:
+            row = transaction.row(
+                "SELECT next_sequence FROM jobs WHERE id = :job AND "
+                "state IN ('UPLOADING', 'QUEUED', 'RUNNING')",
+                job=job_id,
+            )
+            number = row["next_sequence"] if row else 0
+            if not number:
                 return []
-            return examples.read(transaction, self.database.keys.of(transaction, job_id), job_id)
+            cipher = self.database.keys.of(transaction, job_id)
+            return examples.read(transaction, cipher, job_id, number)
 
     def _write(self, lease: Lease, **values: object) -> None:
         with self.database.write() as transaction:

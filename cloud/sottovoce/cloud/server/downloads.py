@@ -79,8 +79,7 @@ class Downloads:
                 yield wire.GetAdapterResponse(chunk=data[place : place + CHUNK])
 
     def _read(self, files: AdapterFiles) -> LocalAdapter:
-        with files.opened() as folder:
-            return to_local(folder, self._encoder)
+        return to_local(files.folder, self._encoder)
 
 
 def stays_here() -> NotReady:

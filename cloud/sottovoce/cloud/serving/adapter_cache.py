@@ -85,7 +85,7 @@ class AdapterCache(Generic[T]):
             DataLoss: no adapter is there, or it is damaged. NotReady: it is larger than the budget.
             Overloaded: memory is full of adapters that requests wait for. And what ``load`` raises.
         """
-        if files.objects is None and not files.folder.exists():
+        if not files.folder.exists():
             raise _damaged()
         with self._changed:
             self._forget_deleted()
@@ -97,9 +97,8 @@ class AdapterCache(Generic[T]):
                 self._changed.wait()  # another call is reading it
             held = self._held[files] = _Held(users=1)
         try:
-            with files.opened() as folder:
-                self._make_room(held, _size(folder))
-                value = self._load(folder)
+            self._make_room(held, _size(files.folder))
+            value = self._load(files.folder)
             self._make_room(held, value.bytes)  # a noise table is in none of its files
         except BaseException:
             with self._changed:
@@ -151,7 +150,7 @@ class AdapterCache(Generic[T]):
         now = time.monotonic()
         if now - self._swept > SWEEP:
             self._swept = now
-            gone = [f for f in self._held if f.objects is None and not f.folder.exists()]
+            gone = [f for f in self._held if not f.folder.exists()]
             for files in gone:
                 self._drop(files)
 

@@ -7,14 +7,12 @@ power cut parts the two.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Self, TypeVar
 
 from sottovoce.cloud.state.database import Database, Transaction
-from sottovoce.cloud.state.objects import Objects
 from sottovoce.core.errors import DataLoss, NotFound
 
 __all__ = [
@@ -22,7 +20,6 @@ __all__ = [
     "digest",
     "install",
     "locate",
-    "stored",
     "uninstall",
     "versions",
     "with_files",
@@ -37,39 +34,17 @@ class AdapterFiles:
     same name is another object, so whoever keeps adapters can know them by this.
 
     Attributes:
-        folder: on this machine; or, with ``objects``, what takes its place there.
+        folder: where it lies.
         sha256: its `digest`.
-        objects: where it is fetched from.
     """
 
     folder: Path
     sha256: str
-    objects: Objects | None = field(default=None, compare=False, repr=False)
 
     @classmethod
     def of(cls, folder: Path) -> Self:
         """What is in ``folder`` now."""
         return cls(folder, digest(folder))
-
-    @contextmanager
-    def opened(self) -> Iterator[Path]:
-        """A folder of this machine with the files, for as long as the block.
-
-        Raises:
-            Unavailable: the store they are fetched from cannot be reached.
-            DataLoss: they are not there, or others.
-        """
-        if self.objects is None:
-            yield self.folder
-            return
-        with self.objects.at(self.folder.as_posix()) as folder:
-            if digest(folder) != self.sha256:
-                raise DataLoss(
-                    "the adapter's files are damaged",
-                    fix="customise again under the same name",
-                    subject="adapter",
-                )
-            yield folder
 
 
 def digest(folder: Path) -> str:
@@ -100,12 +75,7 @@ def locate(database: Database, tenant: str, name: str) -> AdapterFiles:
             fix="train one with `sotto customize NAME`, or see `sotto list` for those there are",
             subject="adapter",
         )
-    return stored(database.objects, found["folder"], found["sha256"])
-
-
-def stored(objects: Objects, name: str, sha256: str) -> AdapterFiles:
-    """The adapter that is kept as ``name``."""
-    return AdapterFiles(objects.place(name), sha256, objects if objects.remote else None)
+    return AdapterFiles(database.objects.place(found["folder"]), found["sha256"])
 
 
 def with_files(database: Database, tenant: str, name: str, use: Callable[[AdapterFiles], T]) -> T:
@@ -113,7 +83,8 @@ def with_files(database: Database, tenant: str, name: str, use: Callable[[Adapte
     place if they go meanwhile.
 
     Raises:
-        NotFound: the tenant has no such adapter. And what ``use`` raises.
+        NotFound: the tenant has no such adapter. Unavailable: the objects are away.
+        And what ``use`` raises.
     """
     located = locate(database, tenant, name)
     try:
@@ -122,6 +93,7 @@ def with_files(database: Database, tenant: str, name: str, use: Callable[[Adapte
         # Damaged, or deleted or trained anew since it was located?
         now = locate(database, tenant, name)
         if now == located:
+            database.objects.reach()
             raise
         return use(now)
 

@@ -23,10 +23,9 @@ from typing import TYPE_CHECKING, Any, Final
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from sottovoce.cloud.disk import full_disk_is_unavailable
 from sottovoce.cloud.state.objects import Objects
-from sottovoce.core.errors import ConfigError, DataLoss, Unavailable
-from sottovoce.core.system.files import in_place_of, open_to_others
+from sottovoce.core.errors import ConfigError, DataLoss, QuotaExceeded, Unavailable
+from sottovoce.core.system.files import atomic, disk, open_to_others
 from sottovoce.core.wire.padding import padded_size
 
 if TYPE_CHECKING:
@@ -115,9 +114,11 @@ class Keys:
         if transaction.row("SELECT 1 FROM keys WHERE job = :job", job=job) is not None:
             return self.of(transaction, job)
         key = secrets.token_bytes(_BYTES)
-        wrapped = self._wrapping(transaction, make=True).seal_bytes(key, job)
+        wrapping = self._wrapping(transaction, make=True)
+        wrapped = wrapping.seal_bytes(key, job)
         if self._objects is not None:
-            self._objects.put_secret(job, wrapped)
+            # That of another, who was asleep or died before its row was written, does as well.
+            key = wrapping.unseal_bytes(self._objects.put_secret(job, wrapped), job)
             wrapped = b""
         transaction.change(
             "INSERT INTO keys (job, wrapped) VALUES (:job, :wrapped)", job=job, wrapped=wrapped
@@ -172,7 +173,7 @@ class Keys:
             ):
                 return self._first(transaction)
             self._master = self._opened(transaction)
-        except ConfigError as error:  # the provider's to mend, and not a job's failure
+        except (ConfigError, QuotaExceeded) as error:  # the provider's to mend, no job's failure
             _log.error("%s", error)
             raise Unavailable(
                 "the cloud cannot open its examples now", fix="send the same message again later"
@@ -182,10 +183,11 @@ class Keys:
     def _first(self, transaction: Transaction) -> Cipher:
         """Notes the mark of the master key, and makes one if there is none. Others wait for the
         row, so no two are made; it is remembered once that is committed."""
-        if not self._file.exists():
-            with full_disk_is_unavailable(), in_place_of(self._file) as aside:
-                aside.touch(mode=0o600)
-                aside.write_bytes(secrets.token_bytes(_BYTES))
+        with disk(self._file):
+            there = self._file.exists()
+        if not there:
+            with atomic(self._file, once=True) as out:
+                out.write(secrets.token_bytes(_BYTES))
         secret = self._read()
         transaction.change("UPDATE master SET mark = :mark", mark=_mark(secret))
         return _cipher(secret)

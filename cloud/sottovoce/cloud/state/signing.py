@@ -8,9 +8,6 @@ half lies beside it, so that a key that was lost is never replaced in silence.
 
 from __future__ import annotations
 
-import contextlib
-import os
-import secrets
 from pathlib import Path
 from typing import Final
 
@@ -21,7 +18,7 @@ from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.manifest import MANIFEST
 from sottovoce.core.bundle.signature import Signature, show_key
 from sottovoce.core.errors import ConfigError
-from sottovoce.core.system.files import atomic, disk, open_to_others
+from sottovoce.core.system.files import atomic, open_to_others
 
 __all__ = ["SIGNING_KEY", "signature_of", "signing_key"]
 
@@ -74,8 +71,7 @@ def _made_or_read(file: Path) -> Ed25519PrivateKey:
 
 def _make(file: Path) -> None:
     """Writes a new key, unless another process has done so meanwhile: all of them sign with one."""
-    aside = file.with_name(f".{file.name}.{secrets.token_hex(8)}")
-    with atomic(aside) as out:
+    with atomic(file, once=True) as out:
         out.write(
             Ed25519PrivateKey.generate().private_bytes(
                 serialization.Encoding.PEM,
@@ -83,11 +79,6 @@ def _make(file: Path) -> None:
                 serialization.NoEncryption(),
             )
         )
-    try:
-        with disk(file), contextlib.suppress(FileExistsError):
-            os.link(aside, file)
-    finally:
-        aside.unlink()
 
 
 def signature_of(bundle: Bundle, file: Path) -> Signature:

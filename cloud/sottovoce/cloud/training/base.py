@@ -39,8 +39,7 @@ class Base:
 
     @classmethod
     def _read(cls, files: AdapterFiles) -> Self:
-        with files.opened() as folder:
-            return cls(adapters.load(folder), files.sha256)
+        return cls(adapters.load(files.folder), files.sha256)
 
     @torch.no_grad()
     def into(self, model: TextClassifier, backbone: LoadedBackbone) -> None:

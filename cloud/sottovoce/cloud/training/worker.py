@@ -248,9 +248,11 @@ class Worker:
         before, began = self.queue.trained(lease), time.monotonic()
         most = quotas.of(self.database, job.tenant, self.jobs.limits).training_seconds
         learn = self._trainer(job, base)
+        if self.queue.stop_requested(lease):  # they may be deleted in part: see `ending`
+            raise Stopped
         examples: list[Example] = self.queue.examples(job.id)
         self.queue.begin(lease, tuple(sorted({e.label for e in examples} - {""})))
-        reported = 0.0
+        reported = checked = 0.0
 
         def taken() -> float:
             return before + time.monotonic() - began
@@ -260,8 +262,6 @@ class Worker:
             if time.monotonic() - reported > REPORT_SECONDS or progress.step == progress.steps:
                 self.queue.report(lease, progress, taken())
                 reported = time.monotonic()
-
-        checked = 0.0
 
         def should_stop() -> bool:
             nonlocal checked

@@ -12,7 +12,7 @@ import secrets
 import shutil
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -98,9 +98,13 @@ def sync_folder(path: Path) -> None:
 
 
 @contextmanager
-def in_place_of(path: Path) -> Iterator[Path]:
+def in_place_of(path: Path, *, once: bool = False) -> Iterator[Path]:
     """A free name beside `path` to write a file or a folder under, which takes the place of `path`
     when the block ends without an exception.
+
+    Args:
+        once: a file only, and it takes the place of none: of several that are written at once, or
+            by someone who was asleep meanwhile, the first one stays. Needs hard links.
 
     A power cut leaves the old one or the new one, whole: what was written reaches the disk before
     the new name does, and the name before this returns. A folder takes the place of none, or of
@@ -110,7 +114,11 @@ def in_place_of(path: Path) -> Iterator[Path]:
     try:
         yield aside
         sync_tree(aside)
-        os.replace(aside, path)
+        if once:
+            with suppress(FileExistsError):
+                os.link(aside, path)
+        else:
+            os.replace(aside, path)
         sync_folder(path.parent)
     finally:
         if aside.is_dir():
@@ -128,8 +136,9 @@ def sync_tree(path: Path) -> None:
 
 
 @contextmanager
-def atomic(path: Path) -> Iterator[BinaryIO]:
-    """A file to write that takes the place of `path` when the block ends without an exception.
+def atomic(path: Path, *, once: bool = False) -> Iterator[BinaryIO]:
+    """A file to write that takes the place of `path` when the block ends without an exception;
+    with ``once``, of none, see `in_place_of`.
 
     Mode 0600, because what is written may be private; after an exception `path` is as before.
 
@@ -142,7 +151,7 @@ def atomic(path: Path) -> Iterator[BinaryIO]:
             fix="name a file in a folder that exists",
             subject=str(path),
         )
-    with disk(path), in_place_of(path) as aside:
+    with disk(path), in_place_of(path, once=once) as aside:
         descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "wb") as file:
             yield file

@@ -23,7 +23,7 @@ from typing import Any, Final
 import grpc
 
 from sottovoce.core.bundle.folder import Bundle
-from sottovoce.core.errors import NotFound, SottovoceError, Unavailable
+from sottovoce.core.errors import Code, NotFound, SottovoceError, Unavailable
 from sottovoce.core.wire.status import from_rpc_error
 from sottovoce.edge.state.adapters import ADAPTERS
 from sottovoce.v1 import edge_adapters_pb2 as changes
@@ -102,7 +102,7 @@ class World:
             return found
         told = json.loads(done.stderr.splitlines()[-1])["error"]
         error = SottovoceError(told["problem"], fix=told["fix"])
-        error.code = getattr(grpc.StatusCode, told["code"])  # type: ignore[misc]
+        error.code = Code[told["code"]]  # type: ignore[misc]
         raise error
 
 
@@ -353,5 +353,4 @@ def _soon(
 
 
 def _helps(said: BaseException) -> bool:
-    unclear = (grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN)
-    return isinstance(said, SottovoceError) and bool(said.fix) and said.code not in unclear
+    return isinstance(said, SottovoceError) and bool(said.fix) and said.code != Code.INTERNAL

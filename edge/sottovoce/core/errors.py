@@ -22,11 +22,10 @@ is wrong and how to mend it, and never quotes the user's text.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import IntEnum
 from typing import ClassVar
 
-import grpc
-
-__all__ = [
+__all__ = [  # the kinds alone
     "BundleMismatch",
     "ConfigError",
     "DataLoss",
@@ -43,6 +42,22 @@ __all__ = [
 ]
 
 
+class Code(IntEnum):
+    """Those of ``google.rpc.Code`` that are raised here. An app that has no use for gRPC need not
+    carry it for their names."""
+
+    INVALID_ARGUMENT = 3
+    NOT_FOUND = 5
+    PERMISSION_DENIED = 7
+    RESOURCE_EXHAUSTED = 8
+    FAILED_PRECONDITION = 9
+    OUT_OF_RANGE = 11
+    INTERNAL = 13
+    UNAVAILABLE = 14
+    DATA_LOSS = 15
+    UNAUTHENTICATED = 16
+
+
 class SottovoceError(Exception):
     """What went wrong, and the fix.
 
@@ -53,7 +68,7 @@ class SottovoceError(Exception):
         metadata: further facts for programs (``next_sequence``, say).
     """
 
-    code: ClassVar[grpc.StatusCode] = grpc.StatusCode.INTERNAL
+    code: ClassVar[Code] = Code.INTERNAL
     exit_code: ClassVar[int] = 1
     reason: ClassVar[str] = "INTERNAL"
 
@@ -75,7 +90,7 @@ class SottovoceError(Exception):
 class InvalidInput(SottovoceError):
     """The request itself is wrong; ``subject`` names the field."""
 
-    code = grpc.StatusCode.INVALID_ARGUMENT
+    code = Code.INVALID_ARGUMENT
     exit_code = 2
     reason = "INVALID_INPUT"
 
@@ -83,7 +98,7 @@ class InvalidInput(SottovoceError):
 class NotReady(SottovoceError):
     """Something must be done first; ``subject`` names it."""
 
-    code = grpc.StatusCode.FAILED_PRECONDITION
+    code = Code.FAILED_PRECONDITION
     exit_code = 3
     reason = "NOT_READY"
 
@@ -97,7 +112,7 @@ class BundleMismatch(NotReady):
 class NotFound(SottovoceError):
     """No such adapter, job, bundle, level; ``subject`` is its name."""
 
-    code = grpc.StatusCode.NOT_FOUND
+    code = Code.NOT_FOUND
     exit_code = 4
     reason = "NOT_FOUND"
 
@@ -105,7 +120,7 @@ class NotFound(SottovoceError):
 class QuotaExceeded(SottovoceError):
     """A limit someone set is reached; ``subject`` names the limit."""
 
-    code = grpc.StatusCode.RESOURCE_EXHAUSTED
+    code = Code.RESOURCE_EXHAUSTED
     exit_code = 5
     reason = "QUOTA_EXCEEDED"
 
@@ -113,7 +128,7 @@ class QuotaExceeded(SottovoceError):
 class Unavailable(SottovoceError):
     """The other side cannot be reached now; trying again may help."""
 
-    code = grpc.StatusCode.UNAVAILABLE
+    code = Code.UNAVAILABLE
     exit_code = 6
     reason = "UNAVAILABLE"
 
@@ -121,14 +136,14 @@ class Unavailable(SottovoceError):
 class Overloaded(Unavailable):
     """The other side has too much to do now; the same message may be sent again."""
 
-    code = grpc.StatusCode.RESOURCE_EXHAUSTED
+    code = Code.RESOURCE_EXHAUSTED
     reason = "OVERLOADED"
 
 
 class Unauthenticated(SottovoceError):
     """No tenant, an unknown one, or a token that is wrong, revoked or over."""
 
-    code = grpc.StatusCode.UNAUTHENTICATED
+    code = Code.UNAUTHENTICATED
     exit_code = 7
     reason = "UNAUTHENTICATED"
 
@@ -136,14 +151,14 @@ class Unauthenticated(SottovoceError):
 class PermissionDenied(Unauthenticated):
     """A known caller, who may not do this; ``subject`` names what forbids it."""
 
-    code = grpc.StatusCode.PERMISSION_DENIED
+    code = Code.PERMISSION_DENIED
     reason = "PERMISSION_DENIED"
 
 
 class DataLoss(SottovoceError):
     """A file is truncated, altered or unreadable."""
 
-    code = grpc.StatusCode.DATA_LOSS
+    code = Code.DATA_LOSS
     exit_code = 8
     reason = "DATA_LOSS"
 
@@ -151,7 +166,7 @@ class DataLoss(SottovoceError):
 class OutOfRange(SottovoceError):
     """An offset or sequence number the other side cannot accept."""
 
-    code = grpc.StatusCode.OUT_OF_RANGE
+    code = Code.OUT_OF_RANGE
     exit_code = 9
     reason = "OUT_OF_RANGE"
 
@@ -159,6 +174,6 @@ class OutOfRange(SottovoceError):
 class ConfigError(SottovoceError):
     """The configuration file or an environment override is wrong."""
 
-    code = grpc.StatusCode.FAILED_PRECONDITION
+    code = Code.FAILED_PRECONDITION
     exit_code = 78
     reason = "CONFIG_ERROR"

@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import grpc
 from google.protobuf import any_pb2, duration_pb2
-from google.rpc import code_pb2, error_details_pb2, status_pb2
+from google.rpc import error_details_pb2, status_pb2
 from grpc_status import rpc_status
 
 from sottovoce.core import errors
@@ -93,9 +93,8 @@ def to_status(error: errors.SottovoceError) -> status_pb2.Status:
         box = any_pb2.Any()
         box.Pack(detail)
         packed.append(box)
-    code = cast(int, getattr(code_pb2, error.code.name))
     message = f"{problem} ({fix})" if fix else problem
-    return status_pb2.Status(code=code, message=message, details=packed)
+    return status_pb2.Status(code=error.code, message=message, details=packed)
 
 
 def _cut(text: str, most: int = _LONGEST) -> str:

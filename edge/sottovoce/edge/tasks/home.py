@@ -39,7 +39,7 @@ from sottovoce.edge.tasks.who import who_answers
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import training_pb2 as training
 
-if TYPE_CHECKING:  # they load onnxruntime: for devices that answer themselves
+if TYPE_CHECKING:  # loaded only where a device answers itself
     from sottovoce.core.local.adapter import LocalAdapter
     from sottovoce.core.local.encoder import Encoder
 

@@ -72,7 +72,7 @@ class Learner:
             NotReady: the name is in use, or the encoder was not fetched.
             QuotaExceeded: the disk is full. After any error nothing has changed.
         """
-        from sottovoce.core.local.encoder import Additions  # loads onnxruntime
+        from sottovoce.core.local.encoder import Additions  # loaded only here
         from sottovoce.core.local.learning import fit
 
         self._check(name, examples, replace=replace)

@@ -6,6 +6,7 @@ import secrets
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 
 import click
 
@@ -15,6 +16,7 @@ from sottovoce.core.wire.limits import LARGEST_PROMPT, MOST_TURNS
 from sottovoce.edge.cli import answers
 from sottovoce.edge.cli.client import Backend
 from sottovoce.edge.cli.common import load_config, numbered, privacy_options
+from sottovoce.edge.cli.interruptible import interruptible
 from sottovoce.edge.cli.lines import Line, read_lines
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import edge_chat_pb2 as chats
@@ -106,7 +108,7 @@ class _Talk:
         parts: list[str] = []
         try:
             answers.show(
-                self._device.chat(self._asked),
+                interruptible(partial(self._device.chat, self._asked)),
                 shown=self._shown,
                 as_json=self._as_json,
                 part=parts.append,

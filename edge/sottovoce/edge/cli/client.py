@@ -23,6 +23,7 @@ from sottovoce.core.wire.address import (
 )
 from sottovoce.core.wire.status import from_rpc_error
 from sottovoce.core.wire.unreadable import ReadingChannel, answered
+from sottovoce.edge.client.cloud import Stoppable
 from sottovoce.edge.config import Config
 from sottovoce.edge.state.outbox import ENDED
 from sottovoce.v1 import edge_adapters_pb2 as adapters
@@ -53,13 +54,15 @@ class Backend(Protocol):
     ) -> Iterator[agent.EmbedStreamResponse]:
         """Embeds texts, in order."""
 
-    def chat(self, request: chats.ChatRequest) -> Generator[chats.ChatResponse, None, None]:
-        """Answers the last turn of a conversation, in pieces."""
+    def chat(
+        self, request: chats.ChatRequest, stoppable: Stoppable
+    ) -> Generator[chats.ChatResponse, None, None]:
+        """Answers the last turn of a conversation, in pieces; ``stoppable`` gets what ends it."""
 
     def complete(
-        self, request: chats.CompleteRequest
+        self, request: chats.CompleteRequest, stoppable: Stoppable
     ) -> Generator[chats.CompleteResponse, None, None]:
-        """Continues a text, in pieces."""
+        """Continues a text, in pieces; ``stoppable`` gets what ends it."""
 
     def status(self) -> agent.GetStatusResponse:
         """Says what there is."""
@@ -119,13 +122,15 @@ class Remote:
     ) -> Iterator[agent.EmbedStreamResponse]:
         return self._streamed(self._stub.EmbedStream, iter(requests))
 
-    def chat(self, request: chats.ChatRequest) -> Generator[chats.ChatResponse, None, None]:
-        yield from self._streamed(self._conversations.Chat, request)
+    def chat(
+        self, request: chats.ChatRequest, stoppable: Stoppable
+    ) -> Generator[chats.ChatResponse, None, None]:
+        yield from self._streamed(self._conversations.Chat, request, stoppable)
 
     def complete(
-        self, request: chats.CompleteRequest
+        self, request: chats.CompleteRequest, stoppable: Stoppable
     ) -> Generator[chats.CompleteResponse, None, None]:
-        yield from self._streamed(self._conversations.Complete, request)
+        yield from self._streamed(self._conversations.Complete, request, stoppable)
 
     def status(self) -> agent.GetStatusResponse:
         response: agent.GetStatusResponse = self._call(
@@ -172,8 +177,11 @@ class Remote:
         for response in self._streamed(self._stub.WatchCustomization, request):
             yield response.customization
 
-    def _streamed(self, method: Any, request: Any) -> Iterator[Any]:
+    def _streamed(
+        self, method: Any, request: Any, stoppable: Stoppable = lambda stop: None
+    ) -> Iterator[Any]:
         call = method(request)
+        stoppable(call.cancel)
         try:
             for response in call:
                 yield answered(response, peer=self._peer)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import click
@@ -10,6 +11,7 @@ from sottovoce.core.errors import SottovoceError
 from sottovoce.core.system.console import Command, json_option
 from sottovoce.edge.cli import answers
 from sottovoce.edge.cli.common import load_config, numbered, privacy_options
+from sottovoce.edge.cli.interruptible import interruptible
 from sottovoce.edge.cli.lines import read_texts, text_argument
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import edge_chat_pb2 as chats
@@ -57,6 +59,7 @@ def command(
         for line in lines:
             asked.text = line.text
             try:
-                answers.show(device.complete(asked), shown=shown, as_json=as_json)
+                events = interruptible(partial(device.complete, asked))
+                answers.show(events, shown=shown, as_json=as_json)
             except SottovoceError as error:
                 raise (numbered(error, line.place) if line.place else error) from error

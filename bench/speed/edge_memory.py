@@ -102,7 +102,7 @@ def mappings(pid: int) -> dict[str, float]:
             name = Path(path).name if path.startswith("/") else "private"
         elif line.startswith("Rss:"):
             found[name] += int(line.split()[1])
-    return {name: round(kib / 1024, 1) for name, kib in found.most_common(16)}
+    return {name: round(kib * 1024 / 1e6, 1) for name, kib in found.most_common(16)}
 
 
 def show(figures: Figures) -> Iterator[Table | str]:

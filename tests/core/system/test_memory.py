@@ -36,6 +36,32 @@ def test_pages_of_code_are_given_back_and_taken_again() -> None:
     assert after < before / 2  # half of it at least was start-up code
 
 
+GROWN = """
+import sys
+import numpy
+from pathlib import Path
+from sottovoce.core.system import maps, memory
+from sottovoce.edge.measure.latency import resident
+path = Path(sys.argv[1])
+numpy.lib.format.open_memmap(path, "w+", numpy.uint8, (96 << 20,))
+array = maps.map_array(path)
+found = []
+for touched in (96 << 20, 1 << 20, 96 << 20):
+    array[:touched].max()
+    before = resident()["files"]
+    memory.give_back_if_grown()
+    found.append(before - resident()["files"] > 0.5)
+print(*found)
+"""
+
+
+@pytest.mark.skipif(not resident(), reason="needs /proc, as Linux has it")
+def test_only_what_has_grown_is_given_back(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", GROWN, str(tmp_path / "array.npy")]
+    printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    assert printed.split() == ["True", "False", "True"]
+
+
 @pytest.mark.skipif(not resident(), reason="needs /proc, as Linux has it")
 def test_what_took_the_place_of_a_file_stays(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path

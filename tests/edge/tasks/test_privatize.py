@@ -7,17 +7,21 @@ import shutil
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import InvalidInput, NotFound, QuotaExceeded
 from sottovoce.core.privacy.policies import Treatment
+from sottovoce.core.privacy.privatizer import Privatizer
+from sottovoce.core.privacy.release import Release
 from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.text.tagger import Tagger
 from sottovoce.edge.state.ledger import Spending
-from sottovoce.edge.tasks.privatize import LONGEST_SESSION, resolve
+from sottovoce.edge.tasks.privatize import LONG, LONGEST_SESSION, resolve
 from sottovoce.v1 import edge_agent_pb2 as agent
 from tests.support.agent import configured, opened
 from tests.support.paths import ROOT
@@ -261,3 +265,39 @@ def test_the_name_of_a_session_has_its_length(
             device.releases.release(DOCUMENT, STRONG, "é" * (LONGEST_SESSION // 2 + 1))
         assert caught.value.subject == "session"
         assert device.ledger.spending().releases == 1
+
+
+def test_of_long_texts_one_is_worked_on_at_once_and_no_short_one_waits_for_it(
+    tmp_path: Path,
+    small_bundle_folder: Path,
+    lexicon_tagger: Tagger,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    at_work: set[str] = set()
+    entered, may_end = threading.Event(), threading.Event()
+    release = Privatizer.release
+
+    def slow(self: Privatizer, document: str, *args: Any, **options: Any) -> Release:
+        if len(document) < LONG:
+            return release(self, document, *args, **options)
+        at_work.add(document[:9])
+        entered.set()
+        assert may_end.wait(60)
+        together.append(len(at_work))
+        at_work.remove(document[:9])
+        return release(self, "too long for a test", *args, **options)
+
+    together: list[int] = []
+    monkeypatch.setattr(Privatizer, "release", slow)
+    with (
+        opened(configured(tmp_path, bundle=small_bundle_folder), lexicon_tagger) as device,
+        ThreadPoolExecutor(4) as threads,
+    ):
+        texts = [f"number {number} " + "a " * LONG for number in range(4)]
+        long = [threads.submit(device.releases.release, text, STRONG) for text in texts]
+        assert entered.wait(60)
+        for number in range(20):
+            assert device.releases.release(f"{DOCUMENT} {number}", STRONG).text
+        may_end.set()
+        assert all(each.result(60).text for each in long)
+    assert together == [1, 1, 1, 1]

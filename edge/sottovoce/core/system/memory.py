@@ -19,15 +19,24 @@ from typing import Final, NamedTuple
 
 from sottovoce.core.system import maps
 
-__all__ = ["bound_heap", "give_back"]
+__all__ = ["bound_heap", "give_back", "give_back_if_grown"]
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8  # mallopt(3)
 _LARGE: Final = 256 << 10
 _MAPPING: Final = re.compile(r"([0-9a-f]+)-([0-9a-f]+) (\S{4}) \S+ \S+ \d+\s*(/.*)")
 _RTLD_DI_LINKMAP: Final = 2  # dlinfo(3)
 
+_ENOUGH: Final = 76 * 10**6
+"""Bytes that text alone needs: who has no more resident is left in peace."""
+_GROWN: Final = 4 * 10**6
+"""Bytes that must have come since, for giving back once more to be worth its 20 ms."""
+
 _libraries: Final[dict[str, ctypes.CDLL]] = {}
 """By path. Whoever holds one has it stay where it is, whoever else closes it."""
+
+
+_left = 0
+"""Bytes that were resident after it was last given back what had grown."""
 
 
 class _Header(ctypes.Structure):
@@ -112,6 +121,23 @@ def give_back() -> None:
                 )
 
 
+def give_back_if_grown() -> None:
+    """The same, if more is resident than texts need and than was left the last time."""
+    global _left
+    if _resident() > max(_ENOUGH, _left + _GROWN):
+        give_back()
+        _left = _resident()
+
+
+def _resident() -> int:
+    """Bytes; 0 without ``/proc``."""
+    try:
+        with open("/proc/self/statm", encoding="ascii") as sizes:
+            return int(sizes.read().split()[1]) * mmap.PAGESIZE
+    except OSError:
+        return 0
+
+
 def _held(path: str) -> int:
     """Where the loader has put the library, which stays there from now on; 0 for other files."""
     if path not in _libraries:
@@ -145,7 +171,7 @@ def _mappings() -> Iterator[_Mapping]:
     here: re.Match[str] | None = None
     resident = False
     for line in lines:
-        if "-" in line.partition(" ")[0]:
+        if not line[0].isupper():  # as the figures' names are; twice as fast as to look for more
             here = _MAPPING.fullmatch(line.rstrip("\n"))
         elif here is None:
             continue

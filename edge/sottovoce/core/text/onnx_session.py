@@ -23,4 +23,6 @@ def session(model: bytes | str, threads: int = 1) -> Any:
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     options.enable_cpu_mem_arena = False  # an arena keeps 3 MB, and saves a twentieth of time
-    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    opened = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    opened._model_bytes = None  # kept for a change of providers, and as large as the network
+    return opened

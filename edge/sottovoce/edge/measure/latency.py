@@ -109,7 +109,7 @@ def resident(process: int | str = "self") -> dict[str, float]:
             for line in status:
                 name, _, value = line.partition(":")
                 if name in kinds:
-                    found[kinds[name]] = round(int(value.split()[0]) / 1024, 1)
+                    found[kinds[name]] = round(int(value.split()[0]) * 1024 / 1e6, 1)
     except OSError:
         pass
     return found

@@ -7,23 +7,32 @@ the same document is the same release, charged already.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Final
 
 from sottovoce.core.errors import InvalidInput
 from sottovoce.core.privacy.release import Release
 from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.privacy.surrogates.document import Owners
+from sottovoce.core.system import memory
 from sottovoce.edge.state.keyring import Keyring
 from sottovoce.edge.state.ledger import Ledger
 from sottovoce.edge.state.purpose import FOR_APPS, Purpose
 from sottovoce.edge.tasks.engine import Engine, OpenBundle
 from sottovoce.v1 import edge_agent_pb2
 
-__all__ = ["LONGEST_SESSION", "Drawn", "Releases", "resolve", "to_response"]
+__all__ = ["LONG", "LONGEST_SESSION", "Drawn", "Releases", "resolve", "to_response"]
 
 LONGEST_SESSION = 128
 """Bytes of UTF-8 that the name of a conversation may have."""
+
+LONG: Final = 1 << 15
+"""Characters of a text that takes a tenth of a second, and megabytes for its words."""
+_AT_ONCE: Final = {LONG: 1, 1 << 13: 2, 0: 4}
+"""How many texts of so many characters or more, none of which waits for a longer one."""
 
 
 def resolve(options: edge_agent_pb2.PrivacyOptions, default: Setting) -> Setting:
@@ -76,6 +85,7 @@ class Releases:
         self._engine = engine
         self._keyring = keyring
         self._ledger = ledger
+        self._turns = {least: threading.Semaphore(most) for least, most in _AT_ONCE.items()}
 
     def check_session(self, session: str) -> None:
         """Refuses too long a name of a conversation.
@@ -133,11 +143,27 @@ class Releases:
     ) -> Drawn:
         """The same over one bundle, not to be given out before it is charged."""
         key = self._keyring.current()
-        release = opened.privatizer.release(
-            document, setting, key=key, session=session, owners=owners
-        )
+        with self._room_for(document):
+            release = opened.privatizer.release(
+                document, setting, key=key, session=session, owners=owners
+            )
         # Level and policy count by what they mean: under two names of one strength the release is
         # the same. A session does not, as no surrogate tells anything of what it stands for.
         mechanism = repr(opened.privatizer.mechanism(setting))
         what = (mechanism, self._engine.fingerprint, opened.bundle.id, document)
         return Drawn(release, key.name("release", *what))
+
+    @contextmanager
+    def _room_for(self, document: str) -> Iterator[None]:
+        """Keeps what texts need while they are worked on within bounds, whoever asks for how many.
+        What a long one reads of the bundle is not resident together with what ran before or next.
+        """
+        long = len(document) >= LONG
+        with next(turn for least, turn in self._turns.items() if len(document) >= least):
+            if long:
+                memory.give_back_if_grown()
+            try:
+                yield
+            finally:
+                if long:
+                    memory.give_back_if_grown()

@@ -3,7 +3,9 @@
 A real `sotto serve` process over the bundle, measured from outside by /proc: its peak (VmHWM) after
 texts of 10 to 50,000 words, for one daemon that does nothing else and for two that embed texts as
 well, before or after, which loads the denoiser; what is resident then, by file; and the time from
-the start of the process to health SERVING.
+the start of the process to health SERVING. Over a bundle with a device's encoder, another daemon
+answers at home before all that, with an adapter learnt there: its memory too, and the time from the
+start of the process to its first answer.
 
     python -m bench.edge_memory
 """
@@ -30,7 +32,7 @@ from sottovoce.edge.measure.latency import resident, wait_until_settled
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import edge_agent_pb2_grpc
 
-_Call = agent.PrivatizeRequest | agent.EmbedRequest
+_Call = agent.PrivatizeRequest | agent.EmbedRequest | agent.PredictRequest
 _TEXTS: Final[dict[str, _Call]] = {
     f"{size:,} words": agent.PrivatizeRequest(text=document(size))
     for size in (10, 100, 1_000, 10_000, 50_000)
@@ -38,6 +40,15 @@ _TEXTS: Final[dict[str, _Call]] = {
 _EMBEDDINGS: Final[dict[str, _Call]] = {
     "denoiser loaded": agent.EmbedRequest(text=document(10), local=True),
     "longest embedded": agent.EmbedRequest(text=document(400), local=True),
+}
+_EXAMPLES: Final = "text\tlabel\n" + "".join(
+    f"{document(size)}\t{label}\n" for size in range(5, 15) for label in ("long", "short")
+)
+_ANSWERS: Final[dict[str, _Call]] = {
+    f"{title} at home": agent.PredictRequest(
+        text=document(size), adapter="mail", where=agent.WHERE_DEVICE
+    )
+    for title, size in {"first answer": 18, "longest": 1_000}.items()
 }
 _MAPPING: Final = re.compile(r"[0-9a-f]+-[0-9a-f]+ \S{4} \S+ \S+ \d+\s*(.*)")
 
@@ -70,21 +81,48 @@ def serving(bundle: Bundle, calls: Mapping[str, _Call]) -> Figures:
     """Peak memory of one daemon over ``bundle``, after each of ``calls``, which have names."""
     with tempfile.TemporaryDirectory() as folder:
         daemon, _ = started(Path(folder), bundle.folder)
-        assert daemon.process is not None
-        pid = daemon.process.pid
-        try:
-            wait_until_settled(pid)
-            steps = [step("warm", pid)]
-            options = [("grpc.max_receive_message_length", 64 << 20)]
-            with grpc.insecure_channel(daemon.address, options=options) as channel:
+        return _after(daemon, calls)
+
+
+def at_home(bundle: Bundle, calls: Mapping[str, _Call], repeats: int) -> Figures:
+    """The same for a daemon that has learnt an adapter, and seconds from the start of the process
+    to its first answer, ``repeats`` times."""
+    with tempfile.TemporaryDirectory() as folder:
+        daemon, _ = started(Path(folder), bundle.folder)
+        daemon.stop()
+        examples = Path(folder) / "examples.tsv"
+        examples.write_text(_EXAMPLES, encoding="utf-8")
+        daemon.run("learn", "mail", "--input", str(examples))
+        seconds = []
+        for _ in range(repeats):
+            begin = time.perf_counter()
+            daemon.start()
+            with grpc.insecure_channel(daemon.address) as channel:
                 stub = edge_agent_pb2_grpc.EdgeAgentStub(channel)  # type: ignore[no-untyped-call]
-                for name, call in calls.items():
-                    ask = stub.Embed if isinstance(call, agent.EmbedRequest) else stub.Privatize
-                    ask(call)
-                    steps.append(step(name, pid))
-            return {"steps": steps, "mappings": mappings(pid)}
-        finally:
+                stub.Predict(next(iter(_ANSWERS.values())))
+            seconds.append(time.perf_counter() - begin)
             daemon.stop()
+        daemon.start()
+        return {**_after(daemon, calls), "first_answer_s": seconds}
+
+
+def _after(daemon: Agent, calls: Mapping[str, _Call]) -> Figures:
+    """Where the daemon stands after each of ``calls``; it ends then."""
+    assert daemon.process is not None
+    pid = daemon.process.pid
+    try:
+        wait_until_settled(pid)
+        steps = [step("warm", pid)]
+        options = [("grpc.max_receive_message_length", 64 << 20)]
+        with grpc.insecure_channel(daemon.address, options=options) as channel:
+            stub = edge_agent_pb2_grpc.EdgeAgentStub(channel)  # type: ignore[no-untyped-call]
+            for name, call in calls.items():
+                method = type(call).__name__.removesuffix("Request")
+                getattr(stub, method)(call)
+                steps.append(step(name, pid))
+        return {"steps": steps, "mappings": mappings(pid)}
+    finally:
+        daemon.stop()
 
 
 def step(name: str, pid: int) -> Figures:
@@ -107,13 +145,19 @@ def mappings(pid: int) -> dict[str, float]:
 
 def show(figures: Figures) -> Iterator[Table | str]:
     """The tables."""
-    for name, found in figures["daemons"].items():
+    home = {"answers at home, and all else": figures["at_home"]} if "at_home" in figures else {}
+    for name, found in (figures["daemons"] | home).items():
         keys = ("peak", "now", "private", "files")
         cells = ((row["after"], *(f"{row[key]:.1f}" for key in keys)) for row in found["steps"])
         yield table(f"sotto serve, {name}, MB", ("after",), keys, cells)
         files = found["mappings"].items()
         yield table("resident at the end", ("file",), ("MB",), files)
     growth = ", ".join(f"{mb:+.1f} MB ({name})" for name, mb in figures["growth_mb"].items())
+    if "first_answer_s" in figures:
+        yield (
+            f"with answers at home: peak {figures['peak_at_home_mb']:.1f} MB, "
+            f"first answer {figures['first_answer_s']:.2f} s after the start"
+        )
     yield (
         f"peak {figures['peak_mb']:.1f} MB; from 10 to 50,000 words {growth};"
         f" ready in {figures['ready_s']:.2f} s"
@@ -132,6 +176,15 @@ def main() -> None:
         if bundle.manifest.embed:
             daemons["text after embeddings"] = serving(bundle, {**_EMBEDDINGS, **_TEXTS})
             daemons["embeddings after text"] = serving(bundle, {**_TEXTS, **_EMBEDDINGS})
+    home: Figures = {}
+    if bundle.encoder_folder.is_dir():
+        with console.STEPS.status("answering at home"):
+            found = at_home(bundle, {**_ANSWERS, **_EMBEDDINGS, **_TEXTS}, arguments.repeats)
+        home = {
+            "first_answer_s": round(statistics.median(found["first_answer_s"]), 3),
+            "peak_at_home_mb": max(row["peak"] for row in found["steps"]),
+            "at_home": found,
+        }
     peaks = {
         name: {row["after"]: row["peak"] for row in found["steps"]}
         for name, found in daemons.items()
@@ -144,6 +197,7 @@ def main() -> None:
         },
         "ready_s": round(statistics.median(ready), 3),
         "daemons": daemons,
+        **home,
     }
     console.publish(arguments, figures, *show(figures))
 

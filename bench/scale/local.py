@@ -223,11 +223,11 @@ class _Jobs:
         }
 
     def _bits(self, name: str) -> dict[str, dict[str, bytes]]:
-        folder = locate(self._database, _TENANT, name).folder
-        return {
-            file.name: {n: t.numpy().tobytes() for n, t in load_file(file).items()}
-            for file in sorted(folder.glob("*.safetensors"))
-        }
+        with locate(self._database, _TENANT, name).opened() as folder:
+            return {
+                file.name: {n: t.numpy().tobytes() for n, t in load_file(file).items()}
+                for file in sorted(folder.glob("*.safetensors"))
+            }
 
 
 @contextmanager

@@ -8,17 +8,23 @@ from pathlib import Path
 import pytest
 
 from bench.live import postgres_server
+from bench.live import s3_server as s3_server_module
 from bench.live.postgres_server import PostgresServer
+from bench.live.s3_server import S3Server
 from sottovoce.cloud import building
 from sottovoce.cloud.corpus import frequencies
 from sottovoce.cloud.corpus.frequencies import FrequencyTable
 from sottovoce.cloud.jobs.jobs import Jobs
+from sottovoce.cloud.state.opening import open_objects
+from sottovoce.cloud.state.s3 import S3Objects
+from sottovoce.cloud.state.s3_url import S3Place
 from sottovoce.cloud.state.sqlite import SqliteDatabase
 from sottovoce.cloud.state.tenants import Tenants
 from sottovoce.cloud.training.worker import Worker
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.text.tagger import OnnxTagger
 from tests.support import backbones
+from tests.support.buckets import FILES
 from tests.support.paths import MODELS
 from tests.support.stores import FileStore, ServerStore, Store
 
@@ -103,18 +109,49 @@ def store(request: pytest.FixtureRequest) -> Store:
     return ServerStore(request.getfixturevalue("postgres"))
 
 
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator[S3Server]:
+    """A server of our own."""
+    program = s3_server_module.found()
+    if program is None:
+        pytest.skip(s3_server_module.HINT)
+    with s3_server_module.running(program) as server:
+        yield server
+
+
 @pytest.fixture
-def jobs(tmp_path: Path) -> Iterator[Jobs]:
+def objects_url(request: pytest.FixtureRequest) -> str:
+    """What `--objects` is: of the state's own folder; for tests marked `on_both_objects`, of a
+    bucket, too."""
+    if getattr(request, "param", FILES) == FILES:
+        return ""
+    server: S3Server = request.getfixturevalue("s3_server")
+    patched: pytest.MonkeyPatch = request.getfixturevalue("monkeypatch")
+    for name, value in server.environment.items():
+        patched.setenv(name, value)
+    return server.new()
+
+
+@pytest.fixture
+def bucket(s3_server: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> S3Objects:
+    """Objects in a bucket of their own."""
+    for name, value in s3_server.environment.items():
+        monkeypatch.setenv(name, value)
+    return S3Objects(S3Place.of(s3_server.new()), tmp_path)
+
+
+@pytest.fixture
+def jobs(tmp_path: Path, objects_url: str) -> Iterator[Jobs]:
     """The jobs of one tenant."""
-    database = SqliteDatabase(tmp_path)
+    database = SqliteDatabase(tmp_path, open_objects(objects_url, tmp_path))
     Tenants(database).enroll("acme")
     yield Jobs(database)
     database.close()
 
 
 @pytest.fixture
-def worker(tmp_path: Path, bert: str, jobs: Jobs) -> Iterator[Worker]:
+def worker(tmp_path: Path, bert: str, jobs: Jobs, objects_url: str) -> Iterator[Worker]:
     """A worker in this process, with a connection of its own."""
-    worker = Worker(tmp_path, bert)
+    worker = Worker(tmp_path, bert, objects=objects_url)
     yield worker
     worker.database.close()

@@ -12,6 +12,7 @@ from sottovoce.cloud.jobs import examples as sealed
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.queue import Lease, Queue
 from sottovoce.cloud.jobs.uploads import Upload, append
+from sottovoce.cloud.state.objects import Objects
 from sottovoce.cloud.state.tenants import Tenants
 from tests.support.clock import Clock
 from tests.support.examples import RELEASE, WORDS, examples
@@ -22,9 +23,11 @@ OWNER = "the only worker"
 
 
 @contextmanager
-def opened(state: Path, store: Store, clock: Clock | None = None) -> Iterator[Jobs]:
+def opened(
+    state: Path, store: Store, clock: Clock | None = None, objects: Objects | None = None
+) -> Iterator[Jobs]:
     """The jobs of both tenants, of whom each may have three unfinished."""
-    database = store.open(state, clock)
+    database = store.open(state, clock, objects)
     for name in TENANTS:
         Tenants(database).enroll(name)
     yield Jobs(database, Limits(unfinished_jobs=3))

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from bench.live.postgres_server import PostgresServer
 from sottovoce.cloud.state.database import Database
+from sottovoce.cloud.state.objects import Objects
 from sottovoce.cloud.state.postgres import PostgresDatabase
 from sottovoce.cloud.state.sqlite import SqliteDatabase
 
@@ -23,8 +24,11 @@ class Store(Protocol):
         """What `--store` is for it."""
         ...
 
-    def open(self, state: Path, clock: Clock | None = None) -> Database:
-        """A database object of its own, with the server's clock or another."""
+    def open(
+        self, state: Path, clock: Clock | None = None, objects: Objects | None = None
+    ) -> Database:
+        """A database object of its own, with the server's clock or another; with the objects in
+        the folder or others."""
         ...
 
     def on_disk(self, state: Path) -> bytes:
@@ -39,9 +43,13 @@ class FileStore:
         """Nothing: it is in the folder."""
         return ""
 
-    def open(self, state: Path, clock: Clock | None = None) -> Database:
+    def open(
+        self, state: Path, clock: Clock | None = None, objects: Objects | None = None
+    ) -> Database:
         """See `Store`."""
-        return SqliteDatabase(state, clock=clock) if clock else SqliteDatabase(state)
+        if clock is None:
+            return SqliteDatabase(state, objects)
+        return SqliteDatabase(state, objects, clock=clock)
 
     def on_disk(self, state: Path) -> bytes:
         """See `Store`."""
@@ -61,9 +69,11 @@ class ServerStore:
             self._urls[state] = self._server.new()
         return self._urls[state]
 
-    def open(self, state: Path, clock: Clock | None = None) -> Database:
+    def open(
+        self, state: Path, clock: Clock | None = None, objects: Objects | None = None
+    ) -> Database:
         """See `Store`."""
-        return PostgresDatabase(self.url(state), state, clock=clock)
+        return PostgresDatabase(self.url(state), state, objects, clock=clock)
 
     def on_disk(self, state: Path) -> bytes:
         """See `Store`."""

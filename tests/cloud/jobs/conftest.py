@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from sottovoce.cloud.jobs.jobs import Jobs
+from sottovoce.cloud.state.opening import open_objects
 from tests.support.clock import Clock
 from tests.support.jobs import opened
 from tests.support.stores import Store
@@ -20,7 +21,7 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def jobs(tmp_path: Path, store: Store, clock: Clock) -> Iterator[Jobs]:
+def jobs(tmp_path: Path, store: Store, clock: Clock, objects_url: str) -> Iterator[Jobs]:
     """The jobs of two tenants."""
-    with opened(tmp_path, store, clock) as jobs:
+    with opened(tmp_path, store, clock, open_objects(objects_url, tmp_path)) as jobs:
         yield jobs

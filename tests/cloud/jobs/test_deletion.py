@@ -1,4 +1,4 @@
-"""Deleting a job deletes: afterwards no byte of it is left in the state folder."""
+"""Deleting a job deletes: afterwards no byte of it is left in the state folder, nor in a bucket."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from sottovoce.cloud.jobs.disposal import discard
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.uploads import Upload, append
 from sottovoce.cloud.training.worker import Worker
+from tests.support.buckets import contents, on_both_objects
 from tests.support.examples import RELEASE, WORDS, examples
 from tests.support.stores import FileStore, Store
 from tests.support.waiting import until
@@ -45,9 +46,11 @@ def queue(jobs: Jobs, epochs: int = 1, *, start: bool = True) -> Job:
     return jobs.start(job.id, "acme", 24) if start else jobs.get(job.id)
 
 
-def left(state: Path) -> set[str]:
-    """The canaries that the folder holds, in a file or in a name, write-ahead log included."""
-    found = set()
+def left(jobs: Jobs, state: Path) -> set[str]:
+    """The canaries that the folder holds, in a file or in a name, write-ahead log included; and
+    those that its objects hold, if they lie elsewhere."""
+    elsewhere = contents(jobs.database.objects)
+    found = {canary for canary in CANARIES if canary.encode() in elsewhere}
     for path in state.rglob("*"):
         text = str(path.relative_to(state)).encode()
         if path.is_file():
@@ -65,21 +68,22 @@ def delete(jobs: Jobs, job: Job) -> None:
 @pytest.mark.parametrize("state", [State.UPLOADING, State.QUEUED, State.CANCELLED])
 def test_a_job_that_never_ran(jobs: Jobs, tmp_path: Path, state: State) -> None:
     job = queue(jobs, start=state != State.UPLOADING)
-    assert left(tmp_path) == {NAME}  # the examples are sealed
+    assert left(jobs, tmp_path) == {NAME}  # the examples are sealed
     if state == State.CANCELLED:
         jobs.cancel(job.id)
     delete(jobs, job)
-    assert left(tmp_path) == set()
+    assert left(jobs, tmp_path) == set()
 
 
+@on_both_objects
 def test_a_job_that_succeeded(worker: Worker, jobs: Jobs, tmp_path: Path) -> None:
     job = queue(jobs)
     worker.run_next()
     assert jobs.get(job.id).state == State.SUCCEEDED
-    assert left(tmp_path) == {LABEL, NAME}  # the adapter has its labels
+    assert left(jobs, tmp_path) == {LABEL, NAME}  # the adapter has its labels
     delete(jobs, job)
-    assert left(tmp_path) == set()
-    assert not (tmp_path / "jobs" / job.id).exists()
+    assert left(jobs, tmp_path) == set()
+    assert jobs.database.objects.within("jobs") == []
 
 
 def test_a_job_that_failed(worker: Worker, jobs: Jobs, tmp_path: Path) -> None:
@@ -87,34 +91,36 @@ def test_a_job_that_failed(worker: Worker, jobs: Jobs, tmp_path: Path) -> None:
     (tmp_path / "scratch").write_text("in the way")
     worker.run_next()
     assert jobs.get(job.id).state == State.FAILED
-    assert TEXT not in left(tmp_path)
+    assert TEXT not in left(jobs, tmp_path)
     delete(jobs, job)
-    assert left(tmp_path) == set()
+    assert left(jobs, tmp_path) == set()
 
 
+@on_both_objects
 def test_a_job_that_runs(worker: Worker, jobs: Jobs, tmp_path: Path) -> None:
     job = queue(jobs, epochs=200)
     thread = threading.Thread(target=worker.run_next)
     thread.start()
-    until(lambda: [*(tmp_path / "jobs" / job.id).glob("1/checkpoints/*/last.safetensors")])
-    assert left(tmp_path) == {LABEL, NAME}
+    until(lambda: jobs.database.objects.within(f"jobs/{job.id}/1/checkpoints"))
+    assert left(jobs, tmp_path) == {LABEL, NAME}
     delete(jobs, job)
     thread.join(60)
     assert not thread.is_alive()
-    assert left(tmp_path) == set()
-    assert not (tmp_path / "jobs" / job.id).exists()
+    assert left(jobs, tmp_path) == set()
+    assert jobs.database.objects.within("jobs") == []
 
 
+@on_both_objects
 def test_a_deletion_cut_short_is_finished_by_the_worker(
     worker: Worker, jobs: Jobs, tmp_path: Path
 ) -> None:
     job = queue(jobs)
     worker.run_next()
     assert jobs.delete(job.id, "acme")  # and the server dies
-    assert left(tmp_path)
+    assert left(jobs, tmp_path)
     assert not worker.run_next()
-    assert left(tmp_path) == set()
-    assert not (tmp_path / "jobs" / job.id).exists()
+    assert left(jobs, tmp_path) == set()
+    assert jobs.database.objects.within("jobs") == []
 
 
 def test_a_reader_elsewhere_holds_the_log_back_no_longer_than_it_reads(
@@ -129,4 +135,4 @@ def test_a_reader_elsewhere_holds_the_log_back_no_longer_than_it_reads(
     delete(jobs, job)
     ending.join()
     reader.close()
-    assert left(tmp_path) == set()
+    assert left(jobs, tmp_path) == set()

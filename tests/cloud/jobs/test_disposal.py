@@ -11,9 +11,11 @@ from sottovoce.cloud.jobs import ending, examples
 from sottovoce.cloud.jobs.disposal import adapter_name, clear, discard, sweep
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.queue import Queue
+from tests.support.buckets import on_both_objects
 from tests.support.jobs import claim, create, fill, finish, queued
 
 
+@on_both_objects
 def test_what_is_put_for_a_forgotten_job_goes_and_what_others_have_stays(
     jobs: Jobs, tmp_path: Path
 ) -> None:

@@ -18,6 +18,7 @@ from sottovoce.cloud.state.keys import MASTER_KEY, Keys
 from sottovoce.cloud.state.objects import FileObjects
 from sottovoce.cloud.state.pairing import check_objects
 from sottovoce.core.errors import DataLoss, NotFound, Unavailable
+from tests.support.buckets import FILES, S3, contents
 from tests.support.examples import examples
 from tests.support.jobs import claim, create, fill
 from tests.support.stores import Store
@@ -28,10 +29,18 @@ ROWS = [replace(row, text=f"{row.text} {WORDS[0]}") for row in examples(12)]
 ROWS = [replace(row, label=f"{row.label}{WORDS[1]}") for row in ROWS]
 
 
-def everything(store: Store, state: Path) -> bytes:
-    """Every byte of the database and of the files, and their names."""
+on_all = pytest.mark.parametrize(
+    ("store", "objects_url"),
+    [("sqlite", FILES), ("postgresql", FILES), ("postgresql", S3)],
+    indirect=True,
+)
+
+
+def everything(jobs: Jobs, store: Store, state: Path) -> bytes:
+    """Every byte of the database, of the files and of a bucket, and their names."""
     files = [f for f in state.rglob("*") if f.is_file()]
-    return store.on_disk(state) + b"".join(f.read_bytes() + f.name.encode() for f in files)
+    in_files = b"".join(f.read_bytes() + f.name.encode() for f in files)
+    return store.on_disk(state) + in_files + contents(jobs.database.objects)
 
 
 def secret(jobs: Jobs, job: Job) -> bytes:
@@ -53,22 +62,24 @@ def job(jobs: Jobs) -> Job:
     return jobs.start(made.id, "acme", len(ROWS))
 
 
+@on_all
 def test_texts_and_labels_are_never_written_in_the_open(
     jobs: Jobs, job: Job, store: Store, tmp_path: Path
 ) -> None:
     assert Queue(jobs.database).examples(job.id) == ROWS
-    held = everything(store, tmp_path)
+    held = everything(jobs, store, tmp_path)
     assert job.id.encode() in held, "it looks in the right place"
     for word in WORDS[:2]:
         assert word.encode() not in held
 
 
+@on_all
 @pytest.mark.parametrize("way", ["delete", "cancel", "finish"])
 def test_the_key_is_nowhere_once_the_job_has_ended(
     jobs: Jobs, job: Job, store: Store, tmp_path: Path, way: str
 ) -> None:
     kept = secret(jobs, job)
-    assert kept in everything(store, tmp_path)
+    assert kept in everything(jobs, store, tmp_path)
     if way == "delete":
         ending.delete(jobs, job.id, "acme")
     elif way == "cancel":
@@ -76,7 +87,7 @@ def test_the_key_is_nowhere_once_the_job_has_ended(
     else:
         _, lease = claim(jobs)
         Queue(jobs.database).finish(lease, State.FAILED)
-    held = everything(store, tmp_path)
+    held = everything(jobs, store, tmp_path)
     assert kept not in held
     # Nor any part of it that would do to find the rest.
     assert not any(kept[at : at + 8] in held for at in range(0, len(kept) - 7, 4))

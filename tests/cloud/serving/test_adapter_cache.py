@@ -12,7 +12,8 @@ import pytest
 from sottovoce.cloud.metrics import Metrics
 from sottovoce.cloud.serving import adapter_cache
 from sottovoce.cloud.serving.adapter_cache import AdapterCache
-from sottovoce.cloud.state.adapters import AdapterFiles
+from sottovoce.cloud.state.adapters import AdapterFiles, stored
+from sottovoce.cloud.state.s3 import S3Objects
 from sottovoce.core.errors import DataLoss, NotReady, Overloaded
 
 
@@ -54,6 +55,20 @@ def use(held: AdapterCache[Loaded], files: AdapterFiles) -> str:
     value, release = held.acquire(files)
     release()
     return value.text
+
+
+def test_one_in_a_bucket_is_fetched_once(disk: Disk, bucket: S3Objects) -> None:
+    bucket.put(disk.put("a").folder, "jobs/a/1/adapter")
+    here = AdapterFiles.of(disk.root / "a")
+    held = AdapterCache(disk.load)
+    with pytest.raises(DataLoss):  # what lies there is another
+        held.acquire(stored(bucket, "jobs/a/1/adapter", disk.put("b").sha256))
+    files = stored(bucket, "jobs/a/1/adapter", here.sha256)
+    assert [use(held, files) for _ in range(3)] == ["a"] * 3
+    assert len(disk.read) == 1
+    bucket.remove("jobs/a")
+    with pytest.raises(DataLoss):
+        AdapterCache(disk.load).acquire(files)
 
 
 def figures(metrics: Metrics) -> tuple[float, ...]:

@@ -4,33 +4,30 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from sottovoce.cloud.state.objects import FileObjects, Objects, copy_files
 from sottovoce.cloud.state.opening import open_objects
 from sottovoce.core.errors import ConfigError, Unavailable
+from tests.support.buckets import FILES, S3, made, read, uses
+
+
+@pytest.fixture(params=[FILES, S3])
+def objects(request: pytest.FixtureRequest, tmp_path: Path) -> Objects:
+    """In a folder or a bucket."""
+    if request.param == FILES:
+        return FileObjects(tmp_path / "kept")
+    return cast(Objects, request.getfixturevalue("bucket"))
 
 
 @pytest.fixture
-def objects(tmp_path: Path) -> Objects:
+def folder(tmp_path: Path) -> Objects:
     """In a folder."""
     return FileObjects(tmp_path / "kept")
-
-
-def made(folder: Path, **files: str) -> Path:
-    folder.mkdir()
-    for name, text in files.items():
-        (folder / name).write_text(text)
-    return folder
-
-
-def read(objects: Objects, name: str) -> dict[str, str]:
-    """What lies under a name."""
-    with objects.at(name) as folder:
-        return {f.name: f.read_text() for f in folder.iterdir()} if folder.is_dir() else {}
 
 
 def test_what_was_put_is_there_under_its_name_alone(objects: Objects, tmp_path: Path) -> None:
@@ -67,7 +64,7 @@ def test_what_goes_is_all_below_a_name_and_nothing_else(objects: Objects, tmp_pa
 
 
 def test_who_dies_while_an_object_is_put_leaves_none(
-    objects: Objects, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    folder: Objects, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def cut(source: Path, to: Path) -> None:
         copy_files(source, to)
@@ -75,43 +72,29 @@ def test_who_dies_while_an_object_is_put_leaves_none(
 
     monkeypatch.setattr("sottovoce.cloud.state.objects.copy_files", cut)
     with pytest.raises(KeyboardInterrupt):
-        objects.put(made(tmp_path / "made", f="x"), "jobs/a/1/adapter")
-    assert read(objects, "jobs/a/1/adapter") == {}
+        folder.put(made(tmp_path / "made", f="x"), "jobs/a/1/adapter")
+    assert read(folder, "jobs/a/1/adapter") == {}
 
 
 def test_files_on_another_disk_are_copied(
-    objects: Objects, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    folder: Objects, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refused(*_: object) -> None:
         raise OSError(18, "Invalid cross-device link")
 
     monkeypatch.setattr(os, "link", refused)
-    objects.put(made(tmp_path / "made", f="x"), "jobs/a/1/adapter")
-    assert read(objects, "jobs/a/1/adapter") == {"f": "x"}
-
-
-def uses(source: Path) -> dict[str, Callable[[Objects], object]]:
-    """All that is asked of objects, by name."""
-    return {
-        "put": lambda objects: objects.put(source, "jobs/b/1/adapter"),
-        "at": lambda objects: read(objects, "jobs/a/1/adapter"),
-        "remove": lambda objects: objects.remove("jobs/a"),
-        "within": lambda objects: objects.within("jobs"),
-        "put_secret": lambda objects: objects.put_secret("b", b"key"),
-        "secret": lambda objects: objects.secret("a"),
-        "destroy_secret": lambda objects: objects.destroy_secret("a"),
-        "secrets": lambda objects: objects.secrets(),
-    }
+    folder.put(made(tmp_path / "made", f="x"), "jobs/a/1/adapter")
+    assert read(folder, "jobs/a/1/adapter") == {"f": "x"}
 
 
 @pytest.mark.parametrize("instead", ["an empty mount point", "another's objects", "no folder"])
 def test_what_is_not_there_is_not_believed_of_a_store_that_is_away(
-    objects: Objects, tmp_path: Path, instead: str
+    folder: Objects, tmp_path: Path, instead: str
 ) -> None:
     source = made(tmp_path / "made", f="x")
-    objects.bind("ours", take=True)
-    objects.put(source, "jobs/a/1/adapter")
-    objects.put_secret("a", b"key")
+    folder.bind("ours", take=True)
+    folder.put(source, "jobs/a/1/adapter")
+    folder.put_secret("a", b"key")
     kept, away = tmp_path / "kept", tmp_path / "away"
     kept.rename(away)
     if instead != "no folder":
@@ -120,21 +103,21 @@ def test_what_is_not_there_is_not_believed_of_a_store_that_is_away(
         FileObjects(kept).bind("theirs", take=True)
     for use in uses(source).values():
         with pytest.raises(Unavailable, match=r"objects\.id") as caught:
-            use(objects)
+            use(folder)
         assert "mount" in caught.value.fix
     for file in kept.glob("*"):
         file.unlink()
     away.rename(kept)
-    assert read(objects, "jobs/a/1/adapter") == {"f": "x"}
-    assert objects.secret("a") == b"key"
+    assert read(folder, "jobs/a/1/adapter") == {"f": "x"}
+    assert folder.secret("a") == b"key"
 
 
 def test_a_share_that_answers_with_errors_is_away(
-    objects: Objects, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    folder: Objects, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = made(tmp_path / "made", f="x")
-    objects.put(source, "jobs/a/1/adapter")
-    objects.put_secret("a", b"key")
+    folder.put(source, "jobs/a/1/adapter")
+    folder.put_secret("a", b"key")
 
     def stale(*_: object, **__: object) -> None:
         raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
@@ -152,23 +135,54 @@ def test_a_share_that_answers_with_errors_is_away(
             patched.setattr(owner, name, stale)
         for use in uses(source).values():
             with pytest.raises(Unavailable, match="Stale"):
-                use(objects)
-    assert objects.secret("a") == b"key"
+                use(folder)
+    assert folder.secret("a") == b"key"
 
 
-def test_of_several_keys_that_are_put_the_first_stays(objects: Objects, tmp_path: Path) -> None:
+def test_of_several_keys_that_are_put_the_first_stays(objects: Objects) -> None:
     assert objects.put_secret("a", b"one") == b"one"
     assert objects.put_secret("a", b"two") == b"one", "as one would who was asleep"
     assert objects.secret("a") == b"one"
+    objects.destroy_secret("a")
+    objects.destroy_secret("a")
+    assert objects.secret("a") is None
+    with ThreadPoolExecutor(6) as threads:
+        got = set(threads.map(lambda n: objects.put_secret("b", b"%d" % n), range(6)))
+    assert got == {objects.secret("b")}
+    assert objects.secrets() == [("b", "b")]
+
+
+def test_a_key_that_is_half_put_is_seen(folder: Objects, tmp_path: Path) -> None:
+    folder.put_secret("a", b"one")
     (tmp_path / "kept" / "keys" / ".b.0123").write_bytes(b"half")
-    assert objects.secrets() == [("b", ".b.0123"), ("a", "a")]
-    objects.destroy_secret(".b.0123")
-    assert objects.secrets() == [("a", "a")]
+    assert folder.secrets() == [("b", ".b.0123"), ("a", "a")]
+    folder.destroy_secret(".b.0123")
+    assert folder.secrets() == [("a", "a")]
+
+
+def test_they_are_one_databases(objects: Objects) -> None:
+    with pytest.raises(ConfigError, match="not where"):
+        objects.bind("ours")
+    objects.bind("ours", take=True)
+    objects.bind("ours", take=True)
+    objects.bind("ours")
+    with pytest.raises(ConfigError, match="another database's"):
+        objects.bind("theirs", take=True)
+    with pytest.raises(ConfigError, match="not where"):
+        objects.bind("theirs")
+
+
+def test_what_one_began_to_put_is_in_the_way_of_no_second_try(
+    objects: Objects, tmp_path: Path
+) -> None:
+    objects.put(made(tmp_path / "one", f="x", more="y"), "jobs/a/1/adapter")
+    objects.put(made(tmp_path / "two", f="z"), "jobs/a/1/adapter")
+    assert read(objects, "jobs/a/1/adapter") == {"f": "z"}
 
 
 def test_urls(tmp_path: Path) -> None:
     assert open_objects("", tmp_path).place("a") == tmp_path / "a"
     assert open_objects("file:///srv/a%20b", tmp_path).place("c") == Path("/srv/a b/c")
-    for wrong in ("/srv", "file://host/srv", "file:///", "http://x/y", "s4://bucket"):
+    for wrong in ("/srv", "file://host/srv", "file:///", "http://x/y", "s4://bucket", "s3://"):
         with pytest.raises(ConfigError, match="--objects"):
             open_objects(wrong, tmp_path)

@@ -36,6 +36,7 @@ from sottovoce.cloud.training.trainer import Recipe
 from sottovoce.cloud.training.worker import ATTEMPTS, Worker, _kept_alive
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import NotFound
+from tests.support.buckets import on_both_objects
 from tests.support.examples import RELEASE, WORDS, examples
 from tests.support.jobs import claim, exchange
 from tests.support.processes import environment
@@ -58,17 +59,19 @@ def queue(
     return jobs.start(job.id, "acme", count)
 
 
-def test_a_queued_job_becomes_an_adapter(worker: Worker, jobs: Jobs, tmp_path: Path) -> None:
+@on_both_objects
+def test_a_queued_job_becomes_an_adapter(worker: Worker, jobs: Jobs) -> None:
     job = queue(jobs)
     assert worker.run_next()
     found = jobs.get(job.id)
     assert (found.state, found.labels) == (State.SUCCEEDED, ("garden", "kitchen", "office"))
     assert found.progress.step == found.progress.steps > 0
-    adapter = adapters.load(locate(jobs.database, "acme", "topics").folder)
+    with locate(jobs.database, "acme", "topics").opened() as folder:
+        adapter = adapters.load(folder)
     assert adapter.origin["bundle_id"] == RELEASE.bundle_id
     assert adapter.origin["release"]["eta"] == RELEASE.eta
-    assert os.listdir(tmp_path / "jobs" / job.id) == ["1"]
-    assert os.listdir(tmp_path / "jobs" / job.id / "1") == ["adapter"]
+    assert worker.objects.within(f"jobs/{job.id}") == ["1"]
+    assert worker.objects.within(f"jobs/{job.id}/1") == ["adapter"]
     assert not worker.run_next()
 
 

@@ -170,7 +170,7 @@ class Queue:
                     job.tenant,
                     job.adapter,
                     job=job.id,
-                    folder=adapter.folder.relative_to(self.database.objects.place("")).as_posix(),
+                    folder=adapter.name(self.database.objects),
                     sha256=adapter.sha256,
                 )
         self.database.scrub()

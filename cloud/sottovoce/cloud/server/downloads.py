@@ -79,7 +79,8 @@ class Downloads:
                 yield wire.GetAdapterResponse(chunk=data[place : place + CHUNK])
 
     def _read(self, files: AdapterFiles) -> LocalAdapter:
-        return to_local(files.folder, self._encoder)
+        with files.opened() as folder:
+            return to_local(folder, self._encoder)
 
 
 def stays_here() -> NotReady:

@@ -85,7 +85,7 @@ class AdapterCache(Generic[T]):
             DataLoss: no adapter is there, or it is damaged. NotReady: it is larger than the budget.
             Overloaded: memory is full of adapters that requests wait for. And what ``load`` raises.
         """
-        if not files.folder.exists():
+        if files.gone:
             raise _damaged()
         with self._changed:
             self._forget_deleted()
@@ -97,8 +97,9 @@ class AdapterCache(Generic[T]):
                 self._changed.wait()  # another call is reading it
             held = self._held[files] = _Held(users=1)
         try:
-            self._make_room(held, _size(files.folder))
-            value = self._load(files.folder)
+            with files.opened() as folder:
+                self._make_room(held, _size(folder))
+                value = self._load(folder)
             self._make_room(held, value.bytes)  # a noise table is in none of its files
         except BaseException:
             with self._changed:
@@ -150,7 +151,7 @@ class AdapterCache(Generic[T]):
         now = time.monotonic()
         if now - self._swept > SWEEP:
             self._swept = now
-            gone = [f for f in self._held if not f.folder.exists()]
+            gone = [files for files in self._held if files.gone]
             for files in gone:
                 self._drop(files)
 

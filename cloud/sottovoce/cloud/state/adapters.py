@@ -7,12 +7,14 @@ power cut parts the two.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self, TypeVar
 
 from sottovoce.cloud.state.database import Database, Transaction
+from sottovoce.cloud.state.objects import Objects
 from sottovoce.core.errors import DataLoss, NotFound
 
 __all__ = [
@@ -20,6 +22,7 @@ __all__ = [
     "digest",
     "install",
     "locate",
+    "stored",
     "uninstall",
     "versions",
     "with_files",
@@ -34,17 +37,49 @@ class AdapterFiles:
     same name is another object, so whoever keeps adapters can know them by this.
 
     Attributes:
-        folder: where it lies.
+        folder: on this machine; or, with ``objects``, what takes its place there.
         sha256: its `digest`.
+        objects: where it is fetched from.
     """
 
     folder: Path
     sha256: str
+    objects: Objects | None = field(default=None, compare=False, repr=False)
+
+    def name(self, objects: Objects) -> str:
+        """Under which they are kept there."""
+        root = objects.place("")
+        return (self.folder if root is None else self.folder.relative_to(root)).as_posix()
+
+    @property
+    def gone(self) -> bool:
+        """Whether they are known not to be there; of what is fetched that is seen then."""
+        return self.objects is None and not self.folder.exists()
 
     @classmethod
     def of(cls, folder: Path) -> Self:
         """What is in ``folder`` now."""
         return cls(folder, digest(folder))
+
+    @contextmanager
+    def opened(self) -> Iterator[Path]:
+        """A folder of this machine with the files, for as long as the block.
+
+        Raises:
+            Unavailable: the store they are fetched from cannot be reached.
+            DataLoss: they are not there, or others.
+        """
+        if self.objects is None:
+            yield self.folder
+            return
+        with self.objects.at(self.folder.as_posix()) as folder:
+            if not folder.is_dir() or digest(folder) != self.sha256:
+                raise DataLoss(
+                    "the adapter's files are damaged",
+                    fix="customise again under the same name",
+                    subject="adapter",
+                )
+            yield folder
 
 
 def digest(folder: Path) -> str:
@@ -75,7 +110,13 @@ def locate(database: Database, tenant: str, name: str) -> AdapterFiles:
             fix="train one with `sotto customize NAME`, or see `sotto list` for those there are",
             subject="adapter",
         )
-    return AdapterFiles(database.objects.place(found["folder"]), found["sha256"])
+    return stored(database.objects, found["folder"], found["sha256"])
+
+
+def stored(objects: Objects, name: str, sha256: str) -> AdapterFiles:
+    """The adapter that is kept as ``name``."""
+    folder = objects.place(name)
+    return AdapterFiles(folder or Path(name), sha256, None if folder else objects)
 
 
 def with_files(database: Database, tenant: str, name: str, use: Callable[[AdapterFiles], T]) -> T:

@@ -21,9 +21,10 @@ from sottovoce.cloud.disk import full_disk_is_unavailable
 from sottovoce.core.errors import ConfigError, Unavailable
 from sottovoce.core.system.files import in_place_of, sync_folder
 
-__all__ = ["FileObjects", "Objects", "copy_files"]
+__all__ = ["OBJECTS_ID", "FileObjects", "Objects", "copy_files", "strangers"]
 
-_ID: Final = "objects.id"
+OBJECTS_ID: Final = "objects.id"
+"""Under what the id lies."""
 
 
 class Objects(Protocol):
@@ -33,8 +34,8 @@ class Objects(Protocol):
     not those that were bound, or the disk is full.
     """
 
-    def place(self, name: str) -> Path:
-        """Where the object lies."""
+    def place(self, name: str) -> Path | None:
+        """Where the object lies; None if it has to be fetched, by `at`."""
         ...
 
     def bind(self, owner: str, *, take: bool = False) -> None:
@@ -111,21 +112,11 @@ class FileObjects:
         with self._reached():
             if take:
                 _make(self.root, self.root)
-                with in_place_of(self.root / _ID, once=True) as aside:
+                with in_place_of(self.root / OBJECTS_ID, once=True) as aside:
                     aside.write_text(owner)
             found = self._found()
         if found != owner:
-            raise ConfigError(
-                f"the objects in {self.root} are another database's"
-                if take
-                else "this is not where the cloud's checkpoints and adapters lie",
-                fix="give the --store or --state of that one, or another --objects; or remove "
-                f"{self.root / _ID} if no other cloud uses the folder"
-                if take
-                else "give the --objects that its other processes have, or none if they have none "
-                "and share --state",
-                subject="objects",
-            )
+            raise strangers(str(self.root), str(self.root / OBJECTS_ID), taken=take)
         self._owner = owner
 
     def reach(self) -> None:
@@ -198,7 +189,7 @@ class FileObjects:
 
     def _found(self) -> str:
         try:
-            return (self.root / _ID).read_text()
+            return (self.root / OBJECTS_ID).read_text()
         except FileNotFoundError:
             return ""
 
@@ -213,6 +204,21 @@ class FileObjects:
                 yield
         except OSError as error:
             raise _away(error.strerror or "no answer") from error
+
+
+def strangers(place: str, where: str, *, taken: bool) -> ConfigError:
+    """For objects in ``place`` that are another database's, as what lies at ``where`` says."""
+    return ConfigError(
+        f"the objects in {place} are another database's"
+        if taken
+        else "this is not where the cloud's checkpoints and adapters lie",
+        fix="give the --store or --state of that one, or another --objects; or remove "
+        f"{where} if no other cloud uses them"
+        if taken
+        else "give the --objects that its other processes have, or none if they have none "
+        "and share --state",
+        subject="objects",
+    )
 
 
 def _away(how: str) -> Unavailable:

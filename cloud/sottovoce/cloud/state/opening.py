@@ -7,6 +7,7 @@ from urllib.parse import unquote, urlsplit
 
 from sottovoce.cloud.state.database import Database
 from sottovoce.cloud.state.objects import FileObjects, Objects
+from sottovoce.cloud.state.s3_url import S3Place
 from sottovoce.cloud.state.sqlite import SqliteDatabase
 from sottovoce.core.errors import ConfigError
 
@@ -26,13 +27,14 @@ def open_database(
     Args:
         state: the folder of its files.
         store: ``postgresql://...``; "" for a SQLite file in the folder.
-        objects: ``file:///folder``; "" for the folder itself.
+        objects: ``file:///folder`` or ``s3://bucket/prefix``; "" for the folder itself.
         key_file: of the master key; ``master.key`` in ``state`` if None.
         create: begin one if there is none, and bring one of an earlier version up to date, which
             is for those that serve it: what runs of that version fails from then on.
 
     Raises:
-        ConfigError: ``store`` is neither, or what speaks to PostgreSQL is not installed.
+        ConfigError: ``store`` is neither, or what speaks to PostgreSQL is not installed; see also
+            `open_objects`.
         SottovoceError: see `SqliteDatabase` and `PostgresDatabase`.
     """
     if not store:
@@ -46,11 +48,7 @@ def open_database(
     try:
         from sottovoce.cloud.state.postgres import PostgresDatabase
     except ModuleNotFoundError as error:
-        raise ConfigError(
-            f"--store needs {error.name}, which is not installed",
-            fix="pip install 'sottovoce-cloud[scale]'",
-            subject="store",
-        ) from error
+        raise _missing("--store", error) from error
     return PostgresDatabase(store, state, open_objects(objects, state), key_file, create=create)
 
 
@@ -58,19 +56,35 @@ def open_objects(url: str, state: Path) -> Objects:
     """Where adapters and checkpoints lie.
 
     Args:
-        url: ``file:///folder``; "" for ``state``.
+        url: ``file:///folder`` or ``s3://bucket/prefix`` (see `S3Place.of`); "" for ``state``.
         state: the folder of this machine's files.
 
     Raises:
-        ConfigError: it is no such URL.
+        ConfigError: it is no such URL, or what speaks S3 is not installed.
     """
     if not url:
         return FileObjects(state)
     parts = urlsplit(url)
     if parts.scheme == "file" and not parts.netloc and len(parts.path) > 1:
         return FileObjects(Path(unquote(parts.path)))
+    if parts.scheme == "s3":
+        place = S3Place.of(url)
+        try:
+            from sottovoce.cloud.state.s3 import S3Objects
+        except ModuleNotFoundError as error:
+            raise _missing("--objects", error) from error
+        return S3Objects(place, state)
     raise ConfigError(
         "--objects is no URL of a store",
-        fix="give one like file:///srv/sotto-objects, or none for the folder of --state",
+        fix="give one like file:///srv/sotto-objects or s3://bucket/prefix, or none for the folder "
+        "of --state",
         subject="objects",
+    )
+
+
+def _missing(option: str, error: ModuleNotFoundError) -> ConfigError:
+    return ConfigError(
+        f"{option} needs {error.name}, which is not installed",
+        fix="pip install 'sottovoce-cloud[scale]'",
+        subject=option.removeprefix("--"),
     )

@@ -39,7 +39,8 @@ class Base:
 
     @classmethod
     def _read(cls, files: AdapterFiles) -> Self:
-        return cls(adapters.load(files.folder), files.sha256)
+        with files.opened() as folder:
+            return cls(adapters.load(folder), files.sha256)
 
     @torch.no_grad()
     def into(self, model: TextClassifier, backbone: LoadedBackbone) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from sottovoce.cloud.disk import full_disk_is_unavailable
 from sottovoce.cloud.jobs.disposal import adapter_name, checkpoint_name, scratch_home
 from sottovoce.cloud.jobs.queue import Lease, LeaseLost, Queue
-from sottovoce.cloud.state.adapters import AdapterFiles, digest
+from sottovoce.cloud.state.adapters import AdapterFiles, digest, stored
 from sottovoce.cloud.state.objects import copy_files
 
 __all__ = ["Scratch", "scratch"]
@@ -72,7 +72,7 @@ class Scratch:
         self._queue.renew(self._lease)  # the job may have ended, and been deleted, long since
         name = adapter_name(self._lease.job, self._lease.token)
         self._objects.put(self.adapter, name)
-        return AdapterFiles(self._objects.place(name), digest(self.adapter))
+        return stored(self._objects, name, digest(self.adapter))
 
 
 @contextmanager

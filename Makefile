@@ -14,7 +14,7 @@ JOBS ?= 3
 PYTEST_FLAGS := -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help install bundle demo test test-deps check-arm64 lint bench campaign mutants report protos clients docs clean
+.PHONY: help install bundle demo test test-deps check-arm64 deb check-deb lint bench campaign mutants report protos clients docs clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -67,10 +67,19 @@ check-arm64: $(BUNDLE) .venv-edge/.done  ## Run the edge on an emulated ARM devi
 	build/arm64/python edge/arm64/smoke.py --out build/arm64/there.json --python build/arm64/python
 	$(EDGE_BIN)/python edge/arm64/compare.py build/arm64/here.json build/arm64/there.json
 
+# ARCH="amd64 arm64" and SUITE=bookworm choose other packages than all for trixie.
+DEB := $(foreach arch,$(ARCH),--arch $(arch)) $(if $(SUITE),--suite $(SUITE))
+
+deb: install  ## Build the device's Debian packages into build/deb
+	$(BIN)/python -m deploy.debian build $(DEB)
+
+check-deb: bundle  ## Install, use, upgrade and purge them in clean Debian systems (root; mmdebstrap)
+	$(BIN)/python -m deploy.debian check $(DEB)
+
 lint: install  ## ruff and mypy --strict
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy -p sottovoce.core -p sottovoce.edge -p sottovoce.cloud -p bench -p examples
+	$(BIN)/mypy -p sottovoce.core -p sottovoce.edge -p sottovoce.cloud -p bench -p examples -p deploy
 
 bench: bundle  ## Measure the device: time, stage by stage, and memory
 	$(BIN)/python -m bench.edge_latency

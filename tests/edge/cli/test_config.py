@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -45,6 +46,19 @@ def test_a_setting_is_written_read_and_listed(device: Device) -> None:
     assert told["settings"]["cloud.ca_file"] == '/a "b"/ca.pem'
     assert _file(device).stat().st_mode & 0o077 == 0
     assert 'privacy.level = "attack:0.3"' in device.sotto("config", "list").stdout
+
+
+def test_a_changed_file_stays_whose_it_was(device: Device) -> None:
+    file = _file(device)
+    file.parent.mkdir(parents=True)
+    file.write_text(FILE)
+    file.chmod(0o640)
+    owner = (54321, 54322) if os.geteuid() == 0 else (os.geteuid(), os.getegid())
+    os.chown(file, *owner)
+    device.sotto("config", "set", "privacy.level", "strong")
+    now = file.stat()
+    assert "strong" in file.read_text()
+    assert (now.st_uid, now.st_gid, now.st_mode & 0o777) == (*owner, 0o640)
 
 
 def test_what_would_not_load_is_not_written(device: Device) -> None:

@@ -79,3 +79,20 @@ def test_where_there_is_no_systemd_nothing_is_written(device: Device) -> None:
     device.environment["PATH"] = str(device.folder)
     assert "sotto serve" in device.sotto("service", "install", code=78).stderr
     assert not _unit(device).exists()
+
+
+def test_a_packages_unit_is_seen_and_left_to_the_package(
+    device: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, packaged = tmp_path / "etc.service", tmp_path / "usr.service"
+    manager = systemd.Manager(own, ("systemctl",), packaged)
+    monkeypatch.setattr(systemd, "SYSTEM", manager)
+    assert device.json("service", "status", "--system", code=3)[0]["installed"] is False
+    packaged.write_text(systemd.packaged_unit(Path("/usr/lib/sottovoce/bin/sotto")))
+    (told,) = device.json("service", "status", "--system")
+    assert told == {"file": str(packaged), "installed": True, "active": True}
+    for act in (["install", "--run-as", "daemon"], ["uninstall"]):
+        refused = device.sotto("service", *act, "--system", code=3).stderr
+        assert "belongs to a package" in refused
+        assert "systemctl edit sottovoce" in refused
+    assert not own.exists()

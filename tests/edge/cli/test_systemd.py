@@ -74,7 +74,10 @@ def test_systemd_finds_nothing_wrong_with_the_machines_and_hardly_any_exposure(
     tmp_path: Path, program: Path, user: str
 ) -> None:
     unit = tmp_path / systemd.NAME
-    unit.write_text(systemd.system_unit(program, user))
+    text = systemd.system_unit(program, user)
+    unit.write_text(text)
+    packaged = systemd.packaged_unit(program).replace(f"User={systemd.ACCOUNT}", f"User={user}")
+    assert packaged.splitlines()[1:] == text.splitlines()[1:], "but for who wrote it"
     assert _analyzed("verify", "--man=no", str(unit), runtime=tmp_path) == ""
     said = _analyzed("security", "--no-pager", "--offline=true", str(unit), runtime=tmp_path)
     found = re.search(r"exposure level for \S+: ([0-9.]+)", said)

@@ -7,8 +7,10 @@ import difflib
 import json
 import os
 import re
+import stat
 import tomllib
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -108,7 +110,18 @@ def write(config: Config, values: Mapping[str, str]) -> Path:
         except ConfigError as error:
             problem = error.problem.replace(str(aside), str(file))
             raise ConfigError(problem, fix=error.fix, subject=error.subject) from error
+        if file.exists():
+            _hand_over(aside, file)
     return file
+
+
+def _hand_over(aside: Path, file: Path) -> None:
+    """Gives `aside` the owner and mode of `file`: an agent that runs as another user than who
+    changes its settings reads them afterwards as well."""
+    was = file.stat()
+    with suppress(PermissionError):  # only root may; whoever else changes it is whose it becomes
+        os.chown(aside, was.st_uid, was.st_gid)
+        aside.chmod(stat.S_IMODE(was.st_mode))
 
 
 def changed(text: str, name: str, value: str) -> str:

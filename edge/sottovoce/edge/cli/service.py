@@ -61,6 +61,7 @@ def install(ctx: click.Context, system: bool, user: str, only_print: bool, as_js
             click.echo(unit, nl=False)
         return
     _program(manager)  # before anything is written
+    _not_packaged(manager)
     _write(manager.file, unit, 0o644)
     if system and not MACHINE.exists():
         _write(MACHINE, systemd.settings_of_the_machine(), 0o640)
@@ -81,6 +82,7 @@ def install(ctx: click.Context, system: bool, user: str, only_print: bool, as_js
 def uninstall(system: bool, as_json: bool) -> None:
     """Stop the agent and take the unit away; state, bundle and settings stay."""
     manager = _manager(system=system)
+    _not_packaged(manager)
     if not manager.file.exists():
         raise NotReady(
             f"there is no {manager.file}", fix="nothing is to be done", subject="service"
@@ -102,18 +104,19 @@ def uninstall(system: bool, as_json: bool) -> None:
 def status(ctx: click.Context, system: bool, as_json: bool) -> None:
     """Whether the unit is there, and the agent runs by it; exit code 3 if not."""
     manager = _manager(system=system)
-    installed = manager.file.exists()
+    unit = manager.unit
+    installed = unit is not None
     active = installed and _systemctl(manager, "is-active", "--quiet", systemd.NAME).returncode == 0
     if as_json:
         print_json(
             {
-                "file": str(manager.file),
+                "file": str(unit or manager.file),
                 "installed": installed,
                 "active": active,
             }
         )
     else:
-        click.echo(f"unit    {manager.file if installed else 'none: run `sotto service install`'}")
+        click.echo(f"unit    {unit or 'none: run `sotto service install`'}")
         click.echo(f"agent   {'running' if active else 'not running'}")
     if not active:
         ctx.exit(NotReady.exit_code)
@@ -121,6 +124,17 @@ def status(ctx: click.Context, system: bool, as_json: bool) -> None:
 
 def _manager(*, system: bool) -> systemd.Manager:
     return systemd.SYSTEM if system else systemd.user_manager(os.environ)
+
+
+def _not_packaged(manager: systemd.Manager) -> None:
+    """NotReady where the unit is a package's: it is not ours to replace or to take away."""
+    if manager.unit is not None and manager.unit == manager.packaged:
+        raise NotReady(
+            f"{manager.unit} belongs to a package of this system",
+            fix="`systemctl enable --now sottovoce` runs it, `systemctl disable --now sottovoce` "
+            "ends it, and `systemctl edit sottovoce` changes it",
+            subject="service",
+        )
 
 
 def _write(file: Path, text: str, mode: int) -> None:

@@ -19,10 +19,12 @@ from sottovoce.core.errors import ConfigError, InvalidInput
 from sottovoce.edge.config import MACHINE
 
 __all__ = [
+    "ACCOUNT",
     "NAME",
     "SYSTEM",
     "Manager",
     "group_of",
+    "packaged_unit",
     "program",
     "settings_of_the_machine",
     "system_unit",
@@ -31,6 +33,10 @@ __all__ = [
 ]
 
 NAME: Final = "sottovoce.service"
+ACCOUNT: Final = "sottovoce"
+"""The user of a machine's agent where a package of the system makes one."""
+_WRITTEN = "# Written by `sotto service install`, which writes it anew; a drop-in survives.\n"
+_PACKAGED = "# A package's; a drop-in (`systemctl edit sottovoce`) survives its upgrades.\n"
 _ALWAYS = """\
 Type=notify
 Restart=on-failure
@@ -83,13 +89,24 @@ _KEPT = ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_DATA_HOME")
 
 @dataclass(frozen=True, slots=True)
 class Manager:
-    """A systemd: where our unit goes, and how it is spoken to."""
+    """A systemd: where our unit goes, and how it is spoken to.
+
+    ``packaged`` is where a package of the system has put one, if any did.
+    """
 
     file: Path
     systemctl: tuple[str, ...]
+    packaged: Path | None = None
+
+    @property
+    def unit(self) -> Path | None:
+        """The unit that it runs the agent by; None where there is none."""
+        return next((f for f in (self.file, self.packaged) if f is not None and f.exists()), None)
 
 
-SYSTEM: Final = Manager(Path("/etc/systemd/system") / NAME, ("systemctl",))
+SYSTEM: Final = Manager(
+    Path("/etc/systemd/system") / NAME, ("systemctl",), Path("/usr/lib/systemd/system") / NAME
+)
 """That of the machine."""
 
 
@@ -130,7 +147,7 @@ def user_unit(command: Path, config: Path | None, environ: Mapping[str, str]) ->
     if config is not None:
         kept["SOTTO_CONFIG"] = str(config.absolute())
     lines = "".join(f"Environment={_quoted(f'{name}={value}')}\n" for name, value in kept.items())
-    return _unit(command, lines + _ALWAYS, "default.target", "")
+    return _WRITTEN + _unit(command, lines + _ALWAYS, "default.target", "")
 
 
 def system_unit(command: Path, user: str) -> str:
@@ -140,18 +157,31 @@ def system_unit(command: Path, user: str) -> str:
         InvalidInput: there is no such user, or it is root.
     """
     group_of(user)
-    service = f"User={user}\nEnvironment=SOTTO_CONFIG={MACHINE}\n{_ALWAYS}{_PRIVILEGED}"
-    network = "Wants=network-online.target\nAfter=network-online.target\n"
-    return _unit(command, service, "multi-user.target", network)
+    return _WRITTEN + _machines(command, user)
 
 
-def settings_of_the_machine() -> str:
-    """What `config.MACHINE` begins with: the service's own folders."""
+def packaged_unit(command: Path) -> str:
+    """That unit as a package brings it, for the user that the package makes."""
+    return _PACKAGED + _machines(command, ACCOUNT)
+
+
+def settings_of_the_machine(example: str = "edge/packaging/agent.toml") -> str:
+    """What `config.MACHINE` begins with: the service's own folders.
+
+    Args:
+        example: where every key is explained.
+    """
     return (
-        "# Settings of this machine's agent; every key: edge/packaging/agent.toml.\n"
+        f"# Settings of this machine's agent; every key: {example}.\n"
         '[agent]\nlisten = "unix:/run/sottovoce/agent.sock"\nstate = "/var/lib/sottovoce/state"\n\n'
         '[bundle]\npath = "/var/lib/sottovoce/bundle"\n'
     )
+
+
+def _machines(command: Path, user: str) -> str:
+    service = f"User={user}\nEnvironment=SOTTO_CONFIG={MACHINE}\n{_ALWAYS}{_PRIVILEGED}"
+    network = "Wants=network-online.target\nAfter=network-online.target\n"
+    return _unit(command, service, "multi-user.target", network)
 
 
 def group_of(user: str) -> int:
@@ -181,7 +211,6 @@ def _config_home(environ: Mapping[str, str]) -> Path:
 
 def _unit(command: Path, service: str, target: str, more: str) -> str:
     return (
-        "# Written by `sotto service install`, which writes it anew; a drop-in survives.\n"
         "[Unit]\nDescription=Sottovoce edge agent: privatises text before it meets a cloud\n"
         f"{more}StartLimitIntervalSec=60\nStartLimitBurst=5\n\n"
         f"[Service]\nExecStart={_quoted(str(command))} serve\n{service}\n"

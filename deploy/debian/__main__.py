@@ -1,0 +1,124 @@
+"""``python -m deploy.debian``: build the package, or check one in a clean system."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from deploy.debian.check import Packages, life, same_bytes
+from deploy.debian.emulation import emulated
+from deploy.debian.machine import Unfit, running, system
+from deploy.debian.package import build
+from deploy.debian.target import ARCHITECTURES, SUITES, Target
+from deploy.debian.wheels import Wheel, fetch, needed
+from tests.support.paths import BUNDLE
+
+SOURCES = Path(__file__).parents[2]
+OUT = SOURCES / "build" / "deb"
+CACHE = OUT / "systems"
+EARLIER = "0.0.9"
+"""What is there before an upgrade: the same sources under a lower number."""
+
+_architectures = click.option(
+    "--arch",
+    "architectures",
+    type=click.Choice(list(ARCHITECTURES)),
+    multiple=True,
+    default=tuple(ARCHITECTURES),
+    show_default=True,
+    help="Processor; may be given twice.",
+)
+_suite = click.option(
+    "--suite",
+    type=click.Choice(list(SUITES)),
+    default="trixie",
+    show_default=True,
+    help="Release of Debian whose Python the package is for.",
+)
+
+
+@click.group()
+def main() -> None:
+    """The device as a Debian package."""
+
+
+@main.command("build")
+@_architectures
+@_suite
+@click.option("--version", "given", default="", help="Of the package.  [default: the device's]")
+def build_(architectures: tuple[str, ...], suite: str, given: str) -> None:
+    """Fetch the wheels and build build/deb/sottovoce_VERSION_ARCHITECTURE.deb."""
+    for architecture in architectures:
+        target = Target(architecture, suite)
+        click.echo(built(target, given, fresh=True).relative_to(SOURCES))
+
+
+@main.command("check")
+@_architectures
+@_suite
+@click.pass_context
+def check(ctx: click.Context, architectures: tuple[str, ...], suite: str) -> None:
+    """Install, use, upgrade, remove and purge the packages in clean systems; needs root."""
+    for architecture in architectures:
+        target = Target(architecture, suite)
+        click.echo(f"\n{architecture}, Debian {suite}, Python {target.python}")
+        try:
+            with emulated(target, CACHE) as by:
+                _row("runs on", by)
+                for row in _checked(target):
+                    _row(*row)
+        except (AssertionError, Unfit) as error:
+            click.echo(f"FAILED: {error}", err=True)
+            ctx.exit(1)
+    click.echo("\nall of it holds")
+
+
+def _checked(target: Target) -> Iterator[tuple[str, str]]:
+    archive = system(target, CACHE)
+    newest = built(target, fresh=True)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        twin = built(target, fresh=True, out=folder, compression="none")
+        yield from same_bytes(newest, twin)
+        twin.unlink()
+        earlier = built(target, EARLIER, fresh=False, out=folder, compression="none")
+        with running(archive) as machine:
+            yield from life(machine, Packages(earlier, newest), target, folder / "cloud", BUNDLE)
+
+
+def _row(what: str, seen: str) -> None:
+    click.echo(f"  {what:44} {seen}")
+
+
+def built(
+    target: Target, given: str = "", *, fresh: bool, out: Path = OUT, compression: str = "xz"
+) -> Path:
+    """A package for `target`, with wheels fetched anew or those that were fetched before."""
+    folder = OUT / "wheels" / f"{target.architecture}-{target.suite}"
+    epoch = int(os.environ.get("SOURCE_DATE_EPOCH") or _committed())
+    if fresh or not folder.exists():
+        fetch(target, SOURCES, folder, epoch)
+    wheels = needed(map(Wheel.read, sorted(folder.glob("*.whl"))), "sottovoce-edge", target)
+    (ours,) = (wheel for wheel in wheels if wheel.name == "sottovoce-edge")
+    version = target.version(given or ours.version)
+    return build(
+        wheels, target, SOURCES, out, version=version, epoch=epoch, compression=compression
+    )
+
+
+def _committed() -> str:
+    """When the sources were last changed."""
+    git = ["git", "-C", str(SOURCES), "log", "-1", "--format=%ct"]
+    done = subprocess.run(git, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise click.ClickException("these sources have no history\nfix: set SOURCE_DATE_EPOCH")
+    return done.stdout
+
+
+if __name__ == "__main__":
+    main()

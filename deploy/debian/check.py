@@ -1,0 +1,285 @@
+"""The life of a package in a clean system: installed, used, upgraded, removed, purged.
+
+Each part yields what it has seen to be true, and fails where it is not. The system boots a systemd
+of its own, and a real cloud answers it on loopback.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from bench.live.testbed import Cloud, serving
+from deploy.debian.machine import Machine
+from deploy.debian.target import Target
+from sottovoce.edge.cli import systemd
+from sottovoce.edge.config import MACHINE
+
+__all__ = ["Packages", "life", "same_bytes"]
+
+Rows = Iterator[tuple[str, str]]
+SAID: Final = "Anna sees Dr Okafor in the clinic on Monday, 4711"
+_MOST_EXPOSED: Final = 2.0
+_STATE: Final = Path("/var/lib/sottovoce")
+_SOCKET: Final = "run/sottovoce/agent.sock"
+_USER: Final = systemd.ACCOUNT
+_OF_TOOLS: Final = (
+    *("/var/lib/dpkg", "/var/lib/systemd", "/var/cache", "/var/log", "/var/tmp"),  # noqa: S108
+    *("/etc/passwd", "/etc/group", "/etc/shadow", "/etc/gshadow", "/etc/subuid", "/etc/subgid"),
+)
+_PARTS: Final = """
+from importlib import import_module, metadata
+from packaging.requirements import Requirement
+left_out = {left_out!r}
+for part in metadata.distributions():
+    for asked in map(Requirement, part.requires or ()):
+        if asked.name in left_out or asked.marker and not asked.marker.evaluate(dict(extra="")):
+            continue
+        there = metadata.version(asked.name)
+        assert asked.specifier.contains(there, prereleases=True), (str(asked), there)
+for name in "numpy onnxruntime tokenizers safetensors cryptography.x509 grpc rich h11".split():
+    import_module(name)
+print(len(list(metadata.distributions())))
+"""
+_COMPLETED: Final = """
+source /usr/share/bash-completion/completions/sotto
+COMP_WORDS=(sotto pri) COMP_CWORD=1
+_sotto_completion sotto pri
+echo "${COMPREPLY[@]}"
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Packages:
+    """One that is there first, and the one that takes its place."""
+
+    earlier: Path
+    newest: Path
+
+    def version(self, package: Path) -> str:
+        """Of one, as it says itself."""
+        show = ["dpkg-deb", "--field", str(package), "Version"]
+        return subprocess.run(show, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def same_bytes(one: Path, other: Path) -> Rows:
+    """Two builds hold the same, however they are compressed."""
+    sums = []
+    for package in (one, other):
+        whole = hashlib.sha256()
+        for part in ("--ctrl-tarfile", "--fsys-tarfile"):
+            whole.update(
+                subprocess.run(
+                    ["dpkg-deb", part, str(package)], check=True, capture_output=True
+                ).stdout
+            )
+        sums.append(whole.hexdigest())
+    assert sums[0] == sums[1], f"{one} and {other} differ: see `diffoscope {one} {other}`"
+    yield "built twice, wheels fetched twice", f"the same bytes, sha256 {sums[0][:16]}..."
+
+
+def life(machine: Machine, packages: Packages, target: Target, folder: Path, bundle: Path) -> Rows:
+    """All of it, on a machine without our package.
+
+    Args:
+        machine: runs.
+        packages: for its processor and Python.
+        target: what they are for.
+        folder: for what the cloud keeps.
+        bundle: what the cloud gives out.
+
+    Raises:
+        AssertionError: something does not hold; what, and what was printed.
+    """
+    before = _files(machine)
+    yield from _installed(machine, packages.earlier, packages.version(packages.earlier))
+    yield from _guarded(machine)
+    yield from _documented(machine)
+    cloud = Cloud.at(folder, bundle)
+    cloud.start()
+    try:
+        yield from _used(machine, cloud.address)
+    finally:
+        cloud.stop()
+    yield from _upgraded(machine, packages.newest, packages.version(packages.newest))
+    yield from _removed(machine, packages.newest, before)
+
+
+def _files(machine: Machine) -> set[str]:
+    """Every path of the system but what its own tools note about packages and time."""
+    ours = machine.run("find", "/etc", "/usr", "/var", "/opt", "-xdev")
+    return {path for path in ours.splitlines() if not path.startswith(_OF_TOOLS)}
+
+
+def _install(machine: Machine, package: Path) -> None:
+    place = machine.folder / "var/tmp" / package.name
+    shutil.copyfile(package, place)
+    machine.run("dpkg", "--install", f"/var/tmp/{package.name}")  # noqa: S108
+    place.unlink()
+
+
+def _installed(machine: Machine, package: Path, version: str) -> Rows:
+    compilers = machine.run("sh", "-c", "command -v cc gcc c++ clang pip", code=None)
+    assert not compilers, f"this system is not clean: {compilers}"
+    _install(machine, package)
+    assert not machine.run("dpkg", "--verify", "sottovoce")
+    assert machine.run("dpkg-query", "-W", "-f", "${Version} ${Status}", "sottovoce") == (
+        f"{version} install ok installed"
+    )
+    yield "dpkg --install, no compiler, no pip", version
+    yield "sotto version", machine.run("sotto", "version", user=_USER).strip()
+    python = "/usr/lib/sottovoce/bin/python3"
+    parts = machine.run(python, "-I", "-c", _PARTS.format(left_out=["huggingface-hub"]))
+    assert not machine.run("find", "/usr/lib/sottovoce", "-path", "*/site-packages/torch")
+    yield "parts of the environment", f"{parts.strip()}, each has what it asks for; no torch"
+    *_, home, shell = machine.run("getent", "passwd", _USER).strip().split(":")
+    assert (home, shell) == (str(_STATE), "/usr/sbin/nologin")
+    modes = machine.run("stat", "-c", "%U:%G %a %n", str(_STATE), str(MACHINE.parent), str(MACHINE))
+    who = f"{_USER}:{_USER}"
+    assert modes == f"{who} 700 {_STATE}\n{who} 750 {MACHINE.parent}\n{who} 640 {MACHINE}\n", modes
+    yield "user, state, settings", f"{_USER}, without a shell; others may not look"
+
+
+def _serves(machine: Machine) -> str:
+    """The process that systemd runs, once it is seen to be ours and to answer."""
+    shown = machine.run("systemctl", "show", "-P", "MainPID", "-P", "ActiveState", systemd.NAME)
+    process, state = shown.split()
+    assert state == "active", machine.run("journalctl", "-u", systemd.NAME, "--no-pager", code=None)
+    assert machine.run("stat", "-c", "%U", f"/proc/{process}").strip() == _USER
+    assert serving(f"unix:{machine.root / _SOCKET}"), "health is not SERVING"
+    return process
+
+
+def _guarded(machine: Machine) -> Rows:
+    assert machine.run("systemctl", "is-enabled", systemd.NAME).strip() == "enabled"
+    _serves(machine)
+    yield "systemctl: enabled, active after install", "health SERVING, as sottovoce"
+    assert machine.run("systemd-analyze", "verify", "--man=no", systemd.NAME) == ""
+    said = machine.run("systemd-analyze", "security", "--no-pager", systemd.NAME).split()
+    exposed = float(said[said.index("sottovoce.service:") + 1])
+    assert exposed <= _MOST_EXPOSED
+    yield "systemd-analyze verify, security", f"nothing to say, exposure {exposed}"
+    (told,) = map(
+        json.loads, machine.run("sotto", "service", "status", "--system", "--json").splitlines()
+    )
+    assert told == {
+        "file": f"/usr/lib/systemd/system/{systemd.NAME}",
+        "installed": True,
+        "active": True,
+    }
+    refused = machine.run("sotto", "service", "uninstall", "--system", code=3)
+    assert "belongs to a package" in refused
+    yield "sotto service", "sees the package's unit, and leaves it to the package"
+
+
+def _documented(machine: Machine) -> Rows:
+    pages = sorted((machine.root / "usr/share/man/man1").glob("sotto*.1.gz"))
+    assert len(pages) > 30, "one for each command"
+    tools = []
+    for tool, options in (
+        ("man", ["--warnings=w", "-l"]),
+        ("mandoc", ["-T", "lint", "-W", "warning"]),
+    ):
+        if shutil.which(tool) is None:
+            continue
+        tools.append(tool)
+        for page in pages:
+            command = [tool, *options, str(page)]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            said = done.stderr + (done.stdout if tool == "mandoc" else "")
+            assert (done.returncode, said) == (0, ""), f"{page.name}: {said}"
+    yield (
+        f"{len(pages)} manual pages",
+        f"without a warning of {' and '.join(tools) or 'nobody: no man'}",
+    )
+    assert machine.run("bash", "-c", _COMPLETED).split() == ["privatize"]
+    shells = ["bash, used"]
+    scripts = {
+        "zsh": "zsh/vendor-completions/_sotto",
+        "fish": "fish/vendor_completions.d/sotto.fish",
+    }
+    for shell, script in scripts.items():
+        if found := shutil.which(shell):
+            subprocess.run([found, "-n", str(machine.root / "usr/share" / script)], check=True)
+        shells.append(f"{shell}, {'parsed' if found else 'not checked: no such shell here'}")
+    yield "completions", "; ".join(shells)
+
+
+def _released(machine: Machine) -> str:
+    return machine.run("sotto", "privatize", "--level", "strong", SAID, user=_USER).strip()
+
+
+def _used(machine: Machine, address: str) -> Rows:
+    machine.run("sotto", "pull", address, user=_USER)
+    yield (
+        "sotto pull, from a sotto-cloud on loopback",
+        f"bundle {_status(machine)['bundle_id'][:12]}",
+    )
+    said = _released(machine)
+    assert said
+    assert said != SAID
+    assert "Okafor" not in said
+    assert "4711" not in said
+    yield "first release", said
+    machine.run("sotto", "config", "set", "cloud.address", address)  # as root
+    owner = machine.run("stat", "-c", "%U %a", str(MACHINE)).split()
+    assert owner == [_USER, "640"], f"{MACHINE} is {owner} now"
+    machine.run("systemctl", "restart", systemd.NAME)
+    _serves(machine)
+    yield "a setting changed by root", "the agent reads it, others do not"
+    told = json.loads(machine.run("sotto", "doctor", "--json", user=_USER, code=None))
+    wrong = {each["check"] for each in told["checks"] if each["result"] == "FAIL"}
+    assert wrong == {"tenant"}, told
+    yield "sotto doctor", f"{len(told['checks'])} checks; only the account is missing, as it is"
+
+
+def _status(machine: Machine) -> dict[str, str]:
+    told: dict[str, str] = json.loads(machine.run("sotto", "status", "--json", user=_USER))
+    return told
+
+
+def _kept(machine: Machine) -> tuple[str, str, str]:
+    """What must outlive packages: bundle and ledger, settings, and a release under the same key."""
+    return (
+        _status(machine)["bundle_id"],
+        machine.run("sha256sum", str(MACHINE)),
+        _released(machine),
+    )
+
+
+def _upgraded(machine: Machine, package: Path, version: str) -> Rows:
+    process, kept = _serves(machine), _kept(machine)
+    spent = machine.run("sotto", "ledger", "--json", user=_USER)
+    _install(machine, package)
+    assert machine.run("dpkg-query", "-W", "-f", "${Version}", "sottovoce") == version
+    assert _serves(machine) != process, "the earlier one still runs"
+    assert machine.run("sotto", "ledger", "--json", user=_USER) == spent
+    assert _kept(machine) == kept
+    yield f"upgrade to {version}", "restarted; ledger, key, bundle, settings kept"
+
+
+def _removed(machine: Machine, package: Path, before: set[str]) -> Rows:
+    kept = _kept(machine)
+    machine.run("dpkg", "--remove", "sottovoce")
+    assert not (machine.root / _SOCKET).exists(), "the agent still runs"
+    left_running = f"find /proc -maxdepth 1 -user {_USER} -name '[0-9]*' 2>/dev/null || true"
+    assert not machine.run("sh", "-c", left_running), "a process of its user is left"
+    left = _files(machine) - before
+    assert all(
+        path.startswith((str(_STATE), str(MACHINE.parent), "/etc/systemd")) for path in left
+    ), left
+    yield "dpkg --remove", "stopped; state and settings are left, nothing else"
+    _install(machine, package)
+    assert _kept(machine) == kept
+    yield "installed again", "as it was"
+    machine.run("dpkg", "--purge", "sottovoce")
+    left = _files(machine) - before
+    assert not left, left
+    assert not machine.run("find", "/", "-xdev", "-user", _USER)
+    yield "dpkg --purge", "nothing is left but the user, without a shell"

@@ -1,0 +1,141 @@
+"""A clean Debian system that boots on this one: its own processes, files and users, systemd first.
+
+Why it is here: whether a package installs, starts and goes without a trace shows only where nothing
+else was installed. What the kernel shares with it is what a container has; its network is that of
+whoever starts it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from deploy.debian.target import Target
+
+__all__ = ["Machine", "Unfit", "running", "system"]
+
+_BOOT: Final = Path(__file__).with_name("boot.sh")
+_PATH: Final = "/usr/sbin:/usr/bin:/sbin:/bin"
+_ASKED: Final = ("python3", "adduser", "libstdc++6", "systemd", "systemd-sysv", "dbus")
+"""What the package depends on, and what boots."""
+_SECONDS: Final = 300.0
+
+
+class Unfit(Exception):
+    """Something that a check needs is not here; says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """One that runs; ``first`` is its process 1, seen from here."""
+
+    folder: Path
+    first: int
+
+    @property
+    def root(self) -> Path:
+        """Its files, with what is mounted there."""
+        return Path(f"/proc/{self.first}/root")
+
+    def run(self, *command: str, user: str = "", code: int | None = 0, stdin: str = "") -> str:
+        """Runs a command there.
+
+        Args:
+            command: program and arguments.
+            user: who runs it, as `sudo -u` would; root unless given.
+            code: exit status that is expected; None for any.
+            stdin: its standard input.
+
+        Returns:
+            What it printed on both outputs.
+
+        Raises:
+            AssertionError: it ended otherwise.
+        """
+        enter = ["nsenter", "--target", str(self.first)]
+        enter += ["--mount", "--pid", "--cgroup", "--ipc", "--uts", "--root", "--wd"]
+        clean = ["env", "-i", f"PATH={_PATH}", "LANG=C.UTF-8", "DEBIAN_FRONTEND=noninteractive"]
+        become = ["runuser", "-u", user, "--"] if user else []
+        home = [f"HOME={'/var/lib/sottovoce' if user else '/root'}"]
+        done = subprocess.run(
+            [*enter, *clean, *home, *become, *command],
+            input=stdin,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        if code is not None and done.returncode != code:
+            raise AssertionError(f"{' '.join(command)} ended with {done.returncode}: {done.stdout}")
+        return done.stdout
+
+
+def system(target: Target, cache: Path) -> Path:
+    """An archive of a clean system of the target's kind, made once, from Debian's packages.
+
+    Raises:
+        Unfit: mmdebstrap is not here, or there are no user's rights to make one.
+    """
+    archive = cache / f"system-{target.suite}-{target.architecture}.tar"
+    if archive.exists():
+        return archive
+    if os.geteuid() != 0:
+        raise Unfit("a system of its own takes root: run it as root, or by sudo")
+    if shutil.which("mmdebstrap") is None:
+        raise Unfit("mmdebstrap is not here: apt-get install mmdebstrap")
+    cache.mkdir(parents=True, exist_ok=True)
+    aside = archive.with_suffix(".part.tar")
+    options = ["--quiet", "--variant=minbase", f"--architectures={target.architecture}"]
+    options += ["--skip=check/qemu", f"--include={','.join(_ASKED)}"]
+    subprocess.run(["mmdebstrap", *options, target.suite, str(aside)], check=True)
+    aside.rename(archive)
+    return archive
+
+
+@contextmanager
+def running(archive: Path) -> Iterator[Machine]:
+    """A machine of that system, booted; nothing of it is left afterwards.
+
+    Raises:
+        Unfit: its systemd did not come up.
+    """
+    with tempfile.TemporaryDirectory(prefix="check-deb-", ignore_cleanup_errors=True) as folder:
+        subprocess.run(["tar", "-xf", str(archive), "-C", folder], check=True)
+        apart = ["--mount", "--pid", "--cgroup", "--ipc", "--uts", "--fork", "--kill-child"]
+        boot = subprocess.Popen(["unshare", *apart, str(_BOOT), folder], start_new_session=True)
+        try:
+            machine = Machine(Path(folder), _child(boot))
+            _wait_for_boot(machine, boot)
+            yield machine
+        finally:
+            boot.send_signal(signal.SIGKILL)  # and with it process 1, and with that all others
+            boot.wait()
+
+
+def _child(boot: subprocess.Popen[bytes]) -> int:
+    """The first process of the namespace that `boot` makes."""
+    listed = Path(f"/proc/{boot.pid}/task/{boot.pid}/children")
+    deadline = time.monotonic() + _SECONDS
+    while not (found := listed.read_text().split()):
+        if boot.poll() is not None or time.monotonic() > deadline:
+            raise Unfit("no namespaces can be made here: run it as root of a machine of your own")
+        time.sleep(0.01)
+    return int(found[0])
+
+
+def _wait_for_boot(machine: Machine, boot: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + _SECONDS
+    while (state := machine.run("systemctl", "is-system-running", code=None).strip()) != "running":
+        if boot.poll() is not None or time.monotonic() > deadline or state == "degraded":
+            failed = machine.run("systemctl", "--failed", "--no-pager", code=None)
+            raise Unfit(f"the system of the check did not come up ({state}): {failed}")
+        time.sleep(0.2)

@@ -1,0 +1,94 @@
+"""What a package is built for: a processor, and the Python of a Debian release.
+
+Why it is here: wheels with compiled parts fit one Python and one processor. A package names both,
+and a release of Debian has one Python.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from packaging.version import Version
+
+__all__ = ["ARCHITECTURES", "SUITES", "Target", "debian_version"]
+
+SUITES: Final = {"bookworm": ("deb12", "3.11"), "trixie": ("deb13", "3.13")}
+"""Releases of Debian: the mark in a package's version, and their Python."""
+ARCHITECTURES: Final = {"amd64": "x86_64", "arm64": "aarch64"}
+"""As Debian calls a processor, and as Python does."""
+_GLIBC = (36, 34, 31, 28, 27, 26, 24, 17)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A machine that the package is for; both are keys of the tables above."""
+
+    architecture: str
+    suite: str
+
+    @property
+    def python(self) -> str:
+        """The version of its Python: "3.13"."""
+        return SUITES[self.suite][1]
+
+    @property
+    def next_python(self) -> str:
+        """The one after."""
+        major, minor = self.python.split(".")
+        return f"{major}.{int(minor) + 1}"
+
+    @property
+    def machine(self) -> str:
+        """The processor as Python calls it."""
+        return ARCHITECTURES[self.architecture]
+
+    @property
+    def markers(self) -> dict[str, str]:
+        """What a requirement may depend on, as it is there."""
+        return {
+            "implementation_name": "cpython",
+            "os_name": "posix",
+            "platform_machine": self.machine,
+            "platform_python_implementation": "CPython",
+            "platform_system": "Linux",
+            "python_full_version": f"{self.python}.0",
+            "python_version": self.python,
+            "sys_platform": "linux",
+            "extra": "",
+        }
+
+    @property
+    def pip(self) -> list[str]:
+        """Options that have pip choose wheels for it, whatever pip runs on."""
+        python = self.python.replace(".", "")
+        abis = (f"cp{python}", "abi3", "none")
+        platforms = [f"manylinux_2_{n}_{self.machine}" for n in _GLIBC]
+        platforms.append(f"manylinux2014_{self.machine}")
+        options = ["--only-binary=:all:", "--implementation=cp", f"--python-version={self.python}"]
+        return options + [f"--abi={a}" for a in abis] + [f"--platform={p}" for p in platforms]
+
+    def version(self, ours: str) -> str:
+        """A package's version: one for a later release of Debian is the newer.
+
+        >>> Target("amd64", "trixie").version("0.2.0rc1")
+        '0.2.0~rc1+deb13'
+        """
+        return f"{debian_version(ours)}+{SUITES[self.suite][0]}"
+
+
+def debian_version(ours: str) -> str:
+    """A version as Python orders it, written so that dpkg orders it alike.
+
+    >>> debian_version("1.0.dev3"), debian_version("1.0.post1")
+    ('1.0~~dev3', '1.0+post1')
+    """
+    version = Version(ours)
+    text = version.base_version
+    if version.pre:
+        text += f"~{version.pre[0]}{version.pre[1]}"
+    if version.dev is not None:
+        text += f"~~dev{version.dev}"
+    if version.post is not None:
+        text += f"+post{version.post}"
+    return text

@@ -10,6 +10,9 @@ import json
 import secrets
 import sys
 import tempfile
+import time
+from collections.abc import Iterable, Iterator
+from itertools import count
 from pathlib import Path
 
 from tests.campaign.parts import PARTS, run
@@ -23,13 +26,16 @@ def main() -> int:
     parser.add_argument("--seed", default=secrets.token_hex(4), help="drawn where none is given")
     parser.add_argument("--trial", type=int, help="this one alone")
     parser.add_argument("--share", type=float, default=1.0, help="of the trials of each part")
+    parser.add_argument("--minutes", type=float, help="for each part, instead of its trials")
     given = parser.parse_args()
     if unknown := set(given.part) - set(PARTS):
         parser.error(f"no such part: {', '.join(sorted(unknown))}")
     print(f"seed {given.seed}", flush=True)
     tallies = {}
     for name in given.part or PARTS:
-        trials = range(max(1, round(PARTS[name].full * given.share)))
+        trials: Iterable[int] = range(max(1, round(PARTS[name].full * given.share)))
+        if given.minutes is not None:
+            trials = _for_minutes(given.minutes)
         if given.trial is not None:
             trials = range(given.trial, given.trial + 1)
         with tempfile.TemporaryDirectory(prefix="campaign-") as folder:
@@ -40,6 +46,15 @@ def main() -> int:
     figures = {name: tally.to_dict() for name, tally in tallies.items()}
     print(json.dumps({"seed": given.seed, "parts": figures}))
     return int(any(tally.faults[kind] for tally in tallies.values() for kind in FAULTS))
+
+
+def _for_minutes(minutes: float) -> Iterator[int]:
+    """Numbers of trials until the time is over; one at least."""
+    end = time.monotonic() + 60 * minutes
+    for number in count():
+        yield number
+        if time.monotonic() > end:
+            return
 
 
 if __name__ == "__main__":

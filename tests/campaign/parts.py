@@ -15,6 +15,7 @@ from tests.campaign.damage import damage, device
 from tests.campaign.faulty_line import FaultyLine
 from tests.campaign.machine import machine
 from tests.campaign.network import World, network
+from tests.campaign.soak import soak
 from tests.campaign.tally import Tally
 from tests.campaign.wire import CLOUD, DEVICE, wire
 from tests.support import decoders
@@ -36,7 +37,7 @@ class Part:
     Attributes:
         what: is tried.
         run: does the given trials in an empty folder.
-        full, short: how many, in the whole campaign and among the tests.
+        full, short: how many, in the whole campaign and among the tests; none are no test.
     """
 
     what: str
@@ -120,6 +121,11 @@ def _network(folder: Path, tally: Tally, seed: str, trials: Iterable[int]) -> No
         network(world, tally, seed, trials)
 
 
+def _soak(folder: Path, tally: Tally, seed: str, trials: Iterable[int]) -> None:
+    with _world(folder) as world:
+        soak(world, tally, trials)
+
+
 def _machine(folder: Path, tally: Tally, seed: str, trials: Iterable[int]) -> None:
     machine(folder, BUNDLE, tally, seed, trials)
 
@@ -133,4 +139,5 @@ PARTS: Final = {
     "wire-cloud": Part("messages to the cloud", _to_cloud, 50_000, 1_200),
     "kill-agent": Part("kills of the device's daemon", _agent_killed, 250, 3),
     "kill-worker": Part("jobs whose worker was killed", _worker_killed, 150, 2),
+    "soak": Part("rounds of mixed use", _soak, 40, 0),
 }

@@ -15,7 +15,7 @@ MOST_LOGGED = 2.0
 first asked for it is more than what so few calls could leave behind."""
 
 
-@pytest.mark.parametrize("name", PARTS)
+@pytest.mark.parametrize("name", [name for name, part in PARTS.items() if part.short])
 def test_nothing_is_lost_leaked_crossed_or_unexplained(name: str, tmp_path: Path) -> None:
     part = PARTS[name]
     tally = run(name, tmp_path, SEED, range(part.short))

@@ -17,7 +17,7 @@ from pathlib import Path
 from safetensors.torch import load_file
 
 from bench.console import Figures, Table, table
-from bench.live import postgres_server
+from bench.live import postgres_server, s3_server
 from bench.live.testbed import Agent, Cloud, Role
 from bench.scale.callers import Callers
 from bench.scale.roles import Roles, roles
@@ -45,7 +45,7 @@ LOST = "another worker has it now"
 
 
 def measure(folder: Path, bundle: Path, *, devices: int, callers: int, seconds: float) -> Figures:
-    """All of it; needs PostgreSQL and HAProxy.
+    """All of it; needs PostgreSQL, an S3 server and HAProxy.
 
     Args:
         folder: empty.
@@ -55,11 +55,13 @@ def measure(folder: Path, bundle: Path, *, devices: int, callers: int, seconds: 
         seconds: that throughput is measured, and what follows each kill.
 
     Raises:
-        SystemExit: one of the two is not here.
+        SystemExit: one of them is not here.
     """
-    programs = postgres_server.found()
+    programs, bucket_program = postgres_server.found(), s3_server.found()
     if programs is None:
         raise SystemExit(postgres_server.HINT)
+    if bucket_program is None:
+        raise SystemExit(s3_server.HINT)
     texts = [line.split("\t")[0] for line in (_TEXTS / "test.tsv").read_text().splitlines()[1:]]
     found: Figures = {}
     with ExitStack() as stack:
@@ -74,7 +76,11 @@ def measure(folder: Path, bundle: Path, *, devices: int, callers: int, seconds: 
             found["serve"] = asking.measured(seconds)
     with ExitStack() as stack:
         server = stack.enter_context(postgres_server.running(programs))
-        parts = stack.enter_context(roles(folder / "many", bundle, server.url()))
+        buckets = stack.enter_context(s3_server.running(bucket_program))
+        os.environ.update(buckets.environment)  # for all that are started, too
+        parts = stack.enter_context(
+            roles(folder / "many", bundle, server.url(), objects=buckets.new())
+        )
         agents = []
         for n in range(devices):
             agents.append(parts.device(folder / f"b{n}", f"t{n}"))
@@ -232,7 +238,7 @@ class _Jobs:
 
 @contextmanager
 def _jobs(parts: Roles, bundle: Path) -> Iterator[_Jobs]:
-    database = open_database(parts.state, parts.store)
+    database = open_database(parts.state, parts.store, parts.objects)
     try:
         Tenants(database).enroll(_TENANT)
         yield _Jobs(parts, database, Bundle.open(bundle))

@@ -28,6 +28,7 @@ class Roles:
     address: str
     state: Path
     store: str
+    objects: str
     balancer: Balancer
     replicas: list[Role]
     front: Role
@@ -52,9 +53,22 @@ class Roles:
 
 @contextmanager
 def roles(
-    folder: Path, bundle: Path, store: str = "", replicas: int = 2, trainers: int = 2
+    folder: Path,
+    bundle: Path,
+    store: str = "",
+    replicas: int = 2,
+    trainers: int = 2,
+    objects: str = "",
 ) -> Iterator[Roles]:
     """All of them, ready, for as long as the block.
+
+    Args:
+        folder: of this machine, where they keep their state and logs.
+        bundle: that all serve.
+        store: URL of the database; "" for a file in the folder.
+        replicas: how many.
+        trainers: how many.
+        objects: URL of where adapters and checkpoints lie; "" for the folder.
 
     Raises:
         SystemExit: there is no HAProxy.
@@ -63,7 +77,7 @@ def roles(
     if program is None:
         raise SystemExit(haproxy.HINT)
     shared = ("--state", str(folder / "cloud"), "--bundle", str(bundle))
-    env = {STORE_VARIABLE: store}
+    env = {STORE_VARIABLE: store, "SOTTO_CLOUD_OBJECTS": objects}
 
     def made(kind: str, name: str, *more: str, calls: bool = True) -> Role:
         address = free_address() if calls else ""
@@ -86,7 +100,8 @@ def roles(
             [command("sotto-cloud"), "balancer-config", "haproxy", *options], text=True
         )
         with haproxy.running(program, printed, address) as balancer:
-            yield Roles(address, folder / "cloud", store, balancer, behind, front, training)
+            state = folder / "cloud"
+            yield Roles(address, state, store, objects, balancer, behind, front, training)
     finally:
         for role in running:
             role.kill()

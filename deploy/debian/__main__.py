@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from deploy.debian.check import Packages, life, same_bytes
 from deploy.debian.emulation import emulated
 from deploy.debian.machine import Unfit, running, system
 from deploy.debian.package import build
+from deploy.debian.service import ByHand, Systemd
 from deploy.debian.target import ARCHITECTURES, SUITES, Target
 from deploy.debian.wheels import Wheel, fetch, needed
 from tests.support.paths import BUNDLE
@@ -87,8 +89,11 @@ def _checked(target: Target) -> Iterator[tuple[str, str]]:
         yield from same_bytes(newest, twin)
         twin.unlink()
         earlier = built(target, EARLIER, fresh=False, out=folder, compression="none")
-        with running(archive) as machine:
-            yield from life(machine, Packages(earlier, newest), target, folder / "cloud", BUNDLE)
+        native = platform.machine() == target.machine
+        with running(archive, boots=native) as machine:
+            service = Systemd(machine) if native else ByHand(machine)
+            packages = Packages(earlier, newest)
+            yield from life(machine, service, packages, folder / "cloud", BUNDLE)
 
 
 def _row(what: str, seen: str) -> None:

@@ -1,7 +1,7 @@
 """The life of a package in a clean system: installed, used, upgraded, removed, purged.
 
-Each part yields what it has seen to be true, and fails where it is not. The system boots a systemd
-of its own, and a real cloud answers it on loopback.
+Each part yields what it has seen to be true, and fails where it is not. A real cloud
+answers on loopback.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from bench.live.testbed import Cloud, serving
+from bench.live.testbed import Cloud
 from deploy.debian.machine import Machine
-from deploy.debian.target import Target
+from deploy.debian.service import ByHand, Service, answers
 from sottovoce.edge.cli import systemd
 from sottovoce.edge.config import MACHINE
 
@@ -25,9 +25,7 @@ __all__ = ["Packages", "life", "same_bytes"]
 
 Rows = Iterator[tuple[str, str]]
 SAID: Final = "Anna sees Dr Okafor in the clinic on Monday, 4711"
-_MOST_EXPOSED: Final = 2.0
 _STATE: Final = Path("/var/lib/sottovoce")
-_SOCKET: Final = "run/sottovoce/agent.sock"
 _USER: Final = systemd.ACCOUNT
 _OF_TOOLS: Final = (
     *("/var/lib/dpkg", "/var/lib/systemd", "/var/cache", "/var/log", "/var/tmp"),  # noqa: S108
@@ -84,13 +82,15 @@ def same_bytes(one: Path, other: Path) -> Rows:
     yield "built twice, wheels fetched twice", f"the same bytes, sha256 {sums[0][:16]}..."
 
 
-def life(machine: Machine, packages: Packages, target: Target, folder: Path, bundle: Path) -> Rows:
+def life(
+    machine: Machine, service: Service, packages: Packages, folder: Path, bundle: Path
+) -> Rows:
     """All of it, on a machine without our package.
 
     Args:
         machine: runs.
+        service: who runs the agent there.
         packages: for its processor and Python.
-        target: what they are for.
         folder: for what the cloud keeps.
         bundle: what the cloud gives out.
 
@@ -99,16 +99,17 @@ def life(machine: Machine, packages: Packages, target: Target, folder: Path, bun
     """
     before = _files(machine)
     yield from _installed(machine, packages.earlier, packages.version(packages.earlier))
-    yield from _guarded(machine)
+    service.installed()
+    yield from _guarded(machine, service)
     yield from _documented(machine)
     cloud = Cloud.at(folder, bundle)
     cloud.start()
     try:
-        yield from _used(machine, cloud.address)
+        yield from _used(machine, service, cloud.address)
     finally:
         cloud.stop()
-    yield from _upgraded(machine, packages.newest, packages.version(packages.newest))
-    yield from _removed(machine, packages.newest, before)
+    yield from _upgraded(machine, service, packages.newest, packages.version(packages.newest))
+    yield from _removed(machine, service, packages.newest, before)
 
 
 def _files(machine: Machine) -> set[str]:
@@ -137,7 +138,7 @@ def _installed(machine: Machine, package: Path, version: str) -> Rows:
     python = "/usr/lib/sottovoce/bin/python3"
     parts = machine.run(python, "-I", "-c", _PARTS.format(left_out=["huggingface-hub"]))
     assert not machine.run("find", "/usr/lib/sottovoce", "-path", "*/site-packages/torch")
-    yield "parts of the environment", f"{parts.strip()}, each has what it asks for; no torch"
+    yield "parts of the environment", f"{parts.split()[-1]}, each has what it asks for; no torch"
     *_, home, shell = machine.run("getent", "passwd", _USER).strip().split(":")
     assert (home, shell) == (str(_STATE), "/usr/sbin/nologin")
     modes = machine.run("stat", "-c", "%U:%G %a %n", str(_STATE), str(MACHINE.parent), str(MACHINE))
@@ -146,25 +147,10 @@ def _installed(machine: Machine, package: Path, version: str) -> Rows:
     yield "user, state, settings", f"{_USER}, without a shell; others may not look"
 
 
-def _serves(machine: Machine) -> str:
-    """The process that systemd runs, once it is seen to be ours and to answer."""
-    shown = machine.run("systemctl", "show", "-P", "MainPID", "-P", "ActiveState", systemd.NAME)
-    process, state = shown.split()
-    assert state == "active", machine.run("journalctl", "-u", systemd.NAME, "--no-pager", code=None)
-    assert machine.run("stat", "-c", "%U", f"/proc/{process}").strip() == _USER
-    assert serving(f"unix:{machine.root / _SOCKET}"), "health is not SERVING"
-    return process
-
-
-def _guarded(machine: Machine) -> Rows:
-    assert machine.run("systemctl", "is-enabled", systemd.NAME).strip() == "enabled"
-    _serves(machine)
-    yield "systemctl: enabled, active after install", "health SERVING, as sottovoce"
-    assert machine.run("systemd-analyze", "verify", "--man=no", systemd.NAME) == ""
-    said = machine.run("systemd-analyze", "security", "--no-pager", systemd.NAME).split()
-    exposed = float(said[said.index("sottovoce.service:") + 1])
-    assert exposed <= _MOST_EXPOSED
-    yield "systemd-analyze verify, security", f"nothing to say, exposure {exposed}"
+def _guarded(machine: Machine, service: Service) -> Rows:
+    yield from service.seen()
+    if isinstance(service, ByHand):
+        return
     (told,) = map(
         json.loads, machine.run("sotto", "service", "status", "--system", "--json").splitlines()
     )
@@ -215,7 +201,7 @@ def _released(machine: Machine) -> str:
     return machine.run("sotto", "privatize", "--level", "strong", SAID, user=_USER).strip()
 
 
-def _used(machine: Machine, address: str) -> Rows:
+def _used(machine: Machine, service: Service, address: str) -> Rows:
     machine.run("sotto", "pull", address, user=_USER)
     yield (
         "sotto pull, from a sotto-cloud on loopback",
@@ -230,8 +216,8 @@ def _used(machine: Machine, address: str) -> Rows:
     machine.run("sotto", "config", "set", "cloud.address", address)  # as root
     owner = machine.run("stat", "-c", "%U %a", str(MACHINE)).split()
     assert owner == [_USER, "640"], f"{MACHINE} is {owner} now"
-    machine.run("systemctl", "restart", systemd.NAME)
-    _serves(machine)
+    service.restart()
+    service.process()
     yield "a setting changed by root", "the agent reads it, others do not"
     told = json.loads(machine.run("sotto", "doctor", "--json", user=_USER, code=None))
     wrong = {each["check"] for each in told["checks"] if each["result"] == "FAIL"}
@@ -253,21 +239,23 @@ def _kept(machine: Machine) -> tuple[str, str, str]:
     )
 
 
-def _upgraded(machine: Machine, package: Path, version: str) -> Rows:
-    process, kept = _serves(machine), _kept(machine)
+def _upgraded(machine: Machine, service: Service, package: Path, version: str) -> Rows:
+    process, kept = service.process(), _kept(machine)
     spent = machine.run("sotto", "ledger", "--json", user=_USER)
     _install(machine, package)
     assert machine.run("dpkg-query", "-W", "-f", "${Version}", "sottovoce") == version
-    assert _serves(machine) != process, "the earlier one still runs"
+    service.installed()
+    assert service.process() != process, "the earlier one still runs"
     assert machine.run("sotto", "ledger", "--json", user=_USER) == spent
     assert _kept(machine) == kept
     yield f"upgrade to {version}", "restarted; ledger, key, bundle, settings kept"
 
 
-def _removed(machine: Machine, package: Path, before: set[str]) -> Rows:
+def _removed(machine: Machine, service: Service, package: Path, before: set[str]) -> Rows:
     kept = _kept(machine)
+    service.leaving()
     machine.run("dpkg", "--remove", "sottovoce")
-    assert not (machine.root / _SOCKET).exists(), "the agent still runs"
+    assert not answers(machine), "the agent still runs"
     left_running = f"find /proc -maxdepth 1 -user {_USER} -name '[0-9]*' 2>/dev/null || true"
     assert not machine.run("sh", "-c", left_running), "a process of its user is left"
     left = _files(machine) - before
@@ -276,8 +264,10 @@ def _removed(machine: Machine, package: Path, before: set[str]) -> Rows:
     ), left
     yield "dpkg --remove", "stopped; state and settings are left, nothing else"
     _install(machine, package)
+    service.installed()
     assert _kept(machine) == kept
     yield "installed again", "as it was"
+    service.leaving()
     machine.run("dpkg", "--purge", "sottovoce")
     left = _files(machine) - before
     assert not left, left

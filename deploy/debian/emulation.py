@@ -6,7 +6,6 @@ onnxruntime). The kernel keeps it open, so that it is there inside any other roo
 
 from __future__ import annotations
 
-import contextlib
 import os
 import platform
 import shutil
@@ -59,8 +58,9 @@ def emulated(target: Target, cache: Path) -> Iterator[str]:
 
 
 def _forget() -> None:
-    with contextlib.suppress(FileNotFoundError):
-        (_KERNEL / _NAME).write_text("-1")
+    entry = _KERNEL / _NAME
+    if entry.exists():
+        entry.write_text("-1")
 
 
 def _qemu(cache: Path) -> Path:

@@ -24,6 +24,7 @@ from deploy.debian.target import Target
 __all__ = ["Machine", "Unfit", "running", "system"]
 
 _BOOT: Final = Path(__file__).with_name("boot.sh")
+_SYSTEMD: Final = "/usr/lib/systemd/systemd"
 _PATH: Final = "/usr/sbin:/usr/bin:/sbin:/bin"
 _ASKED: Final = ("python3", "adduser", "libstdc++6", "systemd", "systemd-sysv", "dbus")
 """What the package depends on, and what boots."""
@@ -46,14 +47,13 @@ class Machine:
         """Its files, with what is mounted there."""
         return Path(f"/proc/{self.first}/root")
 
-    def run(self, *command: str, user: str = "", code: int | None = 0, stdin: str = "") -> str:
+    def run(self, *command: str, user: str = "", code: int | None = 0) -> str:
         """Runs a command there.
 
         Args:
             command: program and arguments.
             user: who runs it, as `sudo -u` would; root unless given.
             code: exit status that is expected; None for any.
-            stdin: its standard input.
 
         Returns:
             What it printed on both outputs.
@@ -61,14 +61,8 @@ class Machine:
         Raises:
             AssertionError: it ended otherwise.
         """
-        enter = ["nsenter", "--target", str(self.first)]
-        enter += ["--mount", "--pid", "--cgroup", "--ipc", "--uts", "--root", "--wd"]
-        clean = ["env", "-i", f"PATH={_PATH}", "LANG=C.UTF-8", "DEBIAN_FRONTEND=noninteractive"]
-        become = ["runuser", "-u", user, "--"] if user else []
-        home = [f"HOME={'/var/lib/sottovoce' if user else '/root'}"]
         done = subprocess.run(
-            [*enter, *clean, *home, *become, *command],
-            input=stdin,
+            self._there(command, user),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -77,6 +71,25 @@ class Machine:
         if code is not None and done.returncode != code:
             raise AssertionError(f"{' '.join(command)} ended with {done.returncode}: {done.stdout}")
         return done.stdout
+
+    def start(self, *command: str) -> subprocess.Popen[bytes]:
+        """Starts a command there as root, and does not wait for it; what it says is in `log`."""
+        with self.log.open("ab") as log:
+            there = self._there(command, "")
+            return subprocess.Popen(there, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+
+    @property
+    def log(self) -> Path:
+        """What `start` has started said."""
+        return self.folder / "started.log"
+
+    def _there(self, command: tuple[str, ...], user: str) -> list[str]:
+        enter = ["nsenter", "--target", str(self.first)]
+        enter += ["--mount", "--pid", "--cgroup", "--ipc", "--uts", "--root", "--wd"]
+        clean = ["env", "-i", f"PATH={_PATH}", "LANG=C.UTF-8", "DEBIAN_FRONTEND=noninteractive"]
+        home = f"HOME={'/var/lib/sottovoce' if user else '/root'}"
+        become = ["runuser", "-u", user, "--"] if user else []
+        return [*enter, *clean, home, *become, *command]
 
 
 def system(target: Target, cache: Path) -> Path:
@@ -102,19 +115,25 @@ def system(target: Target, cache: Path) -> Path:
 
 
 @contextmanager
-def running(archive: Path) -> Iterator[Machine]:
-    """A machine of that system, booted; nothing of it is left afterwards.
+def running(archive: Path, *, boots: bool = True) -> Iterator[Machine]:
+    """A machine of that system; nothing of it is left afterwards.
+
+    Args:
+        archive: its files.
+        boots: with its systemd; else nothing runs there by itself.
 
     Raises:
-        Unfit: its systemd did not come up.
+        Unfit: it did not come up.
     """
     with tempfile.TemporaryDirectory(prefix="check-deb-", ignore_cleanup_errors=True) as folder:
         subprocess.run(["tar", "-xf", str(archive), "-C", folder], check=True)
         apart = ["--mount", "--pid", "--cgroup", "--ipc", "--uts", "--fork", "--kill-child"]
-        boot = subprocess.Popen(["unshare", *apart, str(_BOOT), folder], start_new_session=True)
+        first = [_SYSTEMD, "--log-target=null"] if boots else ["sleep", "infinity"]
+        command = ["unshare", *apart, str(_BOOT), folder, *first]
+        boot = subprocess.Popen(command, start_new_session=True)
         try:
             machine = Machine(Path(folder), _child(boot))
-            _wait_for_boot(machine, boot)
+            _wait_for_boot(machine, boot, "running" if boots else "offline")
             yield machine
         finally:
             boot.send_signal(signal.SIGKILL)  # and with it process 1, and with that all others
@@ -132,10 +151,16 @@ def _child(boot: subprocess.Popen[bytes]) -> int:
     return int(found[0])
 
 
-def _wait_for_boot(machine: Machine, boot: subprocess.Popen[bytes]) -> None:
+def _wait_for_boot(machine: Machine, boot: subprocess.Popen[bytes], wanted: str) -> None:
     deadline = time.monotonic() + _SECONDS
-    while (state := machine.run("systemctl", "is-system-running", code=None).strip()) != "running":
+    asked = ("systemctl", "is-system-running")
+    while (state := machine.run(*asked, code=None).strip()) != wanted or not _apart(machine):
         if boot.poll() is not None or time.monotonic() > deadline or state == "degraded":
             failed = machine.run("systemctl", "--failed", "--no-pager", code=None)
             raise Unfit(f"the system of the check did not come up ({state}): {failed}")
         time.sleep(0.2)
+
+
+def _apart(machine: Machine) -> bool:
+    """Whether it has left this system's files behind."""
+    return machine.root.samefile(machine.folder)

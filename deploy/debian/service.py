@@ -74,7 +74,7 @@ class Systemd:
         journal = ("journalctl", "-u", systemd.NAME, "--no-pager")
         assert state == "active", self.machine.run(*journal, code=None)
         assert self.machine.run("stat", "-c", "%U", f"/proc/{process}").strip() == systemd.ACCOUNT
-        assert answers(self.machine), "health is not SERVING"
+        _answered(self.machine)
         return process
 
     def seen(self) -> Iterator[tuple[str, str]]:
@@ -113,11 +113,7 @@ class ByHand:
         environment = [f"HOME=/var/lib/{unit['statedirectory']}", unit["environment"]]
         command = ["setpriv", *rights, "env", *environment, *shlex.split(unit["execstart"])]
         self.running = self.machine.start("sh", "-c", begin, "sh", *command)
-        deadline = time.monotonic() + _SECONDS
-        while not answers(self.machine):
-            assert self.running.poll() is None, self.machine.log.read_text()
-            assert time.monotonic() < deadline, "health is not SERVING"
-            time.sleep(0.2)
+        _answered(self.machine, self.running)
 
     def leaving(self) -> None:
         """SIGTERM, upon which it ends well."""
@@ -131,13 +127,22 @@ class ByHand:
         """The one of that user; any other of theirs would be a fault."""
         find = f"find /proc -maxdepth 1 -user {systemd.ACCOUNT} -name '[0-9]*' 2>/dev/null || true"
         (found,) = self.machine.run("sh", "-c", find).split()
-        assert answers(self.machine), "health is not SERVING"
+        _answered(self.machine)
         return found.removeprefix("/proc/")
 
     def seen(self) -> Iterator[tuple[str, str]]:
         """Its command runs as the unit says."""
         self.process()
         yield "the unit's command, as its user", "health SERVING (no systemd: it is emulated)"
+
+
+def _answered(machine: Machine, started: subprocess.Popen[bytes] | None = None) -> None:
+    """Waits for an answer: emulated, the agent takes longer than the second it is given."""
+    deadline = time.monotonic() + _SECONDS
+    while not answers(machine):
+        assert started is None or started.poll() is None, machine.log.read_text()
+        assert time.monotonic() < deadline, "health is not SERVING"
+        time.sleep(0.2)
 
 
 def _read(machine: Machine) -> dict[str, str]:

@@ -46,8 +46,8 @@ test: install .venv-edge/.done lint bundle  ## Lint, then every test; the edge's
 	OMP_NUM_THREADS=1 $(BIN)/pytest $(PYTEST_FLAGS) tests/e2e tests/cloud tests/bench tests/architecture tests/mutation tests/protos tests/campaign tests/deploy
 
 # Tests on PostgreSQL and HAProxy start servers of their own; without them they are skipped and say
-# so. The S3 server of the others comes with `make install`. It never waits for a password, and has Debian start no PostgreSQL of its own beside theirs; its
-# HAProxy listens nowhere.
+# so; the S3 server of others comes with `make install`. It never waits for a password, and has
+# Debian start no PostgreSQL of its own beside theirs; its HAProxy listens nowhere.
 AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo -n)
 APT := $(AS_ROOT) env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends
 CLUSTERS := /etc/postgresql-common/createcluster.conf

@@ -209,4 +209,5 @@ def test_every_call_says_the_same_of_the_device(told: Told) -> None:
         *("sottovoce-tenant", "authorization"),
     }
     assert all(len(said[name]) == 1 for name in ("te", "grpc-accept-encoding", "authorization"))
+    del said["authorization"]  # its random letters may spell a short name
     assert not any(socket.gethostname() in value for values in said.values() for value in values)

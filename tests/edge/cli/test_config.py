@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -59,6 +60,34 @@ def test_a_changed_file_stays_whose_it_was(device: Device) -> None:
     now = file.stat()
     assert "strong" in file.read_text()
     assert (now.st_uid, now.st_gid, now.st_mode & 0o777) == (*owner, 0o640)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root changes what is another's: run it as root")
+def test_root_follows_no_link_in_a_folder_of_anothers(
+    device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guarded = device.folder / "of root"
+    guarded.write_text("before\n")
+    guarded.chmod(0o600)
+    monkeypatch.setattr("secrets.token_hex", lambda size: "0" * 2 * size)
+    with tempfile.TemporaryDirectory() as name:  # pytest's own folders let nobody else in
+        file = Path(name, "agent.toml")
+        file.write_text(FILE)
+        for path in (file.parent, file):
+            path.chmod(0o750)
+            os.chown(path, 54321, 54322)
+        link = file.with_name(".agent.toml.00000000")
+        link.symlink_to(guarded)
+        asked = ("--config", str(file), "config", "set", "privacy.level", "strong")
+        assert "fix:" in device.sotto(*asked, code=78).stderr
+        link.unlink(missing_ok=True)
+        device.sotto(*asked)
+        assert (os.geteuid(), file.stat().st_uid) == (0, 54321)
+        file.unlink()
+        file.symlink_to(guarded)
+        device.sotto(*asked, code=78)
+    assert guarded.read_text() == "before\n"
+    assert (guarded.stat().st_uid, guarded.stat().st_mode & 0o777) == (0, 0o600)
 
 
 def test_what_would_not_load_is_not_written(device: Device) -> None:

@@ -12,18 +12,19 @@ import tomllib
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import click
 
 from sottovoce.core.errors import ConfigError
 from sottovoce.core.system.console import Command, json_option, print_json
 from sottovoce.core.system.files import disk, in_place_of
+from sottovoce.core.system.owner import as_owner_of
 from sottovoce.edge import config as settings
 from sottovoce.edge.cli.common import load_config
 from sottovoce.edge.config import Config
 
-__all__ = ["changed", "command", "write"]
+__all__ = ["changed", "command", "place", "write"]
 
 
 @click.group("config")
@@ -96,32 +97,46 @@ def write(config: Config, values: Mapping[str, str]) -> Path:
     Raises:
         ConfigError: the settings would not hold together, or the file cannot be changed.
     """
-    file = config.source or _usual()
-    text = file.read_text(encoding="utf-8") if file.exists() else ""
+    file = place(config)
+    with as_owner_of(file):
+        _write(file, values)
+    return file
+
+
+def place(config: Config) -> Path:
+    """The configuration file that settings are written into."""
+    return config.source or _usual()
+
+
+def _write(file: Path, values: Mapping[str, str]) -> None:
+    with disk(file):
+        text = file.read_text(encoding="utf-8") if file.exists() else ""
     for name, value in values.items():
         text = changed(text, name, value)
     with disk(file):
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with disk(file), in_place_of(file) as aside:
-        aside.touch(0o600)
-        aside.write_text(text, encoding="utf-8")
+        with _new(aside, like=file) as out:
+            out.write(text.encode())
         try:
             settings.load(aside)
         except ConfigError as error:
             problem = error.problem.replace(str(aside), str(file))
             raise ConfigError(problem, fix=error.fix, subject=error.subject) from error
-        if file.exists():
-            _hand_over(aside, file)
-    return file
 
 
-def _hand_over(aside: Path, file: Path) -> None:
-    """Gives `aside` the owner and mode of `file`: an agent that runs as another user than who
-    changes its settings reads them afterwards as well."""
-    was = file.stat()
-    with suppress(PermissionError):  # only root may; whoever else changes it is whose it becomes
-        os.chown(aside, was.st_uid, was.st_gid)
-        aside.chmod(stat.S_IMODE(was.st_mode))
+def _new(aside: Path, *, like: Path) -> BinaryIO:
+    """A new file to write, mode 0600, or with the owner and mode of `like` if it is there: an agent
+    that runs as another user than who changes its settings reads them afterwards as well."""
+    was = like.stat() if like.exists() else None
+    descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    if was is not None:
+        with suppress(
+            PermissionError
+        ):  # only root may; whoever else changes it is whose it becomes
+            os.fchown(descriptor, was.st_uid, was.st_gid)
+            os.fchmod(descriptor, stat.S_IMODE(was.st_mode))
+    return os.fdopen(descriptor, "wb")
 
 
 def changed(text: str, name: str, value: str) -> str:

@@ -11,8 +11,9 @@ import click
 
 from sottovoce.core.errors import NotReady
 from sottovoce.core.system.console import Command, json_option, print_json
+from sottovoce.core.system.owner import as_owner_of
 from sottovoce.edge.cli.common import load_config
-from sottovoce.edge.cli.config import write
+from sottovoce.edge.cli.config import place, write
 from sottovoce.edge.client.cloud import Cloud
 from sottovoce.edge.tasks.enroll import enroll
 
@@ -64,7 +65,9 @@ def command(
     values = {"token_file": str(file), "address": settings.address}
     if settings.ca_file is not None:
         values["ca_file"] = str(settings.ca_file)
-    with closing(Cloud(settings)) as cloud, enroll(cloud, code, file) as done:
+    # Run as root, it obeys no settings of another user as root: they say where the token goes.
+    whose = as_owner_of(place(config))
+    with whose, closing(Cloud(settings)) as cloud, enroll(cloud, code, file) as done:
         values["tenant"] = done.tenant
         written = write(
             config, {f"cloud.{k}": json.dumps(v, ensure_ascii=False) for k, v in values.items()}

@@ -18,6 +18,7 @@ from typing import Final
 
 from sottovoce.core.errors import InvalidInput, Unauthenticated
 from sottovoce.core.system.files import atomic, disk, private_folder, sync_folder
+from sottovoce.core.system.owner import as_owner_of
 from sottovoce.edge.client.cloud import Cloud
 from sottovoce.edge.client.secret_file import SecretFile
 from sottovoce.v1 import enrollment_pb2
@@ -47,20 +48,22 @@ def enroll(cloud: Cloud, code: str, token_file: Path) -> Iterator[Enrolled]:
     exception; after one the same code may be tried again.
 
     Args:
-        token_file: is replaced, mode 0600.
+        token_file: is replaced, mode 0600; root does it as whose folder it lies in.
 
     Raises:
         Unauthenticated: the code is wrong, used or over.
         Unavailable: the cloud does not answer; the same code may be tried again.
     """
-    if not token_file.parent.exists():
-        private_folder(token_file.parent)
     waiting = token_file.with_name(f"{token_file.name}.{_mark(cloud, code)}.new")
-    token = _kept(waiting)
+    with as_owner_of(token_file):
+        if not token_file.parent.exists():
+            private_folder(token_file.parent)
+        token = _kept(waiting)
     try:
         answer = cloud.redeem_code(code, hashlib.sha256(token.encode()).digest())
     except (InvalidInput, Unauthenticated):
-        waiting.unlink(missing_ok=True)  # nothing was let in with it
+        with as_owner_of(token_file):
+            waiting.unlink(missing_ok=True)  # nothing was let in with it
         raise
     yield Enrolled(
         answer.tenant,
@@ -68,7 +71,7 @@ def enroll(cloud: Cloud, code: str, token_file: Path) -> Iterator[Enrolled]:
         _SCOPES.get(answer.scope, "unknown"),
         answer.end_time.ToDatetime(UTC) if answer.HasField("end_time") else None,
     )
-    with disk(token_file):
+    with as_owner_of(token_file), disk(token_file):
         waiting.replace(token_file)
         sync_folder(token_file.parent)
 

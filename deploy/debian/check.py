@@ -21,10 +21,12 @@ from deploy.debian.service import ByHand, Service, answers
 from sottovoce.edge.cli import systemd
 from sottovoce.edge.config import MACHINE
 
-__all__ = ["Packages", "life", "same_bytes"]
+__all__ = ["NOT_CHECKED", "Packages", "life", "same_bytes"]
 
 Rows = Iterator[tuple[str, str]]
 SAID: Final = "Anna sees Dr Okafor in the clinic on Monday, 4711"
+NOT_CHECKED: Final = "not checked"
+"""What a row begins with that has seen nothing."""
 _STATE: Final = Path("/var/lib/sottovoce")
 _USER: Final = systemd.ACCOUNT
 _OF_TOOLS: Final = (
@@ -98,6 +100,7 @@ def life(
         AssertionError: something does not hold; what, and what was printed.
     """
     before = _files(machine)
+    yield from _refused(machine, packages.earlier)
     yield from _installed(machine, packages.earlier, packages.version(packages.earlier))
     service.installed()
     yield from _guarded(machine, service)
@@ -125,6 +128,22 @@ def _install(machine: Machine, package: Path) -> None:
     place.unlink()
 
 
+def _refused(machine: Machine, package: Path) -> Rows:
+    """Where another agent runs, nothing of it is touched."""
+    unit, place = machine.root / "etc/systemd/system" / systemd.NAME, f"/var/tmp/{package.name}"  # noqa: S108
+    shutil.copyfile(package, machine.folder / place[1:])
+    unit.write_text(systemd.system_unit(Path("/opt/sotto"), "nobody"))
+    said = machine.run("dpkg", "--install", place, code=1)
+    assert "sotto service uninstall --system" in said, said
+    unit.unlink()
+    machine.run("install", "-d", "-o", "nobody", str(_STATE))
+    said = machine.run("dpkg", "--install", place, code=1)
+    assert f"{_STATE} belongs to nobody" in said, said
+    machine.run("rmdir", str(_STATE))
+    (machine.folder / place[1:]).unlink()
+    yield "beside another agent, or its state", "refused, with what to do"
+
+
 def _installed(machine: Machine, package: Path, version: str) -> Rows:
     compilers = machine.run("sh", "-c", "command -v cc gcc c++ clang pip", code=None)
     assert not compilers, f"this system is not clean: {compilers}"
@@ -150,6 +169,7 @@ def _installed(machine: Machine, package: Path, version: str) -> Rows:
 def _guarded(machine: Machine, service: Service) -> Rows:
     yield from service.seen()
     if isinstance(service, ByHand):
+        yield NOT_CHECKED, "emulated: systemctl, start at boot, hardening, sotto service"
         return
     (told,) = map(
         json.loads, machine.run("sotto", "service", "status", "--system", "--json").splitlines()

@@ -22,7 +22,7 @@ from deploy.debian.target import Target
 __all__ = ["emulated"]
 
 _KERNEL: Final = Path("/proc/sys/fs/binfmt_misc")
-_NAME: Final = "sottovoce-check-aarch64"
+_NAME: Final = "sottovoce-check"
 # An ELF file of 64 bits for aarch64, whatever its system's number and kind: as Debian's own entry.
 _ELF: Final = (
     r"\x7f\x45\x4c\x46\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\xb7\x00",
@@ -43,24 +43,35 @@ def emulated(target: Target, cache: Path) -> Iterator[str]:
     if target.machine != "aarch64":
         raise Unfit(f"nothing here runs programs for {target.machine}: check it on such a machine")
     qemu = _qemu(cache)
-    if not (_KERNEL / "register").exists():
+    mounted = not (_KERNEL / "register").exists()
+    if mounted:
         mount = ["mount", "-t", "binfmt_misc", "binfmt_misc", str(_KERNEL)]
         if subprocess.run(mount, check=False).returncode:
             raise Unfit("this kernel has no binfmt_misc: load its module, as root")
-    _forget()
-    entry = ":".join(("", _NAME, "M", "", *_ELF, str(qemu), "POCF"))
-    (_KERNEL / "register").write_text(entry)
+    ours = _KERNEL / f"{_NAME}-{os.getpid()}"  # another check may run beside this one
     try:
+        _forget_the_dead()
+        entry = ":".join(("", ours.name, "M", "", *_ELF, str(qemu), "POCF"))
+        (_KERNEL / "register").write_text(entry)
         about = subprocess.run([qemu, "--version"], check=True, capture_output=True, text=True)
         yield about.stdout.splitlines()[0]
     finally:
-        _forget()
+        _forget(ours)
+        others = [path for path in _KERNEL.iterdir() if path.name not in ("register", "status")]
+        if mounted and not others:
+            subprocess.run(["umount", str(_KERNEL)], check=False)
 
 
-def _forget() -> None:
-    entry = _KERNEL / _NAME
+def _forget(entry: Path) -> None:
     if entry.exists():
         entry.write_text("-1")
+
+
+def _forget_the_dead() -> None:
+    """Entries of checks that were killed."""
+    for entry in _KERNEL.glob(f"{_NAME}-*"):
+        if not Path("/proc", entry.name.rpartition("-")[2]).exists():
+            _forget(entry)
 
 
 def _qemu(cache: Path) -> Path:

@@ -14,11 +14,12 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from deploy.debian import cgroup
 from deploy.debian.target import Target
 
 __all__ = ["Machine", "Unfit", "running", "system"]
@@ -28,6 +29,7 @@ _SYSTEMD: Final = "/usr/lib/systemd/systemd"
 _PATH: Final = "/usr/sbin:/usr/bin:/sbin:/bin"
 _ASKED: Final = ("python3", "adduser", "libstdc++6", "systemd", "systemd-sysv", "dbus")
 """What the package depends on, and what boots."""
+_INTO: Final = 'echo $$ >"$1/cgroup.procs"; shift; exec "$@"'
 _SECONDS: Final = 300.0
 
 
@@ -125,19 +127,32 @@ def running(archive: Path, *, boots: bool = True) -> Iterator[Machine]:
     Raises:
         Unfit: it did not come up.
     """
-    with tempfile.TemporaryDirectory(prefix="check-deb-", ignore_cleanup_errors=True) as folder:
+    group = cgroup.here()
+    if group is None:
+        raise Unfit("no groups of processes, version 2: mount -t cgroup2 cgroup2 /sys/fs/cgroup")
+    with ExitStack() as left:
+        folder = left.enter_context(_folder())
+        own = left.enter_context(cgroup.own(group))
         subprocess.run(["tar", "-xf", str(archive), "-C", folder], check=True)
         apart = ["--mount", "--pid", "--cgroup", "--ipc", "--uts", "--fork", "--kill-child"]
         first = [_SYSTEMD, "--log-target=null"] if boots else ["sleep", "infinity"]
-        command = ["unshare", *apart, str(_BOOT), folder, *first]
+        # Whatever ends this process ends it as well.
+        command = ["setpriv", "--pdeathsig", "KILL", "sh", "-c", _INTO, "sh", str(own)]
+        command += ["unshare", *apart, str(_BOOT), folder, *first]
         boot = subprocess.Popen(command, start_new_session=True)
         try:
             machine = Machine(Path(folder), _child(boot))
+            # Its top group must hold no process for systemd to share anything out below.
+            (group / "cgroup.procs").write_text(f"{boot.pid}")
             _wait_for_boot(machine, boot, "running" if boots else "offline")
             yield machine
         finally:
             boot.send_signal(signal.SIGKILL)  # and with it process 1, and with that all others
             boot.wait()
+
+
+def _folder() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="check-deb-", ignore_cleanup_errors=True)
 
 
 def _child(boot: subprocess.Popen[bytes]) -> int:

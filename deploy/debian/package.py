@@ -15,6 +15,7 @@ import shutil
 import stat
 import subprocess
 import tempfile
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 from typing import Final
@@ -95,7 +96,7 @@ _CHANGES = """\
  -- {maintainer}  {date}
 """
 _PART = """
-Files: {home}/lib/*/{name}*
+Files: {files}
 Copyright: the authors of {name} {version}
 License: {licence}
  See {texts}.
@@ -195,9 +196,11 @@ def _manuals(root: Path, version: str, when: datetime.datetime) -> None:
 
 def _documents(root: Path, wheels: list[Wheel], sources: Path, when: datetime.datetime) -> None:
     others = [wheel for wheel in wheels if not wheel.name.startswith("sottovoce")]
+    folders = _folders(others)
+    below = f"{HOME}/lib/*/site-packages"
     parts = (
         _PART.format(
-            home=HOME,
+            files="\n ".join(f"{below}/{folder}" for folder in folders[wheel.name]),
             name=wheel.name,
             version=wheel.version,
             licence=wheel.licence,
@@ -210,6 +213,21 @@ def _documents(root: Path, wheels: list[Wheel], sources: Path, when: datetime.da
     lines = (f"{wheel.sha256}  {wheel.file.name}\n" for wheel in others)
     _place(root, _DOC / "wheels").write_text("".join(lines))
     shutil.copyfile(sources / "edge/packaging/agent.toml", _place(root, _EXAMPLE))
+
+
+def _folders(wheels: list[Wheel]) -> dict[str, list[str]]:
+    """Patterns of what each wheel brings, by its name: folders and files of the first level, or of
+    the second below a folder that several share."""
+    brings = {wheel.name: set(wheel.files.values()) for wheel in wheels}
+    owners = Counter(top for files in brings.values() for top in {path.parts[0] for path in files})
+    return {
+        name: sorted({_pattern(path, 1 if owners[path.parts[0]] == 1 else 2) for path in files})
+        for name, files in brings.items()
+    }
+
+
+def _pattern(path: PurePosixPath, depth: int) -> str:
+    return "/".join(path.parts[:depth]) + ("/*" if len(path.parts) > depth else "")
 
 
 def _changes(

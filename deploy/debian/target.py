@@ -80,15 +80,20 @@ class Target:
 def debian_version(ours: str) -> str:
     """A version as Python orders it, written so that dpkg orders it alike.
 
-    >>> debian_version("1.0.dev3"), debian_version("1.0.post1")
-    ('1.0~~dev3', '1.0+post1')
+    Raises:
+        ValueError: it is no version, or one whose epoch or local part dpkg would order otherwise.
+
+    >>> debian_version("1.0.dev3"), debian_version("1.0.post1.dev2")
+    ('1.0~~dev3', '1.0+post1~~dev2')
     """
     version = Version(ours)
+    if version.epoch or version.local:
+        raise ValueError(f"a package cannot have the version {ours}: leave out '!' and '+'")
     text = version.base_version
     if version.pre:
         text += f"~{version.pre[0]}{version.pre[1]}"
-    if version.dev is not None:
-        text += f"~~dev{version.dev}"
     if version.post is not None:
         text += f"+post{version.post}"
+    if version.dev is not None:
+        text += f"~~dev{version.dev}"
     return text

@@ -67,6 +67,29 @@ class Wheel:
         return " and ".join(c.rpartition(" :: ")[2] for c in classified) or "see its files"
 
     @property
+    def files(self) -> dict[str, PurePosixPath]:
+        """The files in it by their names there: where each goes below the Python packages.
+
+        Raises:
+            ValueError: one does not belong there.
+        """
+        found = {}
+        with zipfile.ZipFile(self.file) as archive:
+            for info in archive.infolist():
+                if info.is_dir():
+                    continue
+                parts = PurePosixPath(info.filename).parts
+                if parts[0].endswith(".data"):  # purelib and platlib are one folder here
+                    if parts[1] not in ("purelib", "platlib"):
+                        raise ValueError(f"{self.file.name} holds {parts[1]}: it has no place here")
+                    parts = parts[2:]
+                place = PurePosixPath(*parts)
+                if place.is_absolute() or ".." in parts:
+                    raise ValueError(f"{self.file.name} holds {info.filename}: it leads elsewhere")
+                found[info.filename] = place
+        return found
+
+    @property
     def sha256(self) -> str:
         """Of the file."""
         return hashlib.sha256(self.file.read_bytes()).hexdigest()
@@ -83,8 +106,10 @@ def fetch(target: Target, sources: Path, folder: Path, epoch: int) -> None:
 
     Raises:
         subprocess.CalledProcessError: pip failed, and has said why.
+        OSError: what the folder held cannot be deleted.
     """
-    shutil.rmtree(folder, ignore_errors=True)
+    if folder.exists():
+        shutil.rmtree(folder)  # and not in vain: what another user fetched must not go in
     folder.mkdir(parents=True)
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
     with tempfile.TemporaryDirectory() as copies:  # setuptools builds where the sources lie
@@ -134,15 +159,9 @@ def unpack(wheel: Wheel, site: Path) -> None:
     Raises:
         ValueError: it holds what does not belong there.
     """
+    files = wheel.files
     with zipfile.ZipFile(wheel.file) as archive:
-        for info in archive.infolist():
-            parts = PurePosixPath(info.filename).parts
-            if parts[0].endswith(".data"):  # purelib and platlib are one folder here
-                if parts[1] not in ("purelib", "platlib"):
-                    raise ValueError(f"{wheel.file.name} holds {parts[1]}, which has no place here")
-                parts = parts[2:]
-            path = site.joinpath(*parts)
-            if info.is_dir() or ".." in parts:
-                continue
+        for name, place in files.items():
+            path = site / place
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(archive.read(info))
+            path.write_bytes(archive.read(name))

@@ -11,6 +11,8 @@ import re
 import shutil
 import subprocess
 import zipfile
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import pytest
@@ -18,7 +20,7 @@ import pytest
 from deploy.debian.check import same_bytes
 from deploy.debian.package import build
 from deploy.debian.target import SUITES, Target
-from deploy.debian.wheels import Wheel, needed
+from deploy.debian.wheels import Wheel, needed, unpack
 from sottovoce.edge.cli import COMMANDS, systemd
 from tests.support.paths import ROOT
 
@@ -31,13 +33,16 @@ needs_dpkg = pytest.mark.skipif(
 )
 
 
-def wheel(folder: Path, name: str, version: str, *requires: str) -> Wheel:
-    """A wheel with one module."""
+def wheel(
+    folder: Path, name: str, version: str, *requires: str, holds: Sequence[str] = ()
+) -> Wheel:
+    """A wheel with one module, or with some files."""
     file = folder / f"{name}-{version}-py3-none-any.whl"
     about = f"Metadata-Version: 2.4\nName: {name}\nVersion: {version}\nLicense-Expression: MIT\n"
     about += "".join(f"Requires-Dist: {each}\n" for each in requires)
     with zipfile.ZipFile(file, "w") as archive:
-        archive.writestr(f"{name}/__init__.py", "")
+        for member in holds or (f"{name}/__init__.py",):
+            archive.writestr(member, "")
         archive.writestr(f"{name}-{version}.dist-info/METADATA", about)
     return Wheel.read(file)
 
@@ -113,20 +118,23 @@ def test_shells_understand_the_maintainers_scripts(script: Path) -> None:
         subprocess.run([found, str(script)], check=True)
 
 
-def test_state_goes_with_a_purge_alone() -> None:
-    texts = {script.name: script.read_text() for script in SCRIPTS}
-    assert set(texts) == {"postinst", "prerm", "postrm"}
-    purge = texts["postrm"].partition('if [ "$1" = purge ]; then')[2]
-    assert "rm -rf /var/lib/sottovoce\n" in purge
-    assert sum(text.count("rm -rf") for text in texts.values()) == 1
-
-
 @needs_dpkg
 def test_dpkg_orders_versions_as_python_does() -> None:
-    ordered = ["0.2.0.dev1", "0.2.0rc1", "0.2.0", "0.2.0.post1", "0.10"]
+    ordered = [
+        "0.2.0.dev1",
+        "0.2.0a1.dev2",
+        "0.2.0a1",
+        "0.2.0a1.post1",
+        "0.2.0rc1.dev2",
+        "0.2.0rc1",
+    ]
+    ordered += ["0.2.0", "0.2.0.post1.dev2", "0.2.0.post1", "0.10"]
     versions = [Target("amd64", suite).version(v) for v in ordered for suite in sorted(SUITES)]
     for one, other in itertools.pairwise(versions):
         subprocess.run(["dpkg", "--compare-versions", one, "lt", other], check=True)
+    for refused in ("1!1.0", "1.0+local1"):
+        with pytest.raises(ValueError, match=re.escape(refused)):
+            Target("amd64", "trixie").version(refused)
 
 
 def test_what_is_missing_for_the_target_is_noticed(wheels: list[Wheel], tmp_path: Path) -> None:
@@ -138,3 +146,37 @@ def test_what_is_missing_for_the_target_is_noticed(wheels: list[Wheel], tmp_path
     assert len(needed([first, *wheels], "first", TRIXIE)) == 2
     assert len(needed([first, *wheels], "first", Target("amd64", "trixie"))) == 1
     assert len(needed([first, *wheels], "first", Target("arm64", "bookworm"))) == 1
+
+
+@pytest.mark.parametrize(
+    "member", ["{}/there", "/{}/there", "../there", "a/../../there", "a.data/purelib/../x"]
+)
+def test_a_wheel_writes_nothing_outside_its_folder(member: str, tmp_path: Path) -> None:
+    bad = wheel(tmp_path, "bad", "1", holds=["a/__init__.py", member.format(tmp_path)])
+    site = tmp_path / "one/site"
+    with pytest.raises(ValueError, match="leads elsewhere"):
+        unpack(bad, site)
+    assert not [path for path in tmp_path.rglob("*") if path.name in ("there", "x")]
+
+
+@needs_dpkg
+def test_the_copyright_file_names_whose_each_file_is(tmp_path: Path) -> None:
+    theirs = [
+        wheel(tmp_path, "proto", "7", holds=["google/protobuf/a.py", "google/_upb/b.so"]),
+        wheel(tmp_path, "commons", "1", holds=["google/api/c.py", "google/d.py"]),
+        wheel(tmp_path, "ffi", "2", holds=["_ffi.so", "ffi/e/f.py", "ffi-2.data/platlib/g/h.py"]),
+    ]
+    file, root = packed([*theirs, wheel(tmp_path, "sottovoce", "1")], tmp_path), tmp_path / "root"
+    subprocess.run(["dpkg-deb", "--extract", str(file), str(root)], check=True)
+    text = (root / "usr/share/doc/sottovoce/copyright").read_text()
+    paragraphs = [
+        (re.findall(r"^(?:Files:)? (/\S+)", part, re.MULTILINE), part)
+        for part in text.split("\n\n")[2:]
+    ]
+    for each in theirs:
+        for path in each.files.values():
+            whole = f"/usr/lib/sottovoce/lib/python3.13/site-packages/{path}"
+            assert (root / whole[1:]).exists()
+            said = [p for names, p in paragraphs if any(fnmatchcase(whole, n) for n in names)]
+            assert len(said) == 1, path
+            assert f"the authors of {each.name} {each.version}\n" in said[0]

@@ -4,13 +4,13 @@ import json
 from pathlib import Path
 
 import numpy as np
-import onnxruntime
 import pytest
 import torch
 
 from sottovoce.cloud.denoiser import export
 from sottovoce.cloud.denoiser.network import Size
 from sottovoce.cloud.denoiser.training import Model
+from sottovoce.core.text.onnx_session import session
 
 SIZE = Size(width=48, table=32, state=32, layers=2, heads=2, hidden=48, mixing=40)
 
@@ -25,14 +25,14 @@ def model() -> Model:
 
 
 def ask(graph: bytes, rows: np.ndarray, answer: np.ndarray, helped: float) -> np.ndarray:
-    session = onnxruntime.InferenceSession(graph, providers=["CPUExecutionProvider"])
+    opened = session(graph)
     inputs = {
         "rows": rows,
         "answer": answer,
         "eta": np.array([25.0], np.float32),
         "helped": np.array([helped], np.float32),
     }
-    found: np.ndarray = session.run(["embedding"], inputs)[0]
+    found: np.ndarray = opened.run(["embedding"], inputs)[0]
     return found
 
 

@@ -1,13 +1,13 @@
 """Of its neighbours the network sees looks only, and the graph computes what the network does."""
 
 import numpy as np
-import onnxruntime
 import pytest
 import torch
 
 from sottovoce.cloud.tagger.names_network import Network, Size, to_onnx
 from sottovoce.core.text.looks import LOOKS
 from sottovoce.core.text.names import KINDS
+from sottovoce.core.text.onnx_session import session
 
 SIZE = Size(rows=(32,) * 8, feature_width=8, width=16, distances=(1, 2), joint=12)
 Inputs = tuple[torch.Tensor, torch.Tensor]
@@ -65,12 +65,12 @@ def test_as_many_empty_places_as_the_longest_distance_keep_passages_apart(inputs
 
 def test_the_graph_agrees_with_the_network_up_to_rounding() -> None:
     made = network(Size(rows=(40,) * 8, feature_width=16, width=32, joint=24))
-    session = onnxruntime.InferenceSession(to_onnx(made), providers=["CPUExecutionProvider"])
+    opened = session(to_onnx(made))
     random = np.random.default_rng(4)
     for n_words in (1, 2, 50):
         rows = random.integers(0, 320, (n_words, 16)).astype(np.int32)
         looks = random.integers(0, LOOKS, n_words).astype(np.int32)
-        (logits,) = session.run(None, {"rows": rows, "looks": looks})
+        (logits,) = opened.run(None, {"rows": rows, "looks": looks})
         with torch.inference_mode():
             expected = made(
                 torch.from_numpy(rows)[None], torch.from_numpy(looks)[None], torch.ones(1, n_words)

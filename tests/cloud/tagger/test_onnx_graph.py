@@ -1,11 +1,11 @@
 """The graph computes what the network does, in a quarter of the bytes."""
 
 import numpy as np
-import onnxruntime
 import torch
 
 from sottovoce.cloud.tagger.network import Network, Size
 from sottovoce.cloud.tagger.onnx_graph import to_onnx
+from sottovoce.core.text.onnx_session import session
 
 
 def trained_like(size: Size) -> Network:
@@ -20,9 +20,9 @@ def trained_like(size: Size) -> Network:
 
 def test_agrees_with_the_network_up_to_rounding() -> None:
     network = trained_like(Size(rows=(40,) * 8, feature_width=16, width=32, depth=3))
-    session = onnxruntime.InferenceSession(to_onnx(network), providers=["CPUExecutionProvider"])
+    opened = session(to_onnx(network))
     rows = np.random.default_rng(4).integers(0, 320, (50, 16)).astype(np.int32)
-    (logits,) = session.run(None, {"rows": rows})
+    (logits,) = opened.run(None, {"rows": rows})
     with torch.inference_mode():
         expected = network(torch.from_numpy(rows)[None], torch.ones(1, 50))[0].numpy()
     assert np.abs(logits - expected).max() < 0.05 * expected.std()
@@ -30,8 +30,8 @@ def test_agrees_with_the_network_up_to_rounding() -> None:
 
 def test_one_word_is_enough() -> None:
     network = trained_like(Size(rows=(9,) * 8, feature_width=4, width=8, depth=4))
-    session = onnxruntime.InferenceSession(to_onnx(network), providers=["CPUExecutionProvider"])
-    (logits,) = session.run(None, {"rows": np.zeros((1, 16), np.int32)})
+    opened = session(to_onnx(network))
+    (logits,) = opened.run(None, {"rows": np.zeros((1, 16), np.int32)})
     assert logits.shape == (1, 17)
     assert np.isfinite(logits).all()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -16,7 +17,9 @@ from sottovoce.edge.measure.latency import resident
 SCRIPT = """
 from sottovoce.core.system import memory
 memory.bound_heap()
-import numpy, onnxruntime
+import numpy
+from sottovoce.core.text.onnx_session import runtime
+runtime()
 from sottovoce.edge.measure.latency import resident
 before = resident()
 memory.give_back()
@@ -73,12 +76,50 @@ def test_what_took_the_place_of_a_file_stays(
     start = ctypes.addressof(ctypes.c_char.from_buffer(place))
     listed = list(memory._mappings())
     paths = [str(tmp_path / "file"), *{mapping.path for mapping in listed}]
-    gone = [memory._Mapping(path, start, start + len(place), True) for path in paths]
+    gone = [memory._Mapping(path, start, start + len(place), True, True) for path in paths]
     monkeypatch.setattr(memory, "_mappings", lambda: [*listed, *gone])
     memory.give_back()
     monkeypatch.setattr(memory, "_mappings", lambda: [*gone, *listed])
     memory.give_back()
     assert set(place[:]) == {ord("x")}
+
+
+LOCKED = """
+import sqlite3, sys
+from sottovoce.core.system import memory
+database = sqlite3.connect(sys.argv[1], isolation_level=None)
+database.execute("PRAGMA journal_mode = WAL")
+database.execute("CREATE TABLE charges (id)")
+database.execute("BEGIN IMMEDIATE")
+database.execute("INSERT INTO charges VALUES (1)")
+memory.give_back()
+print("given back", flush=True)
+input()
+"""
+
+
+@pytest.mark.skipif(not resident(), reason="needs /proc, as Linux has it")
+def test_locks_of_a_database_stay(tmp_path: Path) -> None:
+    """SQLite maps a file of its locks; to open and close that once more would drop them."""
+    file = tmp_path / "agent.db"
+    command = [sys.executable, "-u", "-c", LOCKED, str(file)]
+    other = sqlite3.connect(file, isolation_level=None, timeout=0)
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdin is not None
+        assert holder.stdout is not None
+        holder.stdout.readline()
+        with pytest.raises(sqlite3.OperationalError, match="locked"):
+            other.execute("BEGIN IMMEDIATE")
+        holder.stdin.write(b"\n")
+    other.close()
+
+
+@pytest.mark.skipif(not resident(), reason="needs /proc, as Linux has it")
+def test_the_program_itself_is_known() -> None:
+    lines = Path("/proc/self/maps").read_text().splitlines()
+    program = str(Path(sys.executable).resolve())
+    (start, *_) = (line.split("-")[0] for line in lines if line.endswith(program))
+    assert memory._program() == int(start, 16)
 
 
 def test_a_system_without_proc_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:

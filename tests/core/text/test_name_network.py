@@ -1,12 +1,12 @@
 """NumPy gives what onnxruntime gives, and of one word the same to the bit wherever it stands."""
 
 import numpy as np
-import onnxruntime
 import pytest
 from numpy.typing import NDArray
 
 from sottovoce.core.text.looks import LOOKS
 from sottovoce.core.text.name_network import NameNetwork
+from sottovoce.core.text.onnx_session import session
 from sottovoce.core.text.onnx_weights import weights
 from sottovoce.core.text.tagger import FEATURES, HASHES
 from tests.support.paths import MODELS
@@ -27,8 +27,8 @@ def inputs(n: int) -> dict[str, NDArray[np.int32]]:
 
 @pytest.mark.parametrize("n", [1, 2, 3, 5, 7, 300])
 def test_as_onnxruntime_does(network: NameNetwork, n: int) -> None:
-    session = onnxruntime.InferenceSession(MODEL, providers=["CPUExecutionProvider"])
-    (expected,) = session.run(None, inputs(n))
+    opened = session(MODEL)
+    (expected,) = opened.run(None, inputs(n))
     (found,) = network.run(None, inputs(n))
     np.testing.assert_allclose(found, expected, atol=2e-5)
 

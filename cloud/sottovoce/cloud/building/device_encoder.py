@@ -21,21 +21,20 @@ from typing import Any, Final
 
 import numpy as np
 import onnx
-import onnxruntime
 import torch
 from numpy.typing import NDArray
 from onnx import helper, numpy_helper
-from onnxruntime.quantization.shape_inference import quant_pre_process
 from torch import Tensor, nn
 
 from sottovoce.cloud.models.backbone import LoadedBackbone, input_embeddings
 from sottovoce.cloud.models.batches import MAX_TOKENS
 from sottovoce.cloud.models.encoder import special_tokens
 from sottovoce.cloud.models.methods.lora import targets
-from sottovoce.cloud.models.onnx_export import write_onnx
+from sottovoce.cloud.models.onnx_export import prepare, write_onnx
 from sottovoce.cloud.models.virtual_tokens import prefix_width
 from sottovoce.core.errors import InvalidInput
 from sottovoce.core.local.encoder import DESCRIPTION, FORMAT, NETWORK, TABLE
+from sottovoce.core.text.onnx_session import session
 
 __all__ = ["LEAST_LIKENESS", "to_onnx", "write"]
 
@@ -111,7 +110,7 @@ def to_onnx(model: Any, *, int8: bool = True) -> bytes:
         exported, ready = (Path(scratch) / f"{name}.onnx" for name in ("float", "ready"))
         inputs = {"embeddings": "n", "weights": "n", "lora": "rank", "prefix": "keys"}
         write_onnx(single, example, exported, inputs=inputs, output="pooled")
-        quant_pre_process(exported, ready, skip_symbolic_shape=True)
+        prepare(exported, ready)
         graph = onnx.load(ready)
     if int8:
         _round(graph)
@@ -215,7 +214,7 @@ def _blocks(matrix: NDArray[np.float32]) -> tuple[NDArray[np.uint8], NDArray[np.
 def _likeness(network: bytes, backbone: LoadedBackbone) -> float:
     """Mean cosine of the graph's and the model's own pooled states, over texts of random tokens."""
     single = _Single(backbone.model)
-    session = onnxruntime.InferenceSession(network, providers=["CPUExecutionProvider"])
+    opened = session(network)
     random, table = np.random.default_rng(0), input_embeddings(backbone)
     cosines = []
     for length in random.integers(4, 64, _TRIED):
@@ -228,7 +227,7 @@ def _likeness(network: bytes, backbone: LoadedBackbone) -> float:
             "lora": np.zeros((0, single.lora), np.float32),
             "prefix": np.zeros((0, single.prefix), np.float32),
         }
-        (found,) = session.run(["pooled"], feed)
+        (found,) = opened.run(["pooled"], feed)
         cosines.append(found @ wanted / np.linalg.norm(found) / np.linalg.norm(wanted))
     return float(np.mean(cosines))
 

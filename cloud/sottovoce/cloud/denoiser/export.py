@@ -20,13 +20,11 @@ import numpy as np
 import onnx
 import torch
 from numpy.typing import NDArray
-from onnxruntime.quantization import QuantType, quantize_dynamic
-from onnxruntime.quantization.shape_inference import quant_pre_process
 from torch import Tensor, nn
 
 from sottovoce.cloud.denoiser.network import Network
 from sottovoce.cloud.denoiser.training import Model
-from sottovoce.cloud.models.onnx_export import write_onnx
+from sottovoce.cloud.models.onnx_export import prepare, write_int8, write_onnx
 from sottovoce.core.privacy.denoiser import DESCRIPTION, FORMAT, NETWORK, TABLE
 
 __all__ = ["quantized", "rounded", "to_onnx", "write"]
@@ -101,15 +99,8 @@ def quantized(exported: Path) -> bytes:
     """
     with tempfile.TemporaryDirectory() as scratch:
         ready, small = (Path(scratch) / f"{name}.onnx" for name in ("ready", "small"))
-        quant_pre_process(exported, ready, skip_symbolic_shape=True)
-        quantize_dynamic(
-            ready,
-            small,
-            op_types_to_quantize=["MatMul"],
-            per_channel=True,
-            weight_type=QuantType.QInt8,
-            reduce_range=True,
-        )
+        prepare(exported, ready)
+        write_int8(ready, small)
         found = onnx.load(small)
     onnx.checker.check_model(found)
     return bytes(found.SerializeToString())

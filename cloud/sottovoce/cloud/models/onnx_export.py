@@ -10,7 +10,9 @@ from typing import Final
 import torch
 from torch import Tensor, nn
 
-__all__ = ["write_onnx"]
+from sottovoce.core.text.onnx_session import runtime
+
+__all__ = ["prepare", "write_int8", "write_onnx"]
 
 _OPSET: Final = 18
 
@@ -46,3 +48,26 @@ def write_onnx(
             output_names=[output],
             dynamic_axes={name: {0: length} for name, length in inputs.items() if length},
         )
+
+
+def prepare(exported: Path, ready: Path) -> None:
+    """Writes the graph anew with shapes found and what is constant worked out."""
+    runtime()
+    from onnxruntime.quantization.shape_inference import quant_pre_process
+
+    quant_pre_process(exported, ready, skip_symbolic_shape=True)
+
+
+def write_int8(ready: Path, small: Path) -> None:
+    """Writes the graph with a byte for each weight of a product and a scale an output channel."""
+    runtime()
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+
+    quantize_dynamic(
+        ready,
+        small,
+        op_types_to_quantize=["MatMul"],
+        per_channel=True,
+        weight_type=QuantType.QInt8,
+        reduce_range=True,
+    )

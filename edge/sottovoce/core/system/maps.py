@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+import threading
 import weakref
 from pathlib import Path
 from typing import Any, Final
@@ -13,6 +14,8 @@ from numpy.typing import NDArray
 __all__ = ["map_array", "map_bytes", "unload"]
 
 _maps: Final = weakref.WeakSet[mmap.mmap]()
+_changes: Final = threading.Lock()
+"""Files are mapped in some threads while others give back."""
 
 
 def map_array(path: Path) -> NDArray[Any]:
@@ -23,7 +26,7 @@ def map_array(path: Path) -> NDArray[Any]:
     """
     array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
     if isinstance(array.base, mmap.mmap):
-        _maps.add(array.base)
+        _remember(array.base)
     return array
 
 
@@ -35,12 +38,19 @@ def map_bytes(path: Path) -> mmap.mmap:
     """
     with path.open("rb") as file:
         mapping = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    _maps.add(mapping)
+    _remember(mapping)
     return mapping
 
 
 def unload() -> None:
     """Gives back all pages that are resident; they are mapped again when next used."""
     if hasattr(mmap, "MADV_DONTNEED"):
-        for mapping in list(_maps):  # which keeps each where it is
+        with _changes:
+            held = list(_maps)  # which keeps each where it is
+        for mapping in held:
             mapping.madvise(mmap.MADV_DONTNEED)
+
+
+def _remember(mapping: mmap.mmap) -> None:
+    with _changes:
+        _maps.add(mapping)

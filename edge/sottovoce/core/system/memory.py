@@ -25,6 +25,7 @@ _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8  # mallopt(3)
 _LARGE: Final = 256 << 10
 _MAPPING: Final = re.compile(r"([0-9a-f]+)-([0-9a-f]+) (\S{4}) \S+ \S+ \d+\s*(/.*)")
 _RTLD_DI_LINKMAP: Final = 2  # dlinfo(3)
+_AT_PHDR: Final = 3  # getauxval(3)
 
 _ENOUGH: Final = 76 * 10**6
 """Bytes that text alone needs: who has no more resident is left in peace."""
@@ -71,12 +72,13 @@ class _Segment(ctypes.Structure):
 
 
 class _Mapping(NamedTuple):
-    """Of a file: where it lies in memory, from ``start`` to ``end``, and whether its resident pages
-    are the file's own, unchanged."""
+    """Of a file: where it lies in memory, from ``start`` to ``end``, whether it may be run there,
+    and whether its resident pages are the file's own, unchanged."""
 
     path: str
     start: int
     end: int
+    code: bool
     as_in_file: bool
 
 
@@ -107,15 +109,21 @@ def give_back() -> None:
         return
     bases: dict[str, int] = {}
     unchanged: set[tuple[int, int]] = set()
+    libraries: set[str] = set()
     for mapping in _mappings():
         bases.setdefault(mapping.path, mapping.start)
+        if mapping.code:
+            libraries.add(mapping.path)
         if mapping.as_in_file:
             unchanged.add((mapping.start, mapping.end))
     # What was listed may be gone by now, and what another thread has put in its place (a stack,
-    # say) would be emptied. So only what the loader has put there for good is touched.
-    for path, base in bases.items():
-        if _held(path) == base:
-            for start, end in unchanged.intersection(_stretches(base)):
+    # say) would be emptied. So only what the loader has put there for good is touched. It is asked
+    # about code alone: it may open and close what it is asked about, and to close any descriptor of
+    # a database takes away the locks that SQLite has on it (fcntl(2)).
+    program = _program()
+    for path in libraries:
+        if bases[path] in (program, _held(path)):
+            for start, end in unchanged.intersection(_stretches(bases[path])):
                 libc.madvise(
                     ctypes.c_size_t(start), ctypes.c_size_t(end - start), mmap.MADV_DONTNEED
                 )
@@ -136,6 +144,16 @@ def _resident() -> int:
             return int(sizes.read().split()[1]) * mmap.PAGESIZE
     except OSError:
         return 0
+
+
+def _program() -> int:
+    """Where the program itself lies, of which the loader gives no handle; 0 where unknown."""
+    getauxval = getattr(ctypes.CDLL(None), "getauxval", None)
+    if getauxval is None:
+        return 0
+    getauxval.restype, getauxval.argtypes = ctypes.c_ulong, (ctypes.c_ulong,)
+    segments = int(getauxval(_AT_PHDR))
+    return segments - ctypes.sizeof(_Header) if segments else 0  # as linkers lay them out
 
 
 def _held(path: str) -> int:
@@ -180,4 +198,5 @@ def _mappings() -> Iterator[_Mapping]:
         elif line.startswith("Anonymous:"):
             own = line.split()[1] != "0"
             as_in_file = resident and not own and "w" not in here[3]
-            yield _Mapping(here[4], int(here[1], 16), int(here[2], 16), as_in_file)
+            code = "x" in here[3]
+            yield _Mapping(here[4], int(here[1], 16), int(here[2], 16), code, as_in_file)

@@ -121,10 +121,10 @@ def _files(machine: Machine) -> set[str]:
     return {path for path in ours.splitlines() if not path.startswith(_OF_TOOLS)}
 
 
-def _install(machine: Machine, package: Path) -> None:
+def _install(machine: Machine, package: Path, how: str = "--install") -> None:
     place = machine.folder / "var/tmp" / package.name
     shutil.copyfile(package, place)
-    machine.run("dpkg", "--install", f"/var/tmp/{package.name}")  # noqa: S108
+    machine.run("dpkg", how, f"/var/tmp/{package.name}")  # noqa: S108
     place.unlink()
 
 
@@ -160,10 +160,15 @@ def _installed(machine: Machine, package: Path, version: str) -> Rows:
     yield "parts of the environment", f"{parts.split()[-1]}, each has what it asks for; no torch"
     *_, home, shell = machine.run("getent", "passwd", _USER).strip().split(":")
     assert (home, shell) == (str(_STATE), "/usr/sbin/nologin")
+    _closed(machine)
+    yield "user, state, settings", f"{_USER}, without a shell; others may not look"
+
+
+def _closed(machine: Machine) -> None:
+    """Nobody but the agent's user looks into its folders."""
     modes = machine.run("stat", "-c", "%U:%G %a %n", str(_STATE), str(MACHINE.parent), str(MACHINE))
     who = f"{_USER}:{_USER}"
     assert modes == f"{who} 700 {_STATE}\n{who} 750 {MACHINE.parent}\n{who} 640 {MACHINE}\n", modes
-    yield "user, state, settings", f"{_USER}, without a shell; others may not look"
 
 
 def _guarded(machine: Machine, service: Service) -> Rows:
@@ -245,6 +250,9 @@ def _used(machine: Machine, service: Service, address: str) -> Rows:
     wrong = {each["check"] for each in told["checks"] if each["result"] == "FAIL"}
     assert wrong == {"tenant"}, told
     yield "sotto doctor", f"{len(told['checks'])} checks; only the account is missing, as it is"
+    kept = set(machine.run("ls", "-A", str(_STATE)).split())
+    assert kept == {"bundle", "state"}, f"{_STATE} holds {kept}: whose is what is not ours?"
+    yield "what is kept", "state and bundle; no library has put anything of its own beside them"
 
 
 def _status(machine: Machine) -> dict[str, str]:
@@ -264,10 +272,14 @@ def _kept(machine: Machine) -> tuple[str, str, str]:
 def _upgraded(machine: Machine, service: Service, package: Path, version: str) -> Rows:
     process, kept = service.process(), _kept(machine)
     spent = machine.run("sotto", "ledger", "--json", user=_USER)
-    _install(machine, package)
+    _install(machine, package, "--unpack")
+    service.unpacked()
+    assert not answers(machine), "the earlier one runs on over the new one's files"
+    machine.run("dpkg", "--configure", "sottovoce")
     assert machine.run("dpkg-query", "-W", "-f", "${Version}", "sottovoce") == version
     service.installed()
     assert service.process() != process, "the earlier one still runs"
+    _closed(machine)
     assert machine.run("sotto", "ledger", "--json", user=_USER) == spent
     assert _kept(machine) == kept
     yield f"upgrade to {version}", "restarted; ledger, key, bundle, settings kept"

@@ -38,6 +38,9 @@ class Service(Protocol):
     def installed(self) -> None:
         """A package was installed or upgraded."""
 
+    def unpacked(self) -> None:
+        """A package's files took the place of an earlier one's; its scripts have yet to run."""
+
     def restart(self) -> None:
         """Ends the agent and starts it."""
 
@@ -59,6 +62,9 @@ class Systemd:
 
     def installed(self) -> None:
         """Nothing: that the package starts the agent is what is checked."""
+
+    def unpacked(self) -> None:
+        """Nothing: that the earlier package's script has stopped the agent is what is checked."""
 
     def restart(self) -> None:
         """As an owner would."""
@@ -99,6 +105,10 @@ class ByHand:
     def installed(self) -> None:
         """Starts the agent, or the new one."""
         self.restart()
+
+    def unpacked(self) -> None:
+        """Ends the agent, as the earlier package's script has systemd do."""
+        self.leaving()
 
     def restart(self) -> None:
         """SIGTERM, and the unit's command anew."""

@@ -37,7 +37,7 @@ def script(name: str, root: Path, *arguments: str, user: str = ME) -> tuple[int,
     for path in ("/etc/", "/var/", "/usr/lib/", "/run/"):
         text = text.replace(path, f"{root}{path}")
     if user != "sottovoce":
-        text = text.replace(" = sottovoce ]", f" = {user} ]").replace("| sottovoce)", f"| {user})")
+        text = text.replace(" sottovoce)", f" {user})")
     environ = {"PATH": f"{root}/tools:{os.environ['PATH']}"}
     command = ["sh", "-c", text, name, *arguments]
     done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
@@ -55,11 +55,68 @@ def test_state_goes_with_a_purge_alone(root: Path) -> None:
     for when in ("remove", "upgrade", "failed-upgrade", "abort-install", "disappear"):
         assert script("postrm", root, when) == (0, "")
         assert (state / "ledger").exists(), when
-    assert script("postrm", root, "purge", user="another") == (0, "")
-    assert (state / "ledger").exists(), "it is another's"
+    code, said = script("postrm", root, "purge", user="another")
+    assert (code, (state / "ledger").exists()) == (0, True), "it is another's"
+    assert f"belongs to {ME}, and stays" in said, "no key is left behind in silence"
     assert script("postrm", root, "purge") == (0, "")
     assert not state.exists()
     assert script("postrm", root, "purge") == (0, "")
+
+
+def test_a_purge_empties_what_a_link_leads_to_and_no_disk_below(root: Path) -> None:
+    state, disk = root / "var/lib/sottovoce", root / "disk"
+    (disk / "state").mkdir(parents=True)
+    (disk / "state/key").touch()
+    (disk / "out").symlink_to(root / "etc")
+    state.rmdir()
+    state.symlink_to(disk)
+    assert script("postrm", root, "purge") == (0, "")
+    assert (state.is_symlink(), list(disk.iterdir())) == (False, [])
+    assert (root / "etc").exists(), "what links below lead to is not the agent's"
+    state.symlink_to(root / "none")
+    code, said = script("postrm", root, "purge")
+    assert (code, "leads nowhere" in said) == (0, True)
+
+
+@pytest.mark.skipif(
+    subprocess.run(["unshare", "--mount", "true"], capture_output=True, check=False).returncode
+    != 0,
+    reason="nothing may be mounted here: run it as root",
+)
+def test_a_purge_empties_a_disk_that_is_mounted_there(root: Path) -> None:
+    state = root / "var/lib/sottovoce"
+    purge = (SCRIPTS / "postrm").read_text().replace(" sottovoce)", f" {ME})")
+    for path in ("/etc/", "/var/"):
+        purge = purge.replace(path, f"{root}{path}")
+    (root / "purge").write_text(purge)
+    text = f"set -e; mount -t tmpfs tmpfs {state}; touch {state}/key; sh {root}/purge purge"
+    environ = {"PATH": f"{root}/tools:{os.environ['PATH']}"}
+    command = ["unshare", "--mount", "sh", "-c", f"{text}; ls -A {state}"]
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == f"sottovoce: {state} is empty, and stays: a disk's\n"
+
+
+def test_the_agent_stops_before_its_files_are_others(root: Path) -> None:
+    (root / "run/systemd/system").mkdir(parents=True)
+    for when in ("upgrade", "remove", "deconfigure"):
+        assert script("prerm", root, when) == (0, "")
+        lines = told(root).splitlines()
+        assert lines[0] == "deb-systemd-invoke stop sottovoce.service", when
+        (root / "told").unlink()
+    for when, other in (("configure", "0.1"), ("abort-upgrade", "0.2")):
+        assert script("postinst", root, when, other) == (0, "")
+        lines = told(root).splitlines()
+        assert lines[-1] == "deb-systemd-invoke restart sottovoce.service", when
+        compiled = [line for line in lines if line.startswith("py3compile ")]
+        assert len(compiled) == 1, f"{when}: nobody else may write it there"
+        (root / "told").unlink()
+
+
+def test_settings_that_an_owner_took_away_hold_nothing_up(root: Path) -> None:
+    (root / "etc/sottovoce/agent.toml").unlink()
+    assert script("postinst", root, "configure") == (0, "")
+    assert "deb-systemd-helper" in told(root)
 
 
 def test_beside_another_agent_it_is_not_installed(root: Path) -> None:

@@ -96,3 +96,25 @@ def test_a_packages_unit_is_seen_and_left_to_the_package(
         assert "belongs to a package" in refused
         assert "systemctl edit sottovoce" in refused
     assert not own.exists()
+
+
+def test_what_an_owner_put_in_the_place_of_a_packages_unit_stays(
+    device: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, packaged = tmp_path / "etc.service", tmp_path / "usr.service"
+    monkeypatch.setattr(systemd, "SYSTEM", systemd.Manager(own, ("systemctl",), packaged))
+    unit = systemd.packaged_unit(Path("/usr/lib/sottovoce/bin/sotto"))
+    packaged.write_text(unit)
+    acts = [["service", "install", "--run-as", "daemon"], ["service", "uninstall"]]
+    own.symlink_to("/dev/null")  # `systemctl mask`
+    for act in acts:
+        assert "belongs to a package" in device.sotto(*act, "--system", code=3).stderr
+    assert own.is_symlink()
+    own.unlink()
+    own.write_text(f"{unit}# changed\n")  # `systemctl edit --full`
+    for act in acts:
+        assert "belongs to a package" in device.sotto(*act, "--system", code=3).stderr
+    assert own.read_text() == f"{unit}# changed\n"
+    own.write_text(systemd.system_unit(Path("/opt/sotto"), "daemon"))  # ours, from before
+    device.sotto("service", "uninstall", "--system")
+    assert not own.exists()

@@ -85,6 +85,11 @@ def test_systemd_finds_nothing_wrong_with_the_machines_and_hardly_any_exposure(
     assert float(found[1]) <= MOST_EXPOSED
 
 
+def test_clear_text_reaches_no_disk_by_way_of_memory(program: Path) -> None:
+    for unit in (systemd.packaged_unit(program), systemd.user_unit(program, None, {"HOME": "/a"})):
+        assert {"LimitCORE=0", "MemorySwapMax=0"} <= set(unit.splitlines())
+
+
 @pytest.mark.parametrize("name", ["root", "nobody-of-that-name"])
 def test_the_machines_runs_as_a_user_who_is_there_and_not_root(program: Path, name: str) -> None:
     with pytest.raises(InvalidInput) as caught:

@@ -127,10 +127,13 @@ def _manager(*, system: bool) -> systemd.Manager:
 
 
 def _not_packaged(manager: systemd.Manager) -> None:
-    """NotReady where the unit is a package's: it is not ours to replace or to take away."""
-    if manager.unit is not None and manager.unit == manager.packaged:
+    """NotReady where the unit is a package's: neither it nor what its owner has put in its place
+    is ours to replace or to take away."""
+    with disk(manager.file):
+        packaged = manager.is_packages
+    if packaged:
         raise NotReady(
-            f"{manager.unit} belongs to a package of this system",
+            f"{manager.packaged} belongs to a package of this system",
             fix="`systemctl enable --now sottovoce` runs it, `systemctl disable --now sottovoce` "
             "ends it, and `systemctl edit sottovoce` changes it",
             subject="service",

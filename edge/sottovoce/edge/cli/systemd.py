@@ -48,6 +48,8 @@ UMask=0077
 # Clear text must not reach the disk by way of a crash.
 LimitCORE=0
 MemoryMax=512M
+# Nor by way of swap.
+MemorySwapMax=0
 TasksMax=128
 NoNewPrivileges=yes
 LockPersonality=yes
@@ -102,6 +104,18 @@ class Manager:
     def unit(self) -> Path | None:
         """The unit that it runs the agent by; None where there is none."""
         return next((f for f in (self.file, self.packaged) if f is not None and f.exists()), None)
+
+    @property
+    def is_packages(self) -> bool:
+        """Whether a package has put one there, and `file` is none of ours: then it is its owner's
+        (`systemctl edit --full`, `systemctl mask`) or there is none.
+
+        Raises:
+            OSError: it cannot be read.
+        """
+        if self.packaged is None or not self.packaged.exists():
+            return False
+        return not (self.file.exists() and self.file.read_text().startswith(_WRITTEN))
 
 
 SYSTEM: Final = Manager(

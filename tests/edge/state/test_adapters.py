@@ -17,6 +17,7 @@ def installed(folder: AdapterFolder, data: bytes) -> str:
     with folder.alone():
         folder.begun(version).write_bytes(data)
         folder.install(folder.begun(version), version)
+        folder.prune()
     return version
 
 
@@ -42,6 +43,23 @@ def test_one_goes_back_step_by_step_and_forth_again(tmp_path: Path) -> None:
     assert installed(folder, bytes([2])) == third
     assert folder.current.stem == third
     assert folder.roll_back() == second
+
+
+def test_what_is_undone_leaves_the_one_before_in_use(tmp_path: Path) -> None:
+    folder = AdapterFolder(tmp_path, "desk")
+    made = [installed(folder, bytes([n])) for n in range(KEPT)]
+    folder.roll_back()
+    folder.begun("ab" * 32).write_bytes(b"x")
+    with pytest.raises(InterruptedError), folder.undone():
+        _cut_off(folder.install(folder.begun("ab" * 32), "ab" * 32))
+    assert folder.versions() == made[::-1]
+    assert folder.current == folder.file(made[-2])
+    assert all(folder.intact(folder.file(version)) for version in made)
+    assert not folder.file("ab" * 32).exists()
+
+
+def _cut_off(*_: object) -> None:
+    raise InterruptedError
 
 
 def test_a_damaged_one_is_not_gone_back_to(tmp_path: Path) -> None:

@@ -236,6 +236,29 @@ def test_a_deleted_adapter_is_gone_on_both_sides_and_its_name_is_free(
         _queue(device, replace=False)
 
 
+def test_a_deletion_that_was_cut_off_still_forgets_the_name(
+    tmp_path: Path,
+    small_bundle_folder: Path,
+    lexicon_tagger: Tagger,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with _device(tmp_path, small_bundle_folder, lexicon_tagger) as (device, _):
+        _train(device, WET)
+        request = adapters.DeleteAdapterRequest(adapter="desk")
+        with monkeypatch.context() as patched:
+            patched.setattr(type(device.ledger.accounts), "forget", _cut_off)
+            with pytest.raises(InterruptedError):
+                device.delete(request)
+        assert any(each.name for each in device.spending().accounts)
+        with pytest.raises(NotFound):
+            device.delete(request)
+        assert not any(each.name for each in device.spending().accounts)
+
+
+def _cut_off(*_: object) -> None:
+    raise InterruptedError
+
+
 def test_what_the_cloud_cannot_be_told_is_kept_unless_forced(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:

@@ -99,6 +99,7 @@ def test_a_token_that_one_cloud_may_have_accepted_is_shown_to_no_other(
                 pass
             assert chosen.redeemed(tenant, file.read_text().strip())
             assert not server.redeemed("acme", file.read_text().strip())
+            assert list(tmp_path.iterdir()) == [file]  # nor does it lie about
 
 
 def test_what_goes_wrong_before_the_end_leaves_the_token_there_is(

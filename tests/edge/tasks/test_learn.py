@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+import sqlite3
 import tracemalloc
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +16,7 @@ from sottovoce.core.errors import InvalidInput, NotReady, QuotaExceeded
 from sottovoce.core.local import learning
 from sottovoce.core.text.tagger import Tagger
 from sottovoce.edge.state.adapters import AdapterFolder
+from sottovoce.edge.state.database import Store
 from sottovoce.edge.tasks import home as homes
 from sottovoce.edge.tasks.agent import Agent
 from sottovoce.edge.tasks.learn import Learner
@@ -123,6 +126,28 @@ def test_a_full_disk_changes_nothing(device: Agent, monkeypatch: pytest.MonkeyPa
     assert ask(device, "the river").label == "blue"
     assert device.outbox.unfinished() == []
     assert not list(device.home.folder.rglob(".partial*"))
+
+
+def test_a_record_that_cannot_be_kept_leaves_the_old_one_in_use(
+    device: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    learn(device, *PAIRS)
+    before = device.outbox.all()
+    begun = type(device.store).transaction
+
+    @contextmanager
+    def full(store: Store) -> Iterator[sqlite3.Connection]:
+        with begun(store) as transaction:
+            yield transaction
+            _full()
+
+    with monkeypatch.context() as patched:
+        patched.setattr(type(device.store), "transaction", full)
+        with pytest.raises(QuotaExceeded):
+            learn(device, ("river water", "blue"), ("stone salt", "grey"), replace=True)
+    assert device.outbox.all() == before
+    assert ask(device, "the river").label == "wet"
+    assert len(list(device.home.folder.rglob("*.safetensors"))) == 1
 
 
 def _full(*_: object) -> None:

@@ -101,7 +101,7 @@ class AdapterFolder:
         return self._folder / f".partial-{version}{_SUFFIX}"
 
     def install(self, arrived: Path, version: str) -> None:
-        """Makes what has arrived the version in use, in one step, and forgets the oldest."""
+        """Makes what has arrived the version in use, in one step; `prune` forgets the oldest."""
         with disk(arrived):
             before = self.versions()
             if not before:  # so that a crash after the rename does not look like a lost list
@@ -109,9 +109,29 @@ class AdapterFolder:
             versions = [version, *(old for old in before if old != version)]
             arrived.rename(self.file(version))
             sync_folder(self._folder)
-            self._note(versions[:KEPT], version)
-            for old in versions[KEPT:]:
+            self._note(versions, version)
+
+    def prune(self) -> None:
+        """Forgets the oldest versions beyond `KEPT`, but not the one in use."""
+        versions, used = self._list()
+        kept = [version for version in versions if version in (*versions[:KEPT], used)]
+        if kept != versions:
+            self._note(kept, used)
+            for old in set(versions) - set(kept):
                 self.file(old).unlink(missing_ok=True)
+
+    @contextmanager
+    def undone(self) -> Iterator[None]:
+        """If the block raises, the version in use is the one before."""
+        versions, used = self._list()
+        try:
+            yield
+        except BaseException:
+            if self._list() != (versions, used):
+                for added in set(self.versions()) - set(versions):
+                    self.file(added).unlink(missing_ok=True)  # first, as the disk may be full
+                self._note(versions, used)
+            raise
 
     @property
     def followed(self) -> bool:

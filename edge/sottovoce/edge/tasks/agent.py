@@ -123,9 +123,11 @@ class Agent:
 
     def delete(self, request: adapters.DeleteAdapterRequest) -> int:
         """See `Adapters.delete`."""
-        deleted = self.adapters.delete(request)
-        self.ledger.accounts.forget(request.adapter)
-        return deleted
+        try:
+            return self.adapters.delete(request)
+        finally:  # however often it was cut off before
+            if all(record.adapter != request.adapter for record in self.outbox.all()):
+                self.ledger.accounts.forget(request.adapter)
 
     def _writer(self) -> Writer:
         """Who answers conversations, as the owner chose."""

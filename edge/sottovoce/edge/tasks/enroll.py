@@ -7,6 +7,7 @@ that token: who knows it is let in where it was accepted.
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import secrets
 from collections.abc import Iterator
@@ -73,6 +74,8 @@ def enroll(cloud: Cloud, code: str, token_file: Path) -> Iterator[Enrolled]:
     )
     with as_owner_of(token_file), disk(token_file):
         waiting.replace(token_file)
+        for other in token_file.parent.glob(f"{glob.escape(token_file.name)}.*.new"):
+            other.unlink(missing_ok=True)  # of codes that led nowhere
         sync_folder(token_file.parent)
 
 

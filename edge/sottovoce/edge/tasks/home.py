@@ -298,6 +298,7 @@ class Home:
             arrived.unlink(missing_ok=True)
             raise
         folder.install(arrived, version)
+        folder.prune()
 
     def _check(self, adapter: LocalAdapter) -> None:
         """Refuses one that would not run here: the one in use goes on answering instead."""

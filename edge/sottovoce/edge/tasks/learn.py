@@ -98,9 +98,11 @@ class Learner:
             folder.partial()[0].unlink(missing_ok=True)  # of one that was cut off
             with atomic(folder.begun(version)) as file:
                 file.write(data)
-            with self._store.transaction() as transaction:  # no record without a file
+            # No record without a file; nor a file in use without a record, if the disk is full.
+            with folder.undone(), self._store.transaction() as transaction:
                 self._outbox.insert(transaction, record, record.id, job, labels)
                 folder.install(folder.begun(version), version)
+            folder.prune()
         return record
 
     def _check(self, name: str, examples: Sequence[agent.LabelledText], *, replace: bool) -> None:

@@ -32,7 +32,8 @@ LONGEST_SESSION = 128
 LONG: Final = 1 << 15
 """Characters of a text that takes a tenth of a second, and megabytes for its words."""
 _AT_ONCE: Final = {LONG: 1, 1 << 13: 2, 0: 4}
-"""How many texts of so many characters or more, none of which waits for a longer one."""
+"""How many texts are worked on at the same time: by the least characters of a kind, as many of that
+kind. None waits for one of another kind."""
 
 
 def resolve(options: edge_agent_pb2.PrivacyOptions, default: Setting) -> Setting:

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from sottovoce.core.bundle.levels import Level, strongest
+from sottovoce.edge.state.ledger import MOST_CHARGED
 from sottovoce.edge.state.purpose import KINDS
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import edge_owner_pb2 as owner
@@ -34,11 +35,12 @@ _NEAR: Final = 0.8
 _MOST: Final = 20
 """Purposes that are told."""
 
-MEANING: Final = """
+MEANING: Final = f"""
 Every word that gets noise costs the eta of its kind, and costs add up: the more was released, the
 more whoever has all of it can tell. A text that is released or embedded again is the same bytes and
-costs nothing. What gives way to a random one of its kind, such as names and numbers, costs nothing.
-Labels and private adapters have guarantees of their own, which are never added to these."""
+costs nothing, of the last {MOST_CHARGED:,} that were charged. What gives way to a random one of its
+kind, such as names and numbers, costs nothing. Labels and private adapters have guarantees of their
+own, which are never added to these."""
 
 
 def guessed(level: Level) -> float:

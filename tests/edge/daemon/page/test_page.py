@@ -182,7 +182,7 @@ def test_wrong_requests_are_told_what_to_do(page: Page) -> None:
     for body, said in (
         ({"text": "a" * (LONGEST_TEXT + 1)}, "at most"),
         ({"text": "a", "draws": 1000}, "out of range"),
-        ({"text": "a" * (MOST_TRIED // 9 // 5 + 1), "draws": 5}, "choose a level"),
+        ({"text": "a" * (MOST_TRIED // 9 // 5 + 1), "draws": 5}, "try at most"),
         ({"text": "a", "level": "none"}, "level"),
         ({"text": "a", "more": 1}, "not supported"),
         ({}, "text is missing"),

@@ -141,8 +141,9 @@ def _try(call: Call) -> Reply:
     wanted = settings(opened, level, device.default.mechanism, policy)
     if len(text) * draws * len(wanted) > MOST_TRIED:
         raise InvalidInput(
-            f"{draws} draws under {len(wanted)} settings of so long a text are too many",
-            fix="choose a level or a policy, or try a shorter text",
+            f"{draws} draws of {len(text)} characters under {len(wanted)} settings are too many",
+            fix="choose a level or a policy, or try at most"
+            f" {MOST_TRIED // (draws * len(wanted))} characters",
             subject="text",
         )
     return _json([_trial(tried(opened, text, each, draws)) for each in wanted])

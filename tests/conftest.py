@@ -12,6 +12,7 @@ import pytest
 
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy.privatizer import Privatizer
+from sottovoce.edge import config
 from tests.support import threads
 from tests.support.paths import BUNDLE, MODELS
 from tests.support.small_bundle import LexiconFinder, LexiconTagger, write_small_bundle
@@ -31,6 +32,11 @@ def _no_module_leaves_threads() -> Iterator[None]:
 def _no_test_leaves_threads() -> Iterator[None]:
     with threads.none_left(in_pools=False):
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_test_meets_an_agent_of_this_machine(tmp_path_factory: pytest.TempPathFactory) -> None:
+    config.MACHINE = tmp_path_factory.getbasetemp() / "no machine's agent.toml"
 
 
 @pytest.fixture(scope="session")

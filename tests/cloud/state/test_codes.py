@@ -112,6 +112,25 @@ def test_a_code_of_who_is_shut_out_or_gets_another_is_void(database: Database) -
     assert not enters(database, "mine")
 
 
+def test_codes_go_with_the_one_token_that_is_shut_out_by_its_number(database: Database) -> None:
+    codes, tokens = Codes(database), Credentials(database)
+    tokens.new("acme", "hall")
+    tokens.new("acme", "shed")
+    hall, shed = (codes.new("acme", name, replace=True) for name in ("hall", "shed"))
+    numbers = {c.name: str(c.number) for c in tokens.all("acme")[0]}
+    Tenants(database).enroll("other")
+    with pytest.raises(NotFound):  # another's number
+        tokens.revoke("other", numbers["hall"])
+    assert tokens.revoke("acme", numbers["hall"]) == 1
+    with pytest.raises(Unauthenticated):
+        codes.redeem(hall, hashed("thief"))
+    assert codes.redeem(shed, hashed("mine")).name == "shed"
+    again = codes.new("acme", "hall")
+    with pytest.raises(NotFound):  # it is over, and a newer code none of its
+        tokens.revoke("acme", numbers["hall"])
+    assert codes.redeem(again, hashed("ours")).name == "hall"
+
+
 def test_a_code_is_valid_for_a_day_at_most(database: Database) -> None:
     assert Codes(database).new("acme", "hall", seconds=86_400.0)
     with pytest.raises(InvalidInput, match="--valid"):

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
+import os
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 from sottovoce.cloud.state.fetched import clear, own_folder
 from tests.support.processes import environment
@@ -43,3 +48,61 @@ def test_what_a_dead_process_left_goes_and_what_a_living_one_has_stays(tmp_path:
     assert (folder / "weights").exists()
     clear(tmp_path)
     assert not folder.exists()
+
+
+def test_what_has_no_lock_is_nobodys(tmp_path: Path) -> None:
+    (tmp_path / "left").mkdir()
+    (tmp_path / "left" / "weights").write_text("w")
+    (tmp_path / "stray").write_text("s")
+    clear(tmp_path)
+    assert [f.name for f in tmp_path.iterdir()] == ["stray"]
+
+
+def test_it_is_locked_as_a_share_wants_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lock = fcntl.flock
+
+    def shared(held: int, how: int) -> None:
+        """As NFS has it: such a lock is one of bytes, for who may write them."""
+        descriptor = held if isinstance(held, int) else held.fileno()
+        if fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY:
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+        lock(descriptor, how)
+
+    monkeypatch.setattr(fcntl, "flock", shared)
+    with own_folder(tmp_path) as folder:
+        clear(tmp_path)
+        assert folder.exists()
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_a_disk_that_locks_nothing_is_left_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", refused)
+    before = os.listdir("/proc/self/fd")
+    with pytest.raises(OSError, match="locks"), own_folder(tmp_path):
+        pass
+    assert len(os.listdir("/proc/self/fd")) == len(before)
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_who_makes_a_folder_while_another_clears_has_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock, cleared = fcntl.flock, []
+
+    def slowly(held: int, how: int) -> None:
+        if not cleared:  # between the file and its lock
+            cleared.append(True)
+            clear(tmp_path)
+        lock(held, how)
+
+    monkeypatch.setattr(fcntl, "flock", slowly)
+    with own_folder(tmp_path) as folder:
+        assert cleared
+        clear(tmp_path)
+        assert folder.exists()
+    assert [*tmp_path.iterdir()] == []

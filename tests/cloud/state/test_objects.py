@@ -183,6 +183,15 @@ def test_what_one_began_to_put_is_in_the_way_of_no_second_try(
 def test_urls(tmp_path: Path) -> None:
     assert open_objects("", tmp_path).place("a") == tmp_path / "a"
     assert open_objects("file:///srv/a%20b", tmp_path).place("c") == Path("/srv/a b/c")
-    for wrong in ("/srv", "file://host/srv", "file:///", "http://x/y", "s4://bucket", "s3://"):
+    for wrong in (
+        "/srv",
+        "file://host/srv",
+        "file:///",
+        "http://x/y",
+        "s4://bucket",
+        "s3://",
+        "file://[",
+        "file:///%00",
+    ):
         with pytest.raises(ConfigError, match="--objects"):
             open_objects(wrong, tmp_path)

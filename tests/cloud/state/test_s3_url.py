@@ -52,6 +52,19 @@ def test_plain_http_elsewhere_has_to_be_said() -> None:
         "s3://b?secret=hush",
         "s3://b?versions=maybe",
         "s3://b#hush",
+        "s3://[hush",
+        "s3://b c",
+        "s3://b%00",
+        "s3://b/one//two",
+        "s3://b/one/../hush",
+        "s3://b/%0a",
+        "s3://b?region=hush%0a",
+        "s3://b?endpoint=https://",
+        "s3://b?endpoint=https://[hush",
+        "s3://b?endpoint=https://x:99999",
+        "s3://b?endpoint=https://x%20hush",
+        "s3://b?endpoint=https://id:hush@x",
+        "s3://b?endpoint=https://x?key=hush",
     ],
 )
 def test_what_is_no_url_is_not_quoted(url: str) -> None:
@@ -83,3 +96,47 @@ def test_the_file_of_credentials(tmp_path: Path) -> None:
         S3Place.of("s3://b", named)
     assert "hush" not in str(caught.value)
     assert caught.value.__suppress_context__
+
+
+def test_an_address_with_a_password_is_refused_wherever_it_stands() -> None:
+    for name in ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"):
+        with pytest.raises(ConfigError, match="more than an address") as caught:
+            S3Place.of("s3://b", {**KEYS, name: "https://id:hush@s3.example.org"})
+        assert "hush" not in str(caught.value)
+
+
+@pytest.mark.parametrize("value", ["hush\n", "hush hush", "h\u00fcsh"])
+def test_what_no_request_can_hold_is_refused_by_its_name(tmp_path: Path, value: str) -> None:
+    for name in (*KEYS, "AWS_SESSION_TOKEN", "AWS_REGION", "AWS_DEFAULT_REGION"):
+        with pytest.raises(ConfigError, match=name) as caught:
+            S3Place.of("s3://b", {**KEYS, name: value})
+        assert value.strip() not in str(caught.value)
+    file = tmp_path / "credentials"
+    file.write_text("[default]\naws_access_key_id = one\naws_secret_access_key = h\u00fc sh\n")
+    with pytest.raises(ConfigError, match="credentials"):
+        S3Place.of("s3://b", {"AWS_SHARED_CREDENTIALS_FILE": str(file)})
+
+
+def test_a_file_of_credentials_that_was_named_is_there_and_has_them(tmp_path: Path) -> None:
+    file = tmp_path / "credentials"
+    named = {"AWS_SHARED_CREDENTIALS_FILE": str(file)}
+    with pytest.raises(ConfigError, match="credentials"):
+        S3Place.of("s3://b", named)
+    for text in ("", "[other]\naws_access_key_id = one\n", "[default]\naws_access_key_id = one\n"):
+        file.write_text(text)
+        with pytest.raises(ConfigError, match="credentials"):
+            S3Place.of("s3://b", named)
+    file.unlink()
+    file.mkdir()
+    with pytest.raises(ConfigError, match="credentials"):
+        S3Place.of("s3://b", named)
+
+
+def test_the_usual_file_of_credentials_may_be_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert S3Place.of("s3://b", {}).secrets == {}, "a machine may have a role"
+    (tmp_path / ".aws").mkdir()
+    (tmp_path / ".aws" / "credentials").write_text("[other]\naws_access_key_id = two\n")
+    assert S3Place.of("s3://b", {}).secrets == {}

@@ -260,7 +260,7 @@ class Credentials:
 
     def revoke(self, tenant: str, which: str = "") -> int:
         """Shuts out tokens at once, and ends what was opened with them within seconds; codes of
-        that name, too, let nobody in any more.
+        the same name, too, let nobody in any more.
 
         Args:
             which: a name, or the number of one token; "" for all of the tenant's.
@@ -274,18 +274,22 @@ class Credentials:
         with self._database.write() as transaction:
             quotas.lock(transaction, tenant)
             quotas.check_tenant(transaction, tenant)
+            given = {
+                "tenant": tenant,
+                "which": which,
+                "number": int(which) if which.isdecimal() and len(which) < 19 else -1,
+                "now": transaction.now(),
+            }
+            codes = transaction.change(
+                "DELETE FROM codes WHERE tenant = :tenant AND (:which = '' OR name = :which "
+                "OR name IN (SELECT name FROM credentials WHERE tenant = :tenant "
+                f"AND number = :number AND {VALID}))",
+                **given,
+            )
             changed = transaction.change(
                 "UPDATE credentials SET revoked = 1 WHERE tenant = :tenant "
                 f"AND {VALID} AND (:which = '' OR name = :which OR number = :number)",
-                tenant=tenant,
-                which=which,
-                number=int(which) if which.isdecimal() and len(which) < 19 else -1,
-                now=transaction.now(),
-            )
-            codes = transaction.change(
-                "DELETE FROM codes WHERE tenant = :tenant AND (:which = '' OR name = :which)",
-                tenant=tenant,
-                which=which,
+                **given,
             )
             if which and not (changed or codes):
                 raise NotFound(

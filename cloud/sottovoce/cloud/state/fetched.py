@@ -1,7 +1,8 @@
 """Folders of this machine for what is fetched, each for as long as somebody uses it.
 
 Why it is here: who dies in between leaves files, of jobs perhaps that are deleted meanwhile. A lock
-on the folder goes with its holder however that ends; so whoever comes next knows what is nobody's.
+beside the folder goes with its holder however that ends; so whoever comes next knows what is
+nobody's. It is a file opened to be written: a share (NFS) locks no other, and no folder.
 """
 
 from __future__ import annotations
@@ -13,8 +14,11 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Final
 
 __all__ = ["clear", "own_folder"]
+
+_LOCK: Final = ".lock"
 
 
 @contextmanager
@@ -26,27 +30,27 @@ def own_folder(home: Path) -> Iterator[Path]:
     """
     home.mkdir(parents=True, exist_ok=True, mode=0o700)
     while True:
-        folder = Path(tempfile.mkdtemp(dir=home))
-        with suppress(FileNotFoundError):
-            held = os.open(folder, os.O_RDONLY)
+        held, name = tempfile.mkstemp(suffix=_LOCK, dir=home)
+        lock, folder = Path(name), Path(name).with_suffix("")
+        try:
             fcntl.flock(held, fcntl.LOCK_EX)
-            if folder.exists():
-                break
-            os.close(held)  # `clear` was faster
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-        os.close(held)
+            if lock.exists():  # else `clear` was faster
+                folder.mkdir(mode=0o700)
+                yield folder
+                return
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+            lock.unlink(missing_ok=True)
+            os.close(held)
 
 
 def clear(home: Path) -> None:
     """Removes the folders in ``home`` that nobody uses any more."""
+    for lock in home.glob(f"*{_LOCK}"):
+        with suppress(OSError), lock.open("r+b") as held:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(lock.with_suffix(""), ignore_errors=True)
+            lock.unlink()
     for folder in home.glob("*/"):
-        with suppress(OSError):
-            held = os.open(folder, os.O_RDONLY)
-            try:
-                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(folder, ignore_errors=True)
-            finally:
-                os.close(held)
+        if not folder.with_suffix(_LOCK).exists():  # which is made before it, and goes after it
+            shutil.rmtree(folder, ignore_errors=True)

@@ -64,9 +64,13 @@ def open_objects(url: str, state: Path) -> Objects:
     """
     if not url:
         return FileObjects(state)
-    parts = urlsplit(url)
-    if parts.scheme == "file" and not parts.netloc and len(parts.path) > 1:
-        return FileObjects(Path(unquote(parts.path)))
+    try:
+        parts = urlsplit(url)
+        folder = unquote(parts.path, errors="surrogateescape")  # as the file system has it
+    except ValueError:
+        raise _no_store() from None
+    if parts.scheme == "file" and not parts.netloc and len(folder) > 1 and "\0" not in folder:
+        return FileObjects(Path(folder))
     if parts.scheme == "s3":
         place = S3Place.of(url)
         try:
@@ -74,7 +78,11 @@ def open_objects(url: str, state: Path) -> Objects:
         except ModuleNotFoundError as error:
             raise _missing("--objects", error) from error
         return S3Objects(place, state)
-    raise ConfigError(
+    raise _no_store()
+
+
+def _no_store() -> ConfigError:
+    return ConfigError(
         "--objects is no URL of a store",
         fix="give one like file:///srv/sotto-objects or s3://bucket/prefix, or none for the folder "
         "of --state",

@@ -5,9 +5,9 @@ from __future__ import annotations
 import configparser
 import ipaddress
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Final, Self
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -15,9 +15,14 @@ from sottovoce.core.errors import ConfigError
 
 __all__ = ["S3Place"]
 
-_ENDPOINTS: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
+_ENDPOINTS: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
 _KNOWN: Final = {"endpoint", "region", "versions"}
 _SECRETS: Final = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token")
+_SENT: Final = (*(name.upper() for name in _SECRETS), "AWS_REGION", "AWS_DEFAULT_REGION")
+"""What of the environment goes into a request's head."""
+_BUCKET: Final = re.compile(r"[\w.-]+", re.ASCII)
+_VISIBLE: Final = re.compile(r"[!-~]*")
+"""What may stand there: the library breaks off, without an error, at anything else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,29 +55,29 @@ class S3Place:
             ConfigError: it is no such URL; an address without TLS that is not this machine's; or
                 the file of credentials cannot be read.
         """
-        parts = urlsplit(url)
-        asked = dict(parse_qsl(parts.query, keep_blank_values=True))
+        try:
+            parts = urlsplit(url)
+            asked = dict(parse_qsl(parts.query, keep_blank_values=True))
+        except ValueError:
+            raise _no_bucket() from None  # it quotes
+        prefix = unquote(parts.path).strip("/")
         if (
             parts.scheme != "s3"
-            or not parts.netloc
-            or set(parts.netloc) & set("@:")  # a password is never quoted
+            or not _BUCKET.fullmatch(parts.netloc)
+            or not prefix.isprintable()
+            or (prefix and not {"", ".", ".."}.isdisjoint(prefix.split("/")))
             or parts.fragment
             or not asked.keys() <= _KNOWN
             or asked.get("versions", "kept") != "kept"
+            or not _VISIBLE.fullmatch(asked.get("region", ""))
         ):
-            raise ConfigError(
-                "--objects is no URL of a bucket",
-                fix="give one like s3://bucket/prefix, with ?endpoint=https://... for a store that "
-                "is not Amazon's, and credentials in the environment (AWS_ACCESS_KEY_ID, "
-                "AWS_SECRET_ACCESS_KEY) or in ~/.aws/credentials",
-                subject="objects",
-            )
+            raise _no_bucket()
         endpoint = asked.get("endpoint") or next(
             (environment[name] for name in _ENDPOINTS if environment.get(name)), ""
         )
         return cls(
             bucket=parts.netloc,
-            prefix=unquote(parts.path).strip("/"),
+            prefix=prefix,
             endpoint=endpoint.rstrip("/"),
             region=asked.get("region", ""),
             plaintext=_plaintext(endpoint, environment),
@@ -89,25 +94,48 @@ class S3Place:
         return f"s3://{self.bucket}/{self.prefix}"
 
 
-def _plaintext(endpoint: str, environment: Mapping[str, str]) -> bool:
-    """Whether it is, and may be: keys of examples and weights go over it."""
-    parts = urlsplit(endpoint)
-    if not endpoint or (parts.scheme == "https" and parts.hostname):
-        return False
-    if parts.scheme == "http" and parts.hostname:
-        allowed = environment.get("AWS_ALLOW_HTTP", "").lower() in ("1", "true", "yes")
-        if allowed or _loopback(parts.hostname):
-            return True
-        raise ConfigError(
-            "the store of --objects would be asked over plain HTTP",
-            fix="give its endpoint with https://, or set AWS_ALLOW_HTTP=true on a network of yours",
-            subject="objects",
-        )
-    raise ConfigError(
-        "the endpoint of --objects is no URL",
-        fix="give one like https://s3.example.org, or none for Amazon's",
+def _no_bucket() -> ConfigError:
+    return ConfigError(
+        "--objects is no URL of a bucket",  # which may hold a password: not quoted
+        fix="give one like s3://bucket/prefix, with ?endpoint=https://... for a store that "
+        "is not Amazon's, and credentials in the environment (AWS_ACCESS_KEY_ID, "
+        "AWS_SECRET_ACCESS_KEY) or in ~/.aws/credentials",
         subject="objects",
     )
+
+
+def _plaintext(endpoint: str, environment: Mapping[str, str]) -> bool:
+    """Whether it is, and may be: keys of examples and weights go over it."""
+    if not endpoint:
+        return False
+    host, parts = _host(endpoint), urlsplit(endpoint)
+    if parts.scheme == "https":
+        return False
+    allowed = environment.get("AWS_ALLOW_HTTP", "").lower() in ("1", "true", "yes")
+    if allowed or _loopback(host):
+        return True
+    raise ConfigError(
+        "the store of --objects would be asked over plain HTTP",
+        fix="give its endpoint with https://, or set AWS_ALLOW_HTTP=true on a network of yours",
+        subject="objects",
+    )
+
+
+def _host(endpoint: str) -> str:
+    """Whose address it is. It holds no password: the library's errors have the address."""
+    try:
+        parts = urlsplit(endpoint)
+        host = parts.hostname if parts.port != 0 and _VISIBLE.fullmatch(endpoint) else None
+    except ValueError:
+        host = None
+    if not host or parts.scheme not in ("http", "https") or set(endpoint) & set("@?#"):
+        raise ConfigError(
+            "the endpoint of --objects is no URL, or holds more than an address",
+            fix="give one like https://s3.example.org, or none for Amazon's; credentials belong in "
+            "the environment or in ~/.aws/credentials",
+            subject="objects",
+        ) from None
+    return host
 
 
 def _loopback(host: str) -> bool:
@@ -119,24 +147,32 @@ def _loopback(host: str) -> bool:
 
 def _secrets(environment: Mapping[str, str]) -> dict[str, str]:
     """Those of the file that Amazon's tools read, which the library does not."""
+    for name in _SENT:
+        if not _VISIBLE.fullmatch(environment.get(name, "")):
+            raise ConfigError(
+                f"{name} holds what cannot be sent",
+                fix="set it without spaces, line ends and letters with accents",
+                subject="objects",
+            )
     if environment.get("AWS_ACCESS_KEY_ID"):
         return {}
-    name = environment.get("AWS_SHARED_CREDENTIALS_FILE", "~/.aws/credentials")
-    profile = environment.get("AWS_PROFILE") or "default"
+    name = environment.get("AWS_SHARED_CREDENTIALS_FILE", "")
+    profile = environment.get("AWS_PROFILE", "")
     found = configparser.RawConfigParser()
     try:
-        found.read(Path(name).expanduser(), encoding="utf-8")
-        section = found[profile] if found.has_section(profile) else {}
-        secrets = {name: section[name] for name in _SECRETS if name in section}
-    except (OSError, UnicodeDecodeError, configparser.Error):
-        secrets = {}
-        broken = True
-    else:
-        broken = bool(environment.get("AWS_PROFILE")) and not secrets
-    if broken:
+        with open(os.path.expanduser(name or "~/.aws/credentials"), encoding="utf-8") as file:
+            found.read_file(file)
+        secrets = {one: found.get(profile or "default", one, fallback="") for one in _SECRETS}
+        broken = not all(map(_VISIBLE.fullmatch, secrets.values()))
+    except FileNotFoundError:
+        secrets, broken = {}, False
+    except (OSError, ValueError, configparser.Error):
+        secrets, broken = {}, True
+    needed = all(secrets.get(one) for one in _SECRETS[:2])
+    if broken or (not needed and (name or profile or any(secrets.values()))):
         raise ConfigError(
             "the file of the store's credentials cannot be read, or lacks the profile",
             fix="mend ~/.aws/credentials, or what AWS_SHARED_CREDENTIALS_FILE and AWS_PROFILE name",
             subject="objects",
         ) from None  # what cannot be parsed may be the secret
-    return secrets
+    return {one: secret for one, secret in secrets.items() if secret}

@@ -227,6 +227,8 @@ def _released(machine: Machine) -> str:
 
 
 def _used(machine: Machine, service: Service, address: str) -> Rows:
+    refused = machine.run("sotto", "pull", address, code=78)
+    assert f"sudo -u {_USER} sotto" in refused, "root's files are in its folders"
     machine.run("sotto", "pull", address, user=_USER)
     yield (
         "sotto pull, from a sotto-cloud on loopback",

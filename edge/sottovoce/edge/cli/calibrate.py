@@ -17,6 +17,7 @@ from sottovoce.core.errors import InvalidInput, NotFound
 from sottovoce.core.system.console import Command, json_option, print_json, progress_bar
 from sottovoce.core.system.files import atomic, private_folder
 from sottovoce.edge.cli.common import load_config
+from sottovoce.edge.cli.whose import not_as_root
 from sottovoce.edge.config import Config
 from sottovoce.edge.tasks.bundle import open_current
 
@@ -180,6 +181,7 @@ def _utility(config: Config, bundle: Bundle, mechanism: str, labelled: Path) -> 
         kept = json.loads(file.read_bytes())
         points = tuple(utilities.Point(**point) for point in kept.pop("points"))
         return utilities.Utility(points=points, **kept)
+    not_as_root(config)  # before it takes a minute
     with progress_bar() as progress:
         used = min(len(examples), utilities.MOST_TEXTS)
         task = progress.add_task("trying levels", total=used * utilities.LEVELS, note="")

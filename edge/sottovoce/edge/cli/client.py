@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import grpc
 
@@ -36,6 +36,9 @@ from sottovoce.v1 import (
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import edge_chat_pb2 as chats
 from sottovoce.v1 import edge_owner_pb2 as owner
+
+if TYPE_CHECKING:
+    from sottovoce.edge.tasks.agent import Agent
 
 __all__ = ["Backend", "Remote", "backend", "in_process", "is_running", "remote", "request_id"]
 
@@ -234,10 +237,16 @@ def backend(config: Config) -> AbstractContextManager[Backend]:
 
 
 @contextmanager
-def in_process(config: Config) -> Iterator[Backend]:
-    """The parts of an agent in this process, whether or not one is running."""
+def in_process(config: Config) -> Iterator[Agent]:
+    """The parts of an agent in this process, whether or not one is running.
+
+    Raises:
+        ConfigError: it is root who asks, and not root's agent.
+    """
+    from sottovoce.edge.cli.whose import not_as_root
     from sottovoce.edge.tasks.agent import Agent  # onnxruntime and all: only where needed
 
+    not_as_root(config)
     with closing(Agent(config)) as device:
         yield device
 

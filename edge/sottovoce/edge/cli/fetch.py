@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import closing
-
 import click
 
 from sottovoce.core.errors import InvalidInput
 from sottovoce.core.system.console import Command, json_option, print_json, progress_bar
+from sottovoce.edge.cli.client import in_process
 from sottovoce.edge.cli.common import load_config
-from sottovoce.edge.tasks.agent import Agent
 
 __all__ = ["command"]
 
@@ -46,7 +44,7 @@ def command(
             "more than one of --roll-back, --versions and --follow or --no-follow is given",
             fix="give one of them",
         )
-    with closing(Agent(load_config(ctx))) as device:
+    with in_process(load_config(ctx)) as device:
         if versions:
             found = device.home.versions(adapter)
             if as_json:

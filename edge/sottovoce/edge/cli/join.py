@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from pathlib import Path
 
 import click
 
 from sottovoce.core.errors import InvalidInput
 from sottovoce.core.system.console import Command, json_option, print_json
+from sottovoce.edge.cli.client import in_process
 from sottovoce.edge.cli.common import load_config
-from sottovoce.edge.tasks.agent import Agent
 from sottovoce.edge.tasks.sharing import LARGEST, join
 
 __all__ = ["command"]
@@ -34,7 +33,7 @@ def command(ctx: click.Context, source: Path, name: str, as_json: bool) -> None:
         raise InvalidInput(
             f"cannot read {source}: {error.strerror}", fix="give what `sotto share` wrote"
         ) from error
-    with closing(Agent(load_config(ctx))) as device:
+    with in_process(load_config(ctx)) as device:
         record = join(device.store, device.outbox, data, name)
     if as_json:
         print_json({"adapter": record.adapter, "adapter_id": record.adapter_id})

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from pathlib import Path
 
 import click
 
 from sottovoce.core.system.console import Command, json_option, print_json, progress_bar
 from sottovoce.edge.cli import views
+from sottovoce.edge.cli.client import in_process
 from sottovoce.edge.cli.common import load_config
 from sottovoce.edge.cli.customize import read_table
-from sottovoce.edge.tasks.agent import Agent
 from sottovoce.edge.tasks.learn import Learner
 
 __all__ = ["command"]
@@ -36,7 +35,7 @@ def command(ctx: click.Context, adapter: str, source: Path, replace: bool, as_js
     takes those that the cloud trained, which learn more from as many examples.
     """
     examples = read_table(source)
-    with closing(Agent(load_config(ctx))) as device, progress_bar() as bar:
+    with in_process(load_config(ctx)) as device, progress_bar() as bar:
         task = bar.add_task("reading", total=len(examples), note="")
         learner = Learner(device.store, device.outbox, device.home, device.home.folder)
         record = learner.learn(

@@ -11,6 +11,7 @@ import click
 from sottovoce.core.bundle.signature import read_key, show_key
 from sottovoce.core.system.console import Command, json_option, print_json, progress_bar
 from sottovoce.edge.cli.common import load_config
+from sottovoce.edge.cli.whose import not_as_root
 from sottovoce.edge.client.cloud import Cloud
 from sottovoce.edge.client.pull import pull
 from sottovoce.edge.state.adapters import ADAPTERS, any_held
@@ -57,6 +58,7 @@ def command(
     """
     expected = read_key(key) if key else None
     config = load_config(ctx)
+    not_as_root(config)
     cloud_config = dataclasses.replace(
         config.cloud,
         address=address or config.cloud.address,

@@ -8,6 +8,7 @@ import click
 
 from sottovoce.core.system.console import Command, json_option, print_json
 from sottovoce.edge.cli.common import load_config
+from sottovoce.edge.cli.whose import not_as_root
 from sottovoce.edge.state.database import Store
 from sottovoce.edge.state.keyring import Keyring
 
@@ -26,6 +27,7 @@ def command(ctx: click.Context, as_json: bool) -> None:
     next text.
     """
     config = load_config(ctx)
+    not_as_root(config)
     with closing(Store.open(config.agent.state)) as store:
         epoch = Keyring(store).rotate()
     if as_json:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from pathlib import Path
 
 import click
@@ -10,8 +9,8 @@ import click
 from sottovoce.core.errors import InvalidInput
 from sottovoce.core.system.console import Command, json_option, print_json
 from sottovoce.core.system.files import atomic
+from sottovoce.edge.cli.client import in_process
 from sottovoce.edge.cli.common import load_config
-from sottovoce.edge.tasks.agent import Agent
 from sottovoce.edge.tasks.sharing import share
 
 __all__ = ["command"]
@@ -33,7 +32,7 @@ def command(ctx: click.Context, adapter: str, output: Path, as_json: bool) -> No
     It holds the adapter's name and labels, and what the cloud knows them by: show it to nobody
     else. The other devices need the same tenant, each with a token of its own.
     """
-    with closing(Agent(load_config(ctx))) as device:
+    with in_process(load_config(ctx)) as device:
         data = share(device.outbox, adapter)
     try:
         with atomic(output) as file:

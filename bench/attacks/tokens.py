@@ -33,7 +33,8 @@ _COMMON = 5_000
 def levels_of(bundle: Bundle) -> list[Noised]:
     """The bundle's levels of `token-embedding.v1`."""
     rows = unit_rows(np.asarray(bundle.tokens))
-    log_prior: Floats = np.load(bundle.folder / "token_prior.npy").astype(np.float32)
+    prior = np.load(bundle.folder / "token_prior.npy", allow_pickle=False)
+    log_prior: Floats = prior.astype(np.float32)
     everyone = (Candidates(np.arange(len(rows), dtype=np.int32), log_prior),)
     return [
         Noised(TokenEmbedding.name, level, rows, everyone, stated.eta)

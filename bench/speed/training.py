@@ -83,6 +83,7 @@ def peft(light: bool, vocabulary: int, device: torch.device) -> Step:
         backbones.resolve("default"),
         num_labels=2,
         dtype=torch.bfloat16 if light and on_cpu else torch.float32,
+        use_safetensors=True,
     )
     lora = Lora()
     config = LoraConfig(

@@ -36,10 +36,11 @@ def add(shipped: Path, folder: Path, backbone: Backbone) -> Mapping[str, EmbedLe
     if not (shipped / DESCRIPTION).is_file():
         return {}
     facts = json.loads((shipped / DESCRIPTION).read_text("utf-8"))
-    tokens = np.load(folder / "tokens.npy")
+    tokens = np.load(folder / "tokens.npy", allow_pickle=False)
     if misfit(facts, backbone, folder / "tokenizer.json", tokens):
         return {}
     (folder / "denoisers").mkdir()
     for name in FILES:
         shutil.copyfile(shipped / name, folder / "denoisers" / name)
-    return token_calibration.calibrate(unit_rows(tokens), np.load(folder / "token_prior.npy"))
+    prior = np.load(folder / "token_prior.npy", allow_pickle=False)
+    return token_calibration.calibrate(unit_rows(tokens), prior)

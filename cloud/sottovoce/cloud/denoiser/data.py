@@ -192,6 +192,6 @@ def _shards(
         if not file.is_file():
             with in_place_of(file) as aside, aside.open("wb") as opened:
                 np.save(opened, make(places).astype(np.float16))
-        yield np.load(file).astype(np.float32)
+        yield np.load(file, allow_pickle=False).astype(np.float32)
         if progress:
             progress(stage, places.stop, n)

@@ -208,7 +208,9 @@ def train_denoiser(
 
 def _log_prior(bundle: Bundle) -> NDArray[np.float32]:
     try:
-        log_prior: NDArray[np.float32] = np.load(bundle.folder / "token_prior.npy")
+        log_prior: NDArray[np.float32] = np.load(
+            bundle.folder / "token_prior.npy", allow_pickle=False
+        )
     except OSError as error:
         raise NotReady(
             "the bundle has no token frequencies",

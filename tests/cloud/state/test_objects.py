@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import cast
 
+import obstore
 import pytest
 
 from sottovoce.cloud.state.objects import FileObjects, Objects, copy_files
@@ -137,6 +139,40 @@ def test_a_share_that_answers_with_errors_is_away(
             with pytest.raises(Unavailable, match="Stale"):
                 use(folder)
     assert folder.secret("a") == b"key"
+
+
+def test_what_fails_beside_an_object_is_not_laid_to_the_store(
+    objects: Objects, tmp_path: Path
+) -> None:
+    objects.put(made(tmp_path / "made", f="x"), "jobs/a/1/adapter")
+    with pytest.raises(FileNotFoundError), objects.at("jobs/a/1/adapter"):
+        (tmp_path / "none" / "copy").write_text("x")
+
+
+def test_a_folder_that_goes_away_while_it_is_read_is_away(folder: Objects, tmp_path: Path) -> None:
+    folder.bind("ours", take=True)
+    folder.put(made(tmp_path / "made", f="x"), "jobs/a/1/adapter")
+
+    def read_on() -> None:
+        with folder.at("jobs/a/1/adapter") as files:
+            (tmp_path / "kept").rename(tmp_path / "away")
+            (files / "f").read_text()
+
+    with pytest.raises(Unavailable, match=r"objects\.id"):
+        read_on()
+
+
+def test_what_cannot_be_removed_is_not_called_gone(
+    objects: Objects, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    objects.put(made(tmp_path / "made", f="x"), "jobs/a/1/adapter")
+    with monkeypatch.context() as patched:  # as a lock on them, or another's folder
+        patched.setattr(obstore, "delete", lambda *_: None)
+        patched.setattr(shutil, "rmtree", lambda *_, **__: None)
+        with pytest.raises(Unavailable, match="cannot be removed"):
+            objects.remove("jobs/a")
+    objects.remove("jobs/a")
+    assert objects.within("jobs") == []
 
 
 def test_of_several_keys_that_are_put_the_first_stays(objects: Objects) -> None:

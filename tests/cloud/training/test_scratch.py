@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import obstore
 import pytest
 
 from sottovoce.cloud.job import State
 from sottovoce.cloud.jobs.disposal import discard, tidy
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.queue import Lease, LeaseLost, Queue
+from sottovoce.cloud.state.s3 import S3Objects
 from sottovoce.cloud.training.scratch import Scratch, scratch
+from tests.support.buckets import on_both_objects
 from tests.support.jobs import claim, queued
 
 
@@ -42,6 +45,27 @@ def test_a_holder_that_begins_again_keeps_its_checkpoint(jobs: Jobs, tmp_path: P
             keep(place, now)
     kept = jobs.database.objects.within(f"jobs/{lease.job}/1/checkpoints")
     assert len(kept) == 1, "none but the last is kept"
+
+
+@on_both_objects
+def test_what_is_of_no_use_any_more_is_begun_anew(jobs: Jobs, tmp_path: Path) -> None:
+    queued(jobs)
+    _, lease = claim(jobs)
+    queue, objects = Queue(jobs.database), jobs.database.objects
+    with scratch(tmp_path, queue, lease) as place:
+        keep(place, "one")
+    name = queue.checkpoint(lease)
+    if isinstance(objects, S3Objects):
+        obstore.delete(objects._store, f"{name}/last.safetensors")
+    else:
+        (objects.place(name) / "last.safetensors").unlink()
+    with scratch(tmp_path, queue, lease) as place:
+        place.fetch()
+        assert not place.checkpoint.exists()
+        keep(place, "two")
+    with scratch(tmp_path, queue, lease) as place:
+        place.fetch()
+        assert place.checkpoint.read_text() == "two"
 
 
 def test_who_lost_a_job_that_was_deleted_brings_nothing_of_it_back(

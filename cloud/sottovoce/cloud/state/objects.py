@@ -15,16 +15,13 @@ import shutil
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Protocol
 
-from sottovoce.cloud.disk import full_disk_is_unavailable
-from sottovoce.core.errors import ConfigError, Unavailable
+from sottovoce.cloud.state.bound import KEYS, OBJECTS_ID, BoundObjects
+from sottovoce.core.errors import Unavailable
 from sottovoce.core.system.files import in_place_of, sync_folder
 
-__all__ = ["OBJECTS_ID", "FileObjects", "Objects", "copy_files", "strangers"]
-
-OBJECTS_ID: Final = "objects.id"
-"""Under what the id lies."""
+__all__ = ["FileObjects", "Objects", "copy_files"]
 
 
 class Objects(Protocol):
@@ -47,7 +44,7 @@ class Objects(Protocol):
             take: begin to be, if they are nobody's yet.
 
         Raises:
-            ConfigError: they are another's.
+            ConfigError: they are another's, or cannot do what is asked of them.
         """
         ...
 
@@ -62,7 +59,11 @@ class Objects(Protocol):
 
     def at(self, name: str) -> AbstractContextManager[Path]:
         """A folder with the object's files, to be read only, for as long as the block. Without
-        files where there is no such object."""
+        files where there is no such object.
+
+        Raises:
+            DataLoss: they are known not to be those that were put.
+        """
         ...
 
     def remove(self, name: str) -> None:
@@ -92,37 +93,25 @@ class Objects(Protocol):
         ...
 
 
-class FileObjects:
+class FileObjects(BoundObjects):
     """Objects in a folder of this machine, or of one that all machines share.
 
     Args:
         root: the folder.
     """
 
+    fix = "ask the provider to mend or mount the folder of --objects; it then goes on"
+
     def __init__(self, root: Path) -> None:
+        super().__init__()
         self.root = root
-        self._owner = ""
+
+    def __str__(self) -> str:
+        return str(self.root)
 
     def place(self, name: str) -> Path:
         """See `Objects.place`."""
         return self.root / name
-
-    def bind(self, owner: str, *, take: bool = False) -> None:
-        """See `Objects.bind`."""
-        with self._reached():
-            if take:
-                _make(self.root, self.root)
-                with in_place_of(self.root / OBJECTS_ID, once=True) as aside:
-                    aside.write_text(owner)
-            found = self._found()
-        if found != owner:
-            raise strangers(str(self.root), str(self.root / OBJECTS_ID), taken=take)
-        self._owner = owner
-
-    def reach(self) -> None:
-        """See `Objects.reach`."""
-        with self._reached():
-            pass
 
     def put(self, source: Path, name: str) -> None:
         """See `Objects.put`. Files that lie on the same disk are not copied."""
@@ -136,8 +125,12 @@ class FileObjects:
     @contextmanager
     def at(self, name: str) -> Iterator[Path]:
         """See `Objects.at`."""
-        with self._reached():
+        self.within(name)
+        try:
             yield self.root / name
+        except OSError:  # of the folder, or of what the caller does beside it?
+            self.reach()
+            raise
 
     def remove(self, name: str) -> None:
         """See `Objects.remove`."""
@@ -145,7 +138,10 @@ class FileObjects:
             shutil.rmtree(self.root / name, ignore_errors=True)
             with suppress(FileNotFoundError):
                 (self.root / name).lstat()
-                raise _stuck()
+                raise Unavailable(
+                    "files of the cloud cannot be removed",
+                    fix="mend the owner or mode of their folder",
+                )
 
     def within(self, name: str) -> list[str]:
         """See `Objects.within`."""
@@ -153,25 +149,9 @@ class FileObjects:
             return sorted(os.listdir(self.root / name))
         return []
 
-    def put_secret(self, job: str, secret: bytes) -> bytes:
-        """See `Objects.put_secret`."""
-        file = self._secret(job)
-        with self._reached():
-            _make(file.parent, self.root)
-            with in_place_of(file, once=True) as aside:
-                aside.touch(mode=0o600)
-                aside.write_bytes(secret)
-            return file.read_bytes()
-
-    def secret(self, job: str) -> bytes | None:
-        """See `Objects.secret`."""
-        with self._reached(), suppress(FileNotFoundError):
-            return self._secret(job).read_bytes()
-        return None
-
     def destroy_secret(self, job: str) -> None:
         """See `Objects.destroy_secret`. It is overwritten where it lies before its name goes."""
-        file = self._secret(job)
+        file = self.root / KEYS / job
         with self._reached(), suppress(FileNotFoundError):
             with file.open("r+b") as opened:
                 opened.write(bytes(os.fstat(opened.fileno()).st_size))
@@ -180,58 +160,20 @@ class FileObjects:
             file.unlink()
             sync_folder(file.parent)
 
-    def secrets(self) -> list[tuple[str, str]]:
-        """See `Objects.secrets`."""
-        return [(name.removeprefix(".").partition(".")[0], name) for name in self.within("keys")]
+    def _read(self, name: str) -> bytes | None:
+        with suppress(FileNotFoundError):
+            return (self.root / name).read_bytes()
+        return None
 
-    def _secret(self, job: str) -> Path:
-        return self.root / "keys" / job
+    def _check(self) -> None:
+        """Where there are no hard links, the id cannot be put."""
 
-    def _found(self) -> str:
-        try:
-            return (self.root / OBJECTS_ID).read_text()
-        except FileNotFoundError:
-            return ""
-
-    @contextmanager
-    def _reached(self) -> Iterator[None]:
-        """Around all that looks at files: a share answers with any error when it is away, and what
-        lies below its mount point may be another folder."""
-        try:
-            with full_disk_is_unavailable():
-                if self._owner and self._found() != self._owner:
-                    raise _away("their objects.id is not there")
-                yield
-        except OSError as error:
-            raise _away(error.strerror or "no answer") from error
-
-
-def strangers(place: str, where: str, *, taken: bool) -> ConfigError:
-    """For objects in ``place`` that are another database's, as what lies at ``where`` says."""
-    return ConfigError(
-        f"the objects in {place} are another database's"
-        if taken
-        else "this is not where the cloud's checkpoints and adapters lie",
-        fix="give the --store or --state of that one, or another --objects; or remove "
-        f"{where} if no other cloud uses them"
-        if taken
-        else "give the --objects that its other processes have, or none if they have none "
-        "and share --state",
-        subject="objects",
-    )
-
-
-def _away(how: str) -> Unavailable:
-    return Unavailable(
-        f"the cloud cannot reach its objects: {how}",
-        fix="ask the provider to mend or mount the folder of --objects; it then goes on",
-    )
-
-
-def _stuck() -> Unavailable:
-    return Unavailable(
-        "files of the cloud cannot be removed", fix="mend the owner or mode of their folder"
-    )
+    def _put_once(self, name: str, data: bytes) -> None:
+        file = self.root / name
+        _make(file.parent, self.root)
+        with in_place_of(file, once=True) as aside:
+            aside.touch(mode=0o666 if name == OBJECTS_ID else 0o600)
+            aside.write_bytes(data)
 
 
 def _make(folder: Path, root: Path) -> None:

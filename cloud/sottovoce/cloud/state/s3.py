@@ -4,7 +4,8 @@ Why it is here: machines without a folder in common. A folder of files becomes k
 the last one written lists the others with their digests, so half of it is as good as none. What is
 fetched lies in ``fetched/`` of the machine's own folder for as long as it is used.
 
-A bucket that keeps old versions is refused at the first thing written: in it nothing is deleted.
+A bucket that keeps old versions is refused whenever something is written, and a process writes when
+it starts: in it nothing is deleted.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import json
 import re
 import threading
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
@@ -23,11 +24,10 @@ import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError
 from obstore.store import S3Store
 
-from sottovoce.cloud.disk import full_disk_is_unavailable
+from sottovoce.cloud.state.bound import KEYS, BoundObjects
 from sottovoce.cloud.state.fetched import clear, own_folder
-from sottovoce.cloud.state.objects import OBJECTS_ID, strangers
 from sottovoce.cloud.state.s3_url import S3Place
-from sottovoce.core.errors import DataLoss, Unavailable
+from sottovoce.core.errors import ConfigError, DataLoss, Unavailable
 
 if TYPE_CHECKING:
     from obstore.store import S3Config
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 __all__ = ["S3Objects"]
 
 _FILES: Final = "files.json"
+_PROBE: Final = "objects.probe"
+"""A key of no content, to see what the store does."""
 _PART: Final = 8 << 20
 """Bytes of one request, so that its time is bounded."""
 _PARTS: Final = 4
@@ -50,7 +52,7 @@ _CODE: Final = re.compile(r"<Code>([A-Za-z]{1,60})</Code>")
 _STATUS: Final = re.compile(r"status code: ([1-5]\d\d)")
 
 
-class S3Objects:
+class S3Objects(BoundObjects):
     """Objects in a bucket; see `Objects`. Safe to share between threads.
 
     Args:
@@ -58,42 +60,43 @@ class S3Objects:
         state: the folder of this machine's files.
     """
 
+    failures = (BaseError, OSError)
+    fix = (
+        "ask the provider to see to the bucket of --objects, its credentials, the network and the "
+        "folder of --state; it then goes on"
+    )
+
     def __init__(self, place: S3Place, state: Path) -> None:
+        super().__init__()
         self._place = place
         self._home = state / "fetched"
-        self._owner = ""
         self._slots = threading.BoundedSemaphore(_FETCHES)
-        self._store = S3Store(
-            place.bucket,
-            prefix=place.prefix or None,
-            config=cast("S3Config", place.settings()),
-            client_options={
-                "timeout": _REQUEST,
-                "connect_timeout": _CONNECT,
-                "allow_http": place.plaintext,
-            },
-            retry_config={"max_retries": _RETRIES, "retry_timeout": _REQUEST},
-        )
+        try:
+            self._store = S3Store(
+                place.bucket,
+                prefix=place.prefix or None,
+                config=cast("S3Config", place.settings()),
+                client_options={
+                    "timeout": _REQUEST,
+                    "connect_timeout": _CONNECT,
+                    "allow_http": place.plaintext,
+                },
+                retry_config={"max_retries": _RETRIES, "retry_timeout": _REQUEST},
+            )
+        except (BaseError, ValueError):
+            raise ConfigError(
+                "the store of --objects cannot be asked with what is set for it",
+                fix="mend --objects, and what begins with AWS_ in the environment: a secret beside "
+                "each id, for one",
+                subject="objects",
+            ) from None  # it may quote them
         clear(self._home)
+
+    def __str__(self) -> str:
+        return str(self._place)
 
     def place(self, name: str) -> None:
         """See `Objects.place`: nowhere on this machine."""
-
-    def bind(self, owner: str, *, take: bool = False) -> None:
-        """See `Objects.bind`."""
-        with self._reached():
-            if take:
-                with suppress(AlreadyExistsError):
-                    self._put(OBJECTS_ID, owner.encode(), once=True)
-            found = self._found()
-        if found != owner:
-            raise strangers(str(self._place), OBJECTS_ID, taken=take)
-        self._owner = owner
-
-    def reach(self) -> None:
-        """See `Objects.reach`."""
-        with self._reached():
-            pass
 
     def put(self, source: Path, name: str) -> None:
         """See `Objects.put`."""
@@ -107,20 +110,15 @@ class S3Objects:
 
     @contextmanager
     def at(self, name: str) -> Iterator[Path]:
-        """See `Objects.at`.
-
-        Raises:
-            DataLoss: what was fetched is not what was put.
-        """
+        """See `Objects.at`."""
         if not self._slots.acquire(timeout=_PATIENCE):
-            raise _away("too many of them are fetched at once")
-        try:
-            with full_disk_is_unavailable(), own_folder(self._home) as folder:
-                with self._reached():
-                    self._fetch(name, folder / "files")
-                yield folder / "files"
-        finally:
-            self._slots.release()
+            raise self._away("too many of them are fetched at once")
+        with ExitStack() as held:
+            held.callback(self._slots.release)
+            with self._reached():
+                folder = held.enter_context(own_folder(self._home)) / "files"
+                self._fetch(name, folder)
+            yield folder
 
     def remove(self, name: str) -> None:
         """See `Objects.remove`."""
@@ -139,27 +137,10 @@ class S3Objects:
             rests = (key.removeprefix(f"{name}/") for key in self._keys(name))
             return sorted({rest.partition("/")[0] for rest in rests})
 
-    def put_secret(self, job: str, secret: bytes) -> bytes:
-        """See `Objects.put_secret`."""
-        with self._reached():
-            with suppress(AlreadyExistsError):
-                self._put(f"keys/{job}", secret, once=True)
-            return self._read(f"keys/{job}")
-
-    def secret(self, job: str) -> bytes | None:
-        """See `Objects.secret`."""
-        with self._reached(), suppress(FileNotFoundError):
-            return self._read(f"keys/{job}")
-        return None
-
     def destroy_secret(self, job: str) -> None:
         """See `Objects.destroy_secret`. The store says when the bytes are overwritten."""
         with self._reached(), suppress(FileNotFoundError):
-            obstore.delete(self._store, f"keys/{job}")
-
-    def secrets(self) -> list[tuple[str, str]]:
-        """See `Objects.secrets`."""
-        return [(name, name) for name in self.within("keys")]
+            obstore.delete(self._store, f"{KEYS}/{job}")
 
     def _put(self, key: str, data: bytes | Path, *, once: bool = False) -> None:
         put = obstore.put(
@@ -178,28 +159,45 @@ class S3Objects:
                 "versions=kept if they are gone in time by themselves",
             )
 
-    def _read(self, key: str) -> bytes:
-        return bytes(obstore.get(self._store, key).bytes())
+    def _read(self, name: str) -> bytes | None:
+        with suppress(FileNotFoundError):
+            return bytes(obstore.get(self._store, name).bytes())
+        return None
+
+    def _put_once(self, name: str, data: bytes) -> None:
+        with suppress(AlreadyExistsError):
+            self._put(name, data, once=True)
+
+    def _check(self) -> None:
+        """Versions may be kept since the last time, and a bucket may have moved elsewhere."""
+        self._put(_PROBE, b"probe")
+        try:
+            self._put(_PROBE, b"probe", once=True)
+        except AlreadyExistsError:
+            return
+        raise ConfigError(
+            "the store of --objects overwrites what is to be put once only, such as keys of jobs",
+            fix="use a store, or a version of this one, that heeds If-None-Match",
+            subject="objects",
+        )
 
     def _fetch(self, name: str, to: Path) -> None:
         """Has the object's files be in the new folder ``to``, if it is there."""
-        try:
-            files: dict[str, str] = json.loads(self._read(f"{name}/{_FILES}"))
-        except FileNotFoundError:
+        listed = self._read(f"{name}/{_FILES}")
+        if listed is None:
             return
         to.mkdir()
-        for file, digest in files.items():
-            # By ranges, each a request of its own, however large the file.
-            reader = obstore.open_reader(self._store, f"{name}/{file}", buffer_size=_PART)
-            with closing(reader), (to / file).open("wb") as out:
-                while data := reader.read(_PART):
-                    out.write(data)
+        for file, digest in _names(listed, name).items():
+            try:
+                # By ranges, each a request of its own, however large the file.
+                reader = obstore.open_reader(self._store, f"{name}/{file}", buffer_size=_PART)
+                with closing(reader), (to / file).open("wb") as out:
+                    while data := reader.read(_PART):
+                        out.write(data)
+            except FileNotFoundError:
+                raise _damaged(name) from None
             if _digest(to / file) != digest:
-                raise DataLoss(
-                    "what the cloud fetched of its objects is damaged",
-                    fix="customise again",
-                    subject="objects",
-                )
+                raise _damaged(name)
 
     def _keys(self, name: str) -> Iterator[str]:
         """All that begin with ``name/``."""
@@ -210,39 +208,30 @@ class S3Objects:
         for chunk in obstore.list(self._store, name):
             obstore.delete(self._store, [each["path"] for each in chunk])
 
-    def _found(self) -> str:
-        try:
-            return self._read(OBJECTS_ID).decode()
-        except FileNotFoundError:
-            return ""
+    def _said(self, error: Exception) -> str:
+        said = _CODE.search(str(error)) or _STATUS.search(str(error))
+        return f"the store says {said[1]}" if said else super()._said(error)
 
-    @contextmanager
-    def _reached(self) -> Iterator[None]:
-        """Around all that asks the store. That something is not there is believed only beside the
-        id: a bucket may be made anew, or be another's."""
-        try:
-            with full_disk_is_unavailable():
-                if self._owner and self._found() != self._owner:
-                    raise _away("their objects.id is not there")
-                yield
-        except (BaseError, OSError) as error:
-            # Not chained: what the store says may name keys and accounts.
-            raise _away(_said(error)) from None
+
+def _names(listed: bytes, name: str) -> dict[str, str]:
+    """The files of an object with their digests; names in one folder, whoever wrote them."""
+    try:
+        files = json.loads(listed)
+        if all(not {"/", "\0"} & set(f) and f not in ("", ".", "..") for f in files):
+            return {file: str(digest) for file, digest in files.items()}
+    except (ValueError, AttributeError, TypeError, RecursionError):
+        pass
+    raise _damaged(name)
+
+
+def _damaged(name: str) -> DataLoss:
+    return DataLoss(
+        f"what the cloud keeps as {name} is damaged, or a part of it is gone",
+        fix="customise again",
+        subject="objects",
+    )
 
 
 def _digest(file: Path) -> str:
     with file.open("rb") as opened:
         return hashlib.file_digest(opened, "sha256").hexdigest()
-
-
-def _said(error: Exception) -> str:
-    said = _CODE.search(str(error)) or _STATUS.search(str(error))
-    return f"the store says {said[1]}" if said else "no answer"
-
-
-def _away(how: str) -> Unavailable:
-    return Unavailable(
-        f"the cloud cannot reach its objects: {how}",
-        fix="ask the provider to see to the bucket of --objects, its credentials and the network; "
-        "it then goes on",
-    )

@@ -6,6 +6,7 @@ objects, and the row of the job names the newest; the folder itself is of use to
 
 from __future__ import annotations
 
+import logging
 import secrets
 import shutil
 from collections.abc import Iterator
@@ -17,8 +18,11 @@ from sottovoce.cloud.jobs.disposal import adapter_name, checkpoint_name, scratch
 from sottovoce.cloud.jobs.queue import Lease, LeaseLost, Queue
 from sottovoce.cloud.state.adapters import AdapterFiles, digest, stored
 from sottovoce.cloud.state.objects import copy_files
+from sottovoce.core.errors import DataLoss
 
 __all__ = ["Scratch", "scratch"]
+
+_log = logging.getLogger(__name__)
 
 
 class Scratch:
@@ -41,10 +45,15 @@ class Scratch:
         Raises:
             LeaseLost: see `Queue`. Unavailable: it cannot be fetched now, or the disk is full.
         """
-        if reached := self._queue.checkpoint(self._lease):
+        reached = self._queue.checkpoint(self._lease)
+        if not reached:
+            return
+        try:
             with self._objects.at(reached) as files, full_disk_is_unavailable():
                 if files.is_dir():  # else it is lost, and the job begins anew
                     copy_files(files, self.checkpoint.parent)
+        except DataLoss as error:  # as then
+            _log.error("job %s begins anew: %s", self._lease.job, error)
 
     def keep(self) -> None:
         """Has the job go on from the checkpoint as it is now.

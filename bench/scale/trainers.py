@@ -64,9 +64,9 @@ class _Trainer(Worker):
         place.adapter.mkdir()
         (place.adapter / "weights").write_text(job.id)
 
-    def _bring_to_an_end(self, job: Job, lease: Lease) -> None:
+    def _bring_to_an_end(self, job: Job, lease: Lease) -> str:
         try:
-            super()._bring_to_an_end(job, lease)
+            outcome = super()._bring_to_an_end(job, lease)
         except LeaseLost:
             self._note("refused", job)
             raise
@@ -75,6 +75,7 @@ class _Trainer(Worker):
             raise
         if self.jobs.get(job.id).state == State.SUCCEEDED:
             self._note("ended", job)
+        return outcome
 
     def _note(self, what: str, job: Job) -> None:
         descriptor = os.open(self.state / what, os.O_APPEND | os.O_CREAT | os.O_WRONLY, 0o600)

@@ -47,7 +47,7 @@ PLAN: Plan = {
         ["cli"],
     ],
     "sottovoce.cloud": [
-        ["balancing", "corpus", "metrics", "disk", "job", "config", "private"],
+        ["balancing", "corpus", "metrics", "logs", "disk", "job", "config", "private"],
         ["tagger", "models", "state"],
         ["building", "serving", "jobs"],
         ["denoiser", "server", "training"],

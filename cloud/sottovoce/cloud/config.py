@@ -150,7 +150,8 @@ class Settings:
     CPU threads for predictions, ``training_threads`` those of the worker; ``decoder``
     is the model that writes, by name or path, "" for none.
     ``adapter_memory`` is bytes for adapters, ``precision`` of predictions "auto",
-    "float32" or "bfloat16", ``metrics`` HOST:PORT for Prometheus ("" for none).
+    "float32" or "bfloat16", ``metrics`` HOST:PORT for Prometheus ("" for none),
+    ``trainer_metrics`` the worker's; ``log_format`` is one of `sottovoce.cloud.logs.FORMATS`.
     ``generation_memory`` is bytes for what texts that are being written remember;
     ``upstream`` writes in the decoder's place. ``store`` is the URL of a database; it may hold a
     password; ``objects`` that of where adapters and checkpoints lie. ``trainer`` is False where
@@ -172,6 +173,8 @@ class Settings:
     adapter_memory: int = 1024 << 20
     precision: str = "auto"
     metrics: str = ""
+    trainer_metrics: str = ""
+    log_format: str = "text"
     generation_memory: int = 2048 << 20
     upstream: UpstreamSettings | None = None
     hand_out_adapters: tuple[str, ...] = ()

@@ -1,8 +1,10 @@
-"""What the server counts, for Prometheus to fetch.
+"""What each process counts, for Prometheus to fetch.
 
 Why it is here: an operator must see load, queues, memory and jobs, and must not see whose they are
 or what they say. Labels take their values from fixed sets only (methods of the wire, status codes,
-job states): no text, class, tenant or adapter name can become one.
+job states, roles): no text, class, tenant or adapter name can become one. Each role has the
+counters of what it does, and no others: a front's waiting requests would be a zero that means
+nothing.
 """
 
 from __future__ import annotations
@@ -16,46 +18,114 @@ from prometheus_client import (
     Counter,
     Gauge,
     Histogram,
+    Info,
     ProcessCollector,
+    start_http_server,
 )
 
-__all__ = ["Metrics"]
+from sottovoce.core.errors import ConfigError
+
+__all__ = ["CallMetrics", "Metrics", "RoleMetrics", "TrainerMetrics", "expose"]
 
 _SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 _ROWS: Final = (1, 2, 4, 8, 16, 32, 64, 128)
 
 
-class Metrics:
-    """Counters of one server, in a registry of their own."""
+class RoleMetrics:
+    """What every process tells: its role, processor time and memory; in a registry of its own.
 
-    def __init__(self) -> None:
+    Args:
+        role: "serve", "replica", "front" or "trainer".
+    """
+
+    def __init__(self, role: str) -> None:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
-        counter = partial(Counter, registry=self.registry)
-        gauge = partial(Gauge, registry=self.registry)
-        histogram = partial(Histogram, registry=self.registry)
-        self.calls = counter(
+        Info("sottovoce_process", "What this process is.", registry=self.registry).info(
+            {"role": role}
+        )
+        self._counter = partial(Counter, registry=self.registry)
+        self._gauge = partial(Gauge, registry=self.registry)
+        self._histogram = partial(Histogram, registry=self.registry)
+
+
+class CallMetrics(RoleMetrics):
+    """Of who answers calls: a front's."""
+
+    def __init__(self, role: str = "front") -> None:
+        super().__init__(role)
+        self.calls = self._counter(
             "sottovoce_calls", "Calls ended, by method and status code.", ["method", "code"]
         )
-        self.waiting = gauge("sottovoce_waiting_requests", "Requests waiting for the model.")
-        self.batch = histogram(
+
+
+class Metrics(CallMetrics):
+    """Of who answers calls from models: a server's, a replica's."""
+
+    def __init__(self, role: str = "serve") -> None:
+        super().__init__(role)
+        self.waiting = self._gauge("sottovoce_waiting_requests", "Requests waiting for the model.")
+        self.batch = self._histogram(
             "sottovoce_batch_requests", "Requests answered together.", buckets=_ROWS
         )
-        self.latency = histogram(
+        self.latency = self._histogram(
             "sottovoce_request_seconds",
             "From a request's arrival in the queue to its answer.",
             buckets=_SECONDS,
         )
-        self.adapters = gauge("sottovoce_adapters", "Adapters in memory.")
-        self.adapter_bytes = gauge("sottovoce_adapter_bytes", "Memory adapters take.")
+        self.adapters = self._gauge("sottovoce_adapters", "Adapters in memory.")
+        self.adapter_bytes = self._gauge("sottovoce_adapter_bytes", "Memory adapters take.")
         self._kept: list[Callable[[], tuple[int, int]]] = []
         self.adapters.set_function(lambda: sum(kept()[0] for kept in self._kept))
         self.adapter_bytes.set_function(lambda: sum(kept()[1] for kept in self._kept))
-        self.loads = counter("sottovoce_adapter_loads", "Adapters read from disk.")
-        self.evictions = counter(
+        self.loads = self._counter("sottovoce_adapter_loads", "Adapters read from disk.")
+        self.evictions = self._counter(
             "sottovoce_adapter_evictions", "Adapters that left memory for another."
         )
 
     def keeps(self, kept: Callable[[], tuple[int, int]]) -> None:
         """Adds what one more cache holds, adapters and bytes, to what all hold."""
         self._kept.append(kept)
+
+
+class TrainerMetrics(RoleMetrics):
+    """Of who trains."""
+
+    OUTCOMES: Final = ("succeeded", "failed", "cancelled", "put_down", "lost")
+    """How a job may leave a trainer: put down for whoever comes next, or lost to one who has it."""
+
+    def __init__(self) -> None:
+        super().__init__("trainer")
+        self.jobs = self._counter(
+            "sottovoce_trainer_jobs", "Jobs that this trainer is done with, by how.", ["outcome"]
+        )
+        for outcome in self.OUTCOMES:
+            self.jobs.labels(outcome)  # a rate needs the zero before the first one
+        self.steps = self._counter("sottovoce_trainer_steps", "Steps of training made.")
+        self.seconds = self._counter("sottovoce_trainer_busy_seconds", "Seconds with a job.")
+        self.busy = self._gauge("sottovoce_trainer_busy", "1 while there is a job here.")
+        self.waits = self._counter(
+            "sottovoce_trainer_waits", "Times that a job waited for a full disk or the database."
+        )
+
+
+def expose(metrics: RoleMetrics, address: str) -> Callable[[], None]:
+    """Answers ``GET /metrics`` on ``address`` (HOST:PORT); what it returns stops that.
+
+    Raises:
+        ConfigError: the address is none, or taken.
+    """
+    host, _, port = address.rpartition(":")
+    try:
+        server, thread = start_http_server(int(port), host.strip("[]"), metrics.registry)
+    except (OSError, ValueError, OverflowError) as error:
+        raise ConfigError(
+            f"cannot serve metrics on {address}", fix="choose a free HOST:PORT with --metrics"
+        ) from error
+
+    def stop() -> None:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+    return stop

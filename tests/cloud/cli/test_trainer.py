@@ -7,7 +7,9 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from urllib.request import urlopen
 
+from bench.live.testbed import free_address
 from sottovoce.cloud.config import STORE_VARIABLE
 from sottovoce.cloud.job import State
 from sottovoce.cloud.state.adapters import digest, locate
@@ -20,22 +22,37 @@ COMMAND = [sys.executable, "-c", "from sottovoce.cloud.cli import main; main()",
 COMMAND += ["--threads", "1", "--json"]
 
 
+def told(address: str) -> str:
+    """What Prometheus reads there."""
+    return str(urlopen(f"http://{address}/metrics").read().decode())
+
+
 def test_a_trainer_does_the_jobs_of_a_store_and_ends_when_told(
     tmp_path: Path, bert: str, store: Store
 ) -> None:
     with opened(tmp_path, store) as jobs:
         first = queued(jobs)
-        trainer = subprocess.Popen(
-            [*COMMAND, "--state", tmp_path, "--backbone", bert],
-            env={**environment(), STORE_VARIABLE: store.url(tmp_path)},
-            stdout=subprocess.PIPE,
-        )
+        metrics = free_address()
+        said = tmp_path / "log"
+        with said.open("wb") as log:
+            trainer = subprocess.Popen(
+                [*COMMAND, "--state", tmp_path, "--backbone", bert, "--metrics", metrics],
+                env={
+                    **environment(),
+                    STORE_VARIABLE: store.url(tmp_path),
+                    "SOTTO_CLOUD_LOG_FORMAT": "json",
+                },
+                stdout=subprocess.PIPE,
+                stderr=log,
+            )
         try:
             assert trainer.stdout is not None
             assert json.loads(trainer.stdout.readline()) == {"ready": True, "pid": trainer.pid}
             until(lambda: jobs.get(first.id).state == State.SUCCEEDED)
             second = queued(jobs, "another", "other")  # one that comes while it is idle
             until(lambda: jobs.get(second.id).state == State.SUCCEEDED)
+            until(lambda: 'jobs_total{outcome="succeeded"} 2.0' in told(metrics))
+            assert 'sottovoce_jobs{state="succeeded"} 2.0' in told(metrics)
             trainer.send_signal(signal.SIGTERM)
             assert trainer.wait(60) == 0
         finally:
@@ -43,5 +60,8 @@ def test_a_trainer_does_the_jobs_of_a_store_and_ends_when_told(
             trainer.wait()
             if trainer.stdout is not None:
                 trainer.stdout.close()
+        lines = [json.loads(line) for line in said.read_text().splitlines()]
+        ours = [line for line in lines if line["role"] == "trainer" and "event" in line]
+        assert {"job %s: %d examples"} <= {line["event"] for line in ours}
         located = locate(jobs.database, "acme", "topics")
         assert located.sha256 == digest(located.folder)

@@ -292,19 +292,3 @@ def test_a_purged_job_keeps_its_request_id_and_nothing_that_was_said(jobs: Jobs)
         (row,) = transaction.rows("SELECT * FROM jobs")
     kept = [row[name] for name in ("adapter", "labels", "message", "progress", "request_id")]
     assert kept == ["", "[]", "", "{}", "r"]
-
-
-def test_the_overview_counts_what_is_there_and_the_speed_of_what_runs(jobs: Jobs) -> None:
-    queued(jobs, "1"), queued(jobs, "2", "other"), create(jobs, "3")
-    for owner, speed in (("one", 12.5), ("two", 30.0)):
-        _, lease = claim(jobs, owner)
-        Queue(jobs.database).report(lease, Progress(examples_per_second=speed))
-    assert jobs.overview() == ({State.RUNNING: 2, State.UPLOADING: 1}, 42.5)
-    Queue(jobs.database).finish(lease, State.SUCCEEDED)
-    assert jobs.overview() == (
-        {State.RUNNING: 1, State.UPLOADING: 1, State.SUCCEEDED: 1},
-        12.5,
-    )
-    for job in jobs.page()[0]:
-        jobs.delete(job.id)
-    assert jobs.overview() == ({}, 0.0)

@@ -23,6 +23,7 @@ COMMANDS = {
     "trainer": "Train queued jobs, beside others or alone on a machine.",
     "balancer-config": "Print a configuration of HAProxy or Envoy before replicas and fronts.",
     "health": "Ask whether a server answers calls.",
+    "status": "Show jobs, queue, trainers, and what processes say of themselves.",
     "enroll": "Add a tenant and print its token.",
     "tenants": "List tenants, shut them out, let them in again.",
     "tokens": "List, make and revoke the tokens of a tenant's devices.",

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from sottovoce.cloud import logs
 from sottovoce.cloud.cli import serving
 from sottovoce.core.system.console import Command, json_option, print_json
 
@@ -30,7 +30,7 @@ def command(as_json: bool, **given: Any) -> None:
     # Imported late, as a server is.
     from sottovoce.cloud.server import front
 
-    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    logs.configure(settings.log_format, "front")
 
     def ready(running: Front) -> None:
         if as_json:

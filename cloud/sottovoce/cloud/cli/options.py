@@ -11,6 +11,7 @@ from typing import Any, Final
 import click
 
 from sottovoce.cloud.config import STORE_VARIABLE, Limits
+from sottovoce.cloud.logs import FORMATS
 from sottovoce.cloud.state.database import Database
 from sottovoce.cloud.state.opening import open_database
 from sottovoce.cloud.state.pairing import check_objects
@@ -18,7 +19,7 @@ from sottovoce.core.system.console import progress_bar
 
 __all__ = ["DURATION", "backbone_option", "decoder_option", "folder", "limit_option"]
 __all__ += ["key_file_option", "objects_option", "opened", "state_option", "store_option"]
-__all__ += ["watch_stages"]
+__all__ += ["log_option", "metrics_option", "tls_ca_option", "watch_stages"]
 
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
@@ -90,6 +91,29 @@ decoder_option = click.option(
     metavar="MODEL",
     help="Model that writes, to serve and to train for generation: a folder or a Hugging Face name "
     "of a causal language model.  [default: none]",
+)
+
+metrics_option = click.option(
+    "--metrics",
+    default="",
+    metavar="HOST:PORT",
+    help="Serve Prometheus metrics there, in plaintext; off by default.",
+)
+
+log_option = click.option(
+    "--log-format",
+    type=click.Choice(FORMATS),
+    default=FORMATS[0],
+    show_default=True,
+    envvar="SOTTO_CLOUD_LOG_FORMAT",
+    show_envvar=True,
+    help="Of what is said on standard error: sentences, or JSON lines. Neither has text of users.",
+)
+
+tls_ca_option = click.option(
+    "--tls-ca",
+    type=click.Path(dir_okay=False, exists=True, path_type=Path),
+    help="PEM to trust; without it, addresses are called in plaintext.",
 )
 
 

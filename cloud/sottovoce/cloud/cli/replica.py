@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from typing import Any
 
 import click
 
+from sottovoce.cloud import logs
 from sottovoce.cloud.cli import serving
 from sottovoce.cloud.cli.serve import tell
 from sottovoce.core.system.console import Command, json_option
@@ -30,5 +30,5 @@ def command(as_json: bool, **given: Any) -> None:
     # Imported late: half the options can be wrong without waiting for torch.
     from sottovoce.cloud.server import server
 
-    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    logs.configure(settings.log_format, "replica")
     server.serve(settings, lambda running: tell(running, as_json=as_json), os.getpid())

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from sottovoce.cloud import logs
 from sottovoce.cloud.cli import serving
 from sottovoce.cloud.cli.options import limit_option
 from sottovoce.core.bundle.signature import show_key
@@ -23,6 +23,12 @@ if TYPE_CHECKING:
     "--no-trainer",
     is_flag=True,
     help="Start no worker; `sotto-cloud trainer` trains, with the same --store and --objects.",
+)
+@click.option(
+    "--trainer-metrics",
+    default="",
+    metavar="HOST:PORT",
+    help="Serve the worker's Prometheus metrics there, in plaintext; off by default.",
 )
 @click.option(
     "--training-threads",
@@ -50,7 +56,7 @@ def command(no_trainer: bool, as_json: bool, **given: Any) -> None:
     # Imported late: half the options can be wrong without waiting for torch.
     from sottovoce.cloud.server import server
 
-    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    logs.configure(settings.log_format, "serve")
     server.serve(settings, lambda running: tell(running, as_json=as_json), os.getpid())
 
 

@@ -16,6 +16,8 @@ from sottovoce.cloud.cli.options import (
     folder,
     key_file_option,
     limit_option,
+    log_option,
+    metrics_option,
     objects_option,
     state_option,
     store_option,
@@ -55,12 +57,8 @@ _ADDRESS: Final[tuple[Option, ...]] = (
         help="Allow plaintext on an address others can reach; for use behind a proxy that ends "
         "TLS.",
     ),
-    click.option(
-        "--metrics",
-        default="",
-        metavar="HOST:PORT",
-        help="Serve Prometheus metrics there, in plaintext; off by default.",
-    ),
+    metrics_option,
+    log_option,
 )
 
 _MODELS: Final[tuple[Option, ...]] = (

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from pathlib import Path
 
 import click
 
+from sottovoce.cloud import logs
 from sottovoce.cloud.cli.options import (
     backbone_option,
     decoder_option,
     folder,
     key_file_option,
     limit_option,
+    log_option,
+    metrics_option,
     objects_option,
     state_option,
     store_option,
@@ -44,6 +46,8 @@ from sottovoce.core.system.console import Command, json_option, print_json
     help="CPU threads.",
 )
 @limit_option("training_seconds", "Seconds a job may train; it fails after that.")
+@metrics_option
+@log_option
 @json_option
 def command(
     state: Path,
@@ -55,6 +59,8 @@ def command(
     decoder: str,
     threads: int,
     limit_training_seconds: int,
+    metrics: str,
+    log_format: str,
     as_json: bool,
 ) -> None:
     """Train queued jobs until SIGTERM or Ctrl-C, one at a time; one process for each GPU.
@@ -64,9 +70,10 @@ def command(
     --backbone, --decoder and --bundle of the servers.
     """
     # Imported late: no option's mistake should wait for torch.
-    from sottovoce.cloud.training.worker import Worker, work
+    from sottovoce.cloud.training.process import work
+    from sottovoce.cloud.training.worker import Worker
 
-    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    logs.configure(log_format, "trainer")
     limits = Limits(training_seconds=limit_training_seconds)
     worker = Worker(
         state,
@@ -78,8 +85,11 @@ def command(
         objects=objects,
         key_file=key_file,
     )
-    if as_json:
-        print_json({"ready": True, "pid": os.getpid()})
-    else:
-        click.echo(f"training the jobs of {state}", err=True)
-    work(worker, threads)
+
+    def ready() -> None:
+        if as_json:
+            print_json({"ready": True, "pid": os.getpid()})
+        else:
+            click.echo(f"training the jobs of {state}", err=True)
+
+    work(worker, threads, metrics, ready)

@@ -321,16 +321,6 @@ class Jobs:
                 move(transaction, job_of(row), State.CANCELLED, message)
         self.database.scrub()
 
-    def overview(self) -> tuple[Counter[State], float]:
-        """How many jobs are in each state, and the examples a second of those that run."""
-        with self.database.read() as transaction:
-            counts = transaction.rows(
-                "SELECT state, count(*) AS n FROM jobs WHERE deleted = 0 GROUP BY state"
-            )
-            running = transaction.rows("SELECT * FROM jobs WHERE deleted = 0 AND state = 'RUNNING'")
-        speed = sum(job_of(row).progress.examples_per_second for row in running)
-        return Counter({State(row["state"]): row["n"] for row in counts}), speed
-
 
 def _check_unfinished(transaction: Transaction, tenant: str, limits: Limits) -> None:
     (found,) = transaction.rows(

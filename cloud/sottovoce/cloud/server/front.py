@@ -12,11 +12,11 @@ from sottovoce.cloud.config import Settings
 from sottovoce.cloud.jobs.disposal import clear
 from sottovoce.cloud.jobs.ending import keep_room
 from sottovoce.cloud.jobs.jobs import Jobs
+from sottovoce.cloud.jobs.overview import JobsCollector
 from sottovoce.cloud.jobs.queue import Queue
-from sottovoce.cloud.metrics import Metrics
+from sottovoce.cloud.metrics import CallMetrics
 from sottovoce.cloud.server.bundles_service import open_bundles
 from sottovoce.cloud.server.listener import TRAINING, Listener
-from sottovoce.cloud.server.metrics import JobsCollector
 from sottovoce.cloud.server.running import until_told
 from sottovoce.cloud.server.training_service import UPLOADS, WATCHES, TrainingService
 from sottovoce.cloud.server.watching import FOLLOWERS
@@ -46,8 +46,8 @@ class Front:
         jobs = Jobs(self.database, settings.limits)
         keep_room(settings.state)
         tenants = Tenants(self.database)
-        metrics = Metrics()
-        metrics.registry.register(JobsCollector(jobs))
+        metrics = CallMetrics()
+        metrics.registry.register(JobsCollector(self.database))
         calls = UPLOADS + WATCHES + FOLLOWERS
         self._listener = Listener(
             settings, tenants, metrics, (TRAINING,), calls, self.database.news

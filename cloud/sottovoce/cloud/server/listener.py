@@ -13,9 +13,9 @@ import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from sottovoce.cloud.config import Settings
-from sottovoce.cloud.metrics import Metrics
+from sottovoce.cloud.metrics import CallMetrics, expose
 from sottovoce.cloud.server.attendant import Attendant
-from sottovoce.cloud.server.metrics import CallCounter, expose
+from sottovoce.cloud.server.call_counter import CallCounter
 from sottovoce.cloud.state.tenants import Tenants
 from sottovoce.core.errors import ConfigError
 from sottovoce.core.wire.certificates import check_certificate
@@ -78,7 +78,7 @@ class Listener:
         self,
         settings: Settings,
         tenants: Tenants,
-        metrics: Metrics,
+        metrics: CallMetrics,
         services: Collection[str],
         calls: int,
         news: Callable[[], int],
@@ -137,7 +137,7 @@ class Listener:
             return settings.listen
         return f"{settings.listen.rpartition(':')[0]}:{port}"
 
-    def _expose(self, settings: Settings, metrics: Metrics) -> Callable[[], None]:
+    def _expose(self, settings: Settings, metrics: CallMetrics) -> Callable[[], None]:
         if not settings.metrics:
             return lambda: None
         try:

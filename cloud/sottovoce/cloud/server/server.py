@@ -15,6 +15,7 @@ from sottovoce.cloud.config import Settings
 from sottovoce.cloud.jobs.disposal import clear
 from sottovoce.cloud.jobs.ending import keep_room
 from sottovoce.cloud.jobs.jobs import Jobs
+from sottovoce.cloud.jobs.overview import JobsCollector
 from sottovoce.cloud.jobs.queue import Queue
 from sottovoce.cloud.metrics import Metrics
 from sottovoce.cloud.models import backbone, decoder
@@ -37,7 +38,6 @@ from sottovoce.cloud.server.listener import (
     TRAINING,
     Listener,
 )
-from sottovoce.cloud.server.metrics import JobsCollector
 from sottovoce.cloud.server.models_service import ModelsService
 from sottovoce.cloud.server.running import until_told
 from sottovoce.cloud.server.training_service import UPLOADS, WATCHES, TrainingService
@@ -93,12 +93,12 @@ class Server:
         }
         self.jobs = Jobs(self.database, settings.limits)
         self.tenants = Tenants(self.database)
-        self.metrics = Metrics()
+        self.metrics = Metrics("serve" if settings.jobs else "replica")
         calls = CALLS + TEXTS + ADAPTERS
         if settings.jobs:
             self.database.keys.check(self.database)
             keep_room(settings.state)
-            self.metrics.registry.register(JobsCollector(self.jobs))
+            self.metrics.registry.register(JobsCollector(self.database))
             calls += UPLOADS + WATCHES + FOLLOWERS
         services = (BUNDLES, ENROLLMENT, TRAINING, INFERENCE, GENERATION)
         self.listener = Listener(

@@ -26,7 +26,7 @@ class WorkerProcess:
 
     def __init__(self, settings: Settings, parent: int) -> None:
         self._command = [
-            sys.executable, "-m", "sottovoce.cloud.training.worker",
+            sys.executable, "-m", "sottovoce.cloud.training.process",
             "--state", str(settings.state),
             "--objects", settings.objects,
             *(("--key-file", str(settings.key_file)) if settings.key_file else ()),
@@ -37,6 +37,8 @@ class WorkerProcess:
             "--parent", str(parent),
             # One at a time: who comes after a worker that died goes on with its job at once.
             "--owner", secrets.token_hex(8),
+            "--metrics", settings.trainer_metrics,
+            "--log-format", settings.log_format,
             *(part for folder in settings.bundles for part in ("--bundle", str(folder))),
         ]  # fmt: skip
         # Not on the command line, which all users of the machine can read.

@@ -9,18 +9,14 @@ of its machine. Checkpoints and the adapter are put among the objects from there
 under names that begin with the token, and count once a row names them: whoever has
 the job next goes on from the row's checkpoint, on whatever machine, and what a
 holder puts there that was only asleep is of no consequence.
-
-    python -m sottovoce.cloud.training.worker --state DIR
 """
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import logging
 import os
 import secrets
-import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -28,15 +24,14 @@ from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
-import torch
-
-from sottovoce.cloud.config import STORE_VARIABLE, Limits
+from sottovoce.cloud.config import Limits
 from sottovoce.cloud.job import Example, Job, Progress, State
 from sottovoce.cloud.jobs.continuing import BaseMoved
 from sottovoce.cloud.jobs.disposal import adapter_name, clear, discard, sweep, tidy
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.queue import LEASE_SECONDS, Lease, LeaseLost, Queue
 from sottovoce.cloud.jobs.wakeup import Wakeup
+from sottovoce.cloud.metrics import TrainerMetrics
 from sottovoce.cloud.models import backbone, decoder, methods, noise_aware
 from sottovoce.cloud.models.backbone import LoadedBackbone
 from sottovoce.cloud.models.decoder import Decoder, no_decoder
@@ -56,7 +51,7 @@ from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import BundleMismatch, QuotaExceeded, SottovoceError, Unavailable
 from sottovoce.core.wire.status import kind_and_place
 
-__all__ = ["Worker", "main", "work"]
+__all__ = ["Worker"]
 
 ATTEMPTS = 3
 POLL_SECONDS = 0.2
@@ -86,6 +81,9 @@ class Worker:
         objects: URL of where adapters and checkpoints lie; "" for the folder.
         key_file: of the master key; ``master.key`` in the folder if None.
         lease_seconds: after which others take the job of a worker that died or stands still.
+
+    Attributes:
+        metrics: what it counts.
     """
 
     def __init__(
@@ -114,6 +112,7 @@ class Worker:
         self._backbone = backbone_name
         self._decoder = decoder
         self._parent = parent
+        self.metrics = TrainerMetrics()
         self._stop = False
         self._swept = time.monotonic()
 
@@ -151,13 +150,20 @@ class Worker:
             return False
         job, lease = claimed
         _log.info("job %s: %d examples", job.id, job.next_sequence)
+        outcome, began = "put_down", time.monotonic()
+        self.metrics.busy.set(1)
         try:
             with _kept_alive(self.queue, lease):
-                self._bring_to_an_end(job, lease)
+                outcome = self._bring_to_an_end(job, lease)
         except LeaseLost:
+            outcome = "lost"
             _log.warning("job %s: another worker has it now", job.id)
             # If it was deleted meanwhile, nobody looks there again.
             self.objects.remove(adapter_name(job.id, lease.token))
+        finally:
+            self.metrics.busy.set(0)
+            self.metrics.seconds.inc(time.monotonic() - began)
+            self.metrics.jobs.labels(outcome).inc()
         return True
 
     def _clean_up(self) -> None:
@@ -171,14 +177,17 @@ class Worker:
             sweep(self.jobs)
             self._swept = time.monotonic()
 
-    def _bring_to_an_end(self, job: Job, lease: Lease) -> None:
+    def _bring_to_an_end(self, job: Job, lease: Lease) -> str:
+        """How the job leaves this worker, as `TrainerMetrics.OUTCOMES` has it."""
+        state = State.FAILED
         for _ in range(ATTEMPTS):
             ended = self._ended(job, lease)
             if ended is None:
-                return
+                return "put_down"
             _log.info("job %s: %s", job.id, ended[0])
             try:
                 self.queue.finish(lease, *ended)
+                state = ended[0]
                 break
             except BaseMoved:  # other devices' examples are in it now
                 _log.info("job %s: the adapter was changed, once more", job.id)
@@ -192,6 +201,7 @@ class Worker:
             message = f"the adapter was changed in each of {ATTEMPTS} rounds; customise again later"
             self.queue.finish(lease, State.FAILED, message)
         self._clean_up()
+        return state.lower()
 
     def _ended(self, job: Job, lease: Lease) -> tuple[State, str, AdapterFiles | None, str] | None:
         """How a job is to end, as `Queue.finish` takes it; None: it is put down."""
@@ -224,6 +234,7 @@ class Worker:
                 return self._train(job, lease)
             except Unavailable as error:
                 _log.error("job %s waits: %s", job.id, error)
+            self.metrics.waits.inc()
             self._pause(lease)
 
     def _pause(self, lease: Lease) -> None:
@@ -259,6 +270,7 @@ class Worker:
 
         def report(progress: Progress) -> None:
             nonlocal reported
+            self.metrics.steps.inc()
             if time.monotonic() - reported > REPORT_SECONDS or progress.step == progress.steps:
                 self.queue.report(lease, progress, taken())
                 reported = time.monotonic()
@@ -351,49 +363,3 @@ def _kept_alive(queue: Queue, lease: Lease) -> Iterator[None]:
     finally:
         ended.set()
         thread.join()
-
-
-def work(worker: Worker, threads: int) -> None:
-    """Has this process be the worker, with so many threads, until SIGTERM or SIGINT."""
-    torch.set_num_threads(threads)
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: worker.stop())
-    try:
-        worker.run()
-    finally:
-        worker.database.close()
-
-
-def main() -> None:
-    """Entry point of the worker process beside a server."""
-    parser = argparse.ArgumentParser(prog="python -m sottovoce.cloud.training.worker")
-    parser.add_argument("--state", type=Path, required=True)
-    parser.add_argument("--backbone", default="default")
-    parser.add_argument("--decoder", default="")
-    parser.add_argument("--parent", type=int)
-    parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--training-seconds", type=int, default=Limits().training_seconds)
-    parser.add_argument("--owner", default="")
-    parser.add_argument("--objects", default="")
-    parser.add_argument("--key-file", type=Path)
-    parser.add_argument("--bundle", type=Path, action="append", default=[])
-    options = parser.parse_args()
-    logging.basicConfig(level=logging.INFO, format="worker: %(message)s")
-    limits = Limits(training_seconds=options.training_seconds)
-    worker = Worker(
-        options.state,
-        options.backbone,
-        options.parent,
-        limits,
-        options.bundle,
-        options.owner,
-        decoder=options.decoder,
-        store=os.environ.get(STORE_VARIABLE, ""),
-        objects=options.objects,
-        key_file=options.key_file,
-    )
-    work(worker, options.threads)
-
-
-if __name__ == "__main__":
-    main()

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from urllib.request import urlopen
 
 import grpc
 import pytest
-from prometheus_client import generate_latest
 
 from bench.live.testbed import free_address
 from sottovoce.cloud.config import Settings
 from sottovoce.cloud.job import Example
-from sottovoce.cloud.metrics import Metrics
-from sottovoce.cloud.server.metrics import expose
-from sottovoce.core.errors import ConfigError
 from sottovoce.v1 import inference_pb2 as wire
 from sottovoce.v1 import training_pb2
 from tests.support.backbones import tiny_bert
@@ -92,6 +87,7 @@ def test_everything_is_counted_and_nothing_is_told(running: Cloud) -> None:
         )
     assert 'sottovoce_calls_total{code="OK",method="Predict"} 3.0' in shown
     assert "process_resident_memory_bytes" in shown
+    assert 'sottovoce_process_info{role="serve"} 1.0' in shown
     assert "canary" not in shown.lower()
     assert waiting.id not in shown
     assert value(running, "jobs", state="cancelled") == 1
@@ -115,27 +111,3 @@ def test_training_speed_is_of_the_jobs_that_run(running: Cloud) -> None:
         )
     assert value(running, "training_examples_per_second") == 12.5
     assert value(running, "jobs", state="running") == 1
-
-
-def test_no_port_is_opened_unless_asked_for(running: Cloud, tmp_path: Path) -> None:
-    taken = running.settings.metrics
-    for address in (taken, "nonsense", "127.0.0.1:99999"):
-        with pytest.raises(ConfigError, match="metrics") as caught:
-            expose(Metrics(), address)
-        assert "--metrics" in caught.value.fix
-    assert Settings(tmp_path, ()).metrics == ""
-
-
-def test_two_servers_count_apart() -> None:
-    one, other = Metrics(), Metrics()
-    one.loads.inc()
-    assert b"sottovoce_adapter_loads_total 1.0" in generate_latest(one.registry)
-    assert b"sottovoce_adapter_loads_total 0.0" in generate_latest(other.registry)
-
-
-def test_adapters_of_every_cache_are_counted_together() -> None:
-    metrics = Metrics()
-    for held in ((2, 100), (3, 50)):
-        metrics.keeps(lambda held=held: held)
-    assert metrics.registry.get_sample_value("sottovoce_adapters") == 5
-    assert metrics.registry.get_sample_value("sottovoce_adapter_bytes") == 150

@@ -1,0 +1,91 @@
+"""What processes of a cloud say of themselves: by grpc health, and by what Prometheus reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from http.client import HTTPException
+from pathlib import Path
+from typing import Any, Final
+from urllib.request import urlopen
+
+import grpc
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from prometheus_client.parser import text_string_to_metric_families
+
+from sottovoce.core.errors import Unavailable
+
+__all__ = ["FIGURES", "answers_calls", "figures"]
+
+_SECONDS: Final = 5.0
+_LARGEST: Final = 1 << 20
+
+FIGURES: Final[Mapping[str, tuple[str, Mapping[str, str]]]] = {
+    "calls": ("sottovoce_calls_total", {}),
+    "calls_ok": ("sottovoce_calls_total", {"code": "OK"}),
+    "waiting": ("sottovoce_waiting_requests", {}),
+    "answered": ("sottovoce_request_seconds_count", {}),
+    "adapters": ("sottovoce_adapters", {}),
+    "adapter_loads": ("sottovoce_adapter_loads_total", {}),
+    "jobs_done": ("sottovoce_trainer_jobs_total", {"outcome": "succeeded"}),
+    "jobs_failed": ("sottovoce_trainer_jobs_total", {"outcome": "failed"}),
+    "steps": ("sottovoce_trainer_steps_total", {}),
+    "busy": ("sottovoce_trainer_busy", {}),
+    "memory_bytes": ("process_resident_memory_bytes", {}),
+}
+"""What is told of a process, each the sum of a metric's samples that have some labels."""
+
+
+def answers_calls(address: str, tls_ca: Path | None = None) -> bool:
+    """Whether who is at ``address`` takes calls now; not, while it is starting or ending.
+
+    Args:
+        address: HOST:PORT or unix:PATH of a server, replica, front or balancer.
+        tls_ca: PEM to trust; plaintext if None.
+
+    Raises:
+        Unavailable: nobody is there.
+    """
+    if tls_ca is None:
+        channel = grpc.insecure_channel(address)
+    else:
+        channel = grpc.secure_channel(address, grpc.ssl_channel_credentials(tls_ca.read_bytes()))
+    with channel:
+        try:
+            answer = health_pb2_grpc.HealthStub(channel).Check(
+                health_pb2.HealthCheckRequest(), timeout=_SECONDS
+            )
+        except grpc.RpcError as error:
+            raise Unavailable(
+                f"nobody who answers calls is at {address}",
+                fix="start it, or correct the address and --tls-ca",
+            ) from error
+    serving: bool = answer.status == health_pb2.HealthCheckResponse.SERVING
+    return serving
+
+
+def figures(address: str) -> dict[str, Any]:
+    """The role of the process that tells metrics at ``address`` (HOST:PORT), and those of `FIGURES`
+    that it has; "" where it is none of ours.
+
+    Raises:
+        Unavailable: nobody tells any there.
+    """
+    try:
+        with urlopen(f"http://{address}/metrics", timeout=_SECONDS) as answer:
+            told = answer.read(_LARGEST).decode()
+        families = list(text_string_to_metric_families(told))
+    except (OSError, ValueError, HTTPException) as error:
+        raise Unavailable(
+            f"nobody tells metrics at {address}",
+            fix="start it with --metrics, or correct the address",
+        ) from error
+    samples = [sample for family in families for sample in family.samples]
+    roles = [s.labels.get("role", "") for s in samples if s.name == "sottovoce_process_info"]
+    found: dict[str, Any] = {"role": roles[0] if roles else ""}
+    for name, (metric, labels) in FIGURES.items():
+        values = [
+            s.value for s in samples if s.name == metric and labels.items() <= s.labels.items()
+        ]
+        if any(s.name == metric for s in samples):
+            found[name] = round(sum(values))
+    return found

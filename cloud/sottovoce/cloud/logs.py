@@ -1,0 +1,68 @@
+"""What a process says on standard error: sentences for people, or JSON lines for those who collect.
+
+Why it is here: neither may hold text. Our own sentences never do. Of what a library logs nobody
+can say, as an exception's message may quote what it choked on; so a JSON line of a library says
+where it was logged and how grave it is, and not what.
+
+    {"time": "2026-11-23T03:00:00.123Z", "level": "info", "role": "trainer", "pid": 7,
+     "logger": "sottovoce.cloud.training.worker", "message": "job 5f0c: 24 examples",
+     "event": "job %s: %d examples"}
+
+``event`` is the same for all lines of a kind, so that they can be counted.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from sottovoce.core.wire.status import kind_and_place
+
+__all__ = ["FORMATS", "configure"]
+
+FORMATS: Final = ("text", "json")
+_OURS: Final = "sottovoce"
+
+
+class _Lines(logging.Formatter):
+    """One JSON object a line."""
+
+    def __init__(self, role: str) -> None:
+        super().__init__()
+        self._role = role
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line of a record."""
+        when = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        line: dict[str, Any] = {
+            "time": when.replace("+00:00", "Z"),
+            "level": record.levelname.lower(),
+            "role": self._role,
+            "pid": os.getpid(),
+            "logger": record.name,
+        }
+        if record.name.partition(".")[0] == _OURS:
+            line |= {"message": record.getMessage(), "event": str(record.msg)}
+        else:
+            line["place"] = f"{record.module}:{record.lineno}"
+        if record.exc_info and record.exc_info[1] is not None:
+            line["error"] = kind_and_place(record.exc_info[1])
+        return json.dumps(line)
+
+
+def configure(form: str, role: str, before: str = "") -> None:
+    """Has this process log from INFO on, to standard error.
+
+    Args:
+        form: one of `FORMATS`.
+        role: of the process, as its metrics name it.
+        before: what stands before each sentence for people.
+    """
+    handler = logging.StreamHandler()
+    handler.setFormatter(
+        _Lines(role) if form == "json" else logging.Formatter(f"{before}%(message)s")
+    )
+    logging.basicConfig(level=logging.INFO, handlers=[handler])

@@ -1,0 +1,90 @@
+"""The process that is a worker: beside a server, or a trainer on its own.
+
+python -m sottovoce.cloud.training.process --state DIR
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+from sottovoce.cloud import logs
+from sottovoce.cloud.config import STORE_VARIABLE, Limits
+from sottovoce.cloud.jobs.overview import JobsCollector
+from sottovoce.cloud.metrics import expose
+from sottovoce.cloud.training.worker import Worker
+
+__all__ = ["main", "work"]
+
+
+def work(
+    worker: Worker, threads: int, metrics: str = "", on_ready: Callable[[], None] | None = None
+) -> None:
+    """Has this process be the worker until SIGTERM or SIGINT.
+
+    Args:
+        worker: what trains; its database is closed at the end.
+        threads: of the CPU.
+        metrics: HOST:PORT where Prometheus is told of it; "" for nowhere.
+        on_ready: called once it is about to work.
+
+    Raises:
+        ConfigError: see `expose`.
+    """
+    torch.set_num_threads(threads)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: worker.stop())
+    stop_metrics = None
+    try:
+        if metrics:
+            worker.metrics.registry.register(JobsCollector(worker.database))
+            stop_metrics = expose(worker.metrics, metrics)
+        if on_ready is not None:
+            on_ready()
+        worker.run()
+    finally:
+        if stop_metrics is not None:
+            stop_metrics()
+        worker.database.close()
+
+
+def main() -> None:
+    """Entry point of the worker process beside a server."""
+    parser = argparse.ArgumentParser(prog="python -m sottovoce.cloud.training.process")
+    parser.add_argument("--state", type=Path, required=True)
+    parser.add_argument("--backbone", default="default")
+    parser.add_argument("--decoder", default="")
+    parser.add_argument("--parent", type=int)
+    parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--training-seconds", type=int, default=Limits().training_seconds)
+    parser.add_argument("--owner", default="")
+    parser.add_argument("--objects", default="")
+    parser.add_argument("--key-file", type=Path)
+    parser.add_argument("--bundle", type=Path, action="append", default=[])
+    parser.add_argument("--metrics", default="")
+    parser.add_argument("--log-format", choices=logs.FORMATS, default="text")
+    options = parser.parse_args()
+    logs.configure(options.log_format, "trainer", "worker: ")
+    limits = Limits(training_seconds=options.training_seconds)
+    worker = Worker(
+        options.state,
+        options.backbone,
+        options.parent,
+        limits,
+        options.bundle,
+        options.owner,
+        decoder=options.decoder,
+        store=os.environ.get(STORE_VARIABLE, ""),
+        objects=options.objects,
+        key_file=options.key_file,
+    )
+    work(worker, options.threads, options.metrics)
+
+
+if __name__ == "__main__":
+    main()

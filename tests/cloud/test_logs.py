@@ -1,0 +1,71 @@
+"""A line of a log can be read by programs, and has text of nobody."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from sottovoce.cloud import logs
+
+Configure = Callable[..., None]
+
+
+@pytest.fixture
+def configure() -> Iterator[Configure]:
+    """Has the root logger be as in a fresh process first; it is as it was afterwards."""
+    logger = logging.getLogger()
+    level, kept = logger.level, logger.handlers
+
+    def fresh(*arguments: str) -> None:
+        logger.handlers = []  # pytest's own are there only while a test runs
+        logs.configure(*arguments)
+
+    yield fresh
+    logger.handlers = kept
+    logger.setLevel(level)
+
+
+def test_a_line_is_an_object_that_says_which_kind_it_is(
+    configure: Configure, capsys: pytest.CaptureFixture[str]
+) -> None:
+    configure("json", "trainer")
+    logging.getLogger("sottovoce.cloud.training.worker").warning("job %s: %d examples", "5f", 24)
+    logging.getLogger("sottovoce.cloud").debug("not this")
+    (line,) = capsys.readouterr().err.splitlines()
+    told = json.loads(line)
+    assert told["time"].endswith("Z")
+    assert told["pid"] > 0
+    assert {name: told[name] for name in told.keys() - {"time", "pid"}} == {
+        "level": "warning",
+        "role": "trainer",
+        "logger": "sottovoce.cloud.training.worker",
+        "message": "job 5f: 24 examples",
+        "event": "job %s: %d examples",
+    }
+
+
+def test_what_a_library_says_is_not_quoted(
+    configure: Configure, capsys: pytest.CaptureFixture[str]
+) -> None:
+    configure("json", "front")
+    try:
+        raise ValueError("cannot parse: canary text")
+    except ValueError:
+        logging.getLogger("grpc._server").exception("Exception calling: %s", "canary text")
+        logging.getLogger("sottovoce.cloud").error("unexpected", exc_info=True)
+    said = capsys.readouterr().err
+    assert "canary" not in said
+    library, ours = map(json.loads, said.splitlines())
+    assert library["place"].startswith("test_logs:")
+    assert library["error"].startswith("ValueError at ")
+    assert ours["error"] == library["error"]
+    assert "\n" not in said.splitlines()[0]
+
+
+def test_people_read_sentences(configure: Configure, capsys: pytest.CaptureFixture[str]) -> None:
+    configure("text", "trainer", "worker: ")
+    logging.getLogger("sottovoce.cloud").info("job %s", "5f")
+    assert capsys.readouterr().err == "worker: job 5f\n"

@@ -14,7 +14,7 @@ JOBS ?= 3
 PYTEST_FLAGS := -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help install bundle demo test test-deps check-arm64 deb check-deb lint bench campaign mutants report protos clients docs clean
+.PHONY: help install bundle demo test test-deps check-arm64 deb check-deb lock sbom audit lint bench campaign mutants report protos clients docs clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -72,6 +72,23 @@ DEB := $(foreach arch,$(ARCH),--arch $(arch)) $(if $(SUITE),--suite $(SUITE))
 
 deb: install  ## Build the device's Debian packages into build/deb
 	$(BIN)/python -m deploy.debian build $(DEB)
+
+# Tools that look at what others made, in an environment of their own.
+.venv-supply/.done: requirements-supply.txt
+	$(PYTHON) -m venv .venv-supply
+	.venv-supply/bin/pip install -r requirements-supply.txt
+	@touch $@
+
+lock: .venv-supply/.done  ## Write the lists of what both sides run on, with hashes (deploy/locks)
+	.venv-supply/bin/python -m deploy.locks
+
+sbom: .venv-supply/.done  ## Write them as CycloneDX bills of materials into build/sbom
+	mkdir -p build/sbom
+	for part in edge cloud; do .venv-supply/bin/cyclonedx-py requirements deploy/locks/$$part.txt \
+	  --pyproject $$part/pyproject.toml --output-reproducible -o build/sbom/sottovoce-$$part.cdx.json || exit 1; done
+
+audit: .venv-supply/.done  ## Ask a public list of known faults about them
+	.venv-supply/bin/pip-audit --require-hashes --disable-pip -r deploy/locks/edge.txt -r deploy/locks/cloud.txt
 
 check-deb: bundle  ## Install, use, upgrade and purge them in clean Debian systems (root; mmdebstrap)
 	$(BIN)/python -m deploy.debian check $(DEB)

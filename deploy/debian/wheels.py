@@ -24,12 +24,15 @@ from packaging.utils import canonicalize_name
 
 from deploy.debian.target import Target
 
-__all__ = ["LEFT_OUT", "Wheel", "fetch", "needed", "unpack"]
+__all__ = ["LEFT_OUT", "LOCK", "Wheel", "download", "fetch", "needed", "unpack"]
 
 LEFT_OUT: Final = frozenset({"huggingface-hub"})
 """Asked for by `tokenizers`, which never loads it unless told to download: a client of a network,
 and 25 MB with what it brings."""
+LOCK: Final = "deploy/locks/edge.txt"
+"""In the sources: versions, and hashes of their files."""
 _OURS: Final = ("protos", "edge")
+_PIP: Final = (sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check")
 _IN_SOURCES: Final = shutil.ignore_patterns("build", "*.egg-info", "__pycache__", "*.pyc")
 
 
@@ -100,7 +103,7 @@ def fetch(target: Target, sources: Path, folder: Path, epoch: int) -> None:
 
     Args:
         target: for which machine.
-        sources: the repository's root, whose `constraints.txt` pins the versions.
+        sources: the repository's root, whose `LOCK` pins the versions and the files.
         folder: what it held is gone.
         epoch: seconds since 1970, the time of whatever is built.
 
@@ -111,17 +114,23 @@ def fetch(target: Target, sources: Path, folder: Path, epoch: int) -> None:
     if folder.exists():
         shutil.rmtree(folder)  # and not in vain: what another user fetched must not go in
     folder.mkdir(parents=True)
-    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
     with tempfile.TemporaryDirectory() as copies:  # setuptools builds where the sources lie
         parts = [shutil.copytree(sources / p, Path(copies, p), ignore=_IN_SOURCES) for p in _OURS]
-        build = [*pip, "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(folder)]
+        build = [*_PIP, "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(folder)]
         env = {"SOURCE_DATE_EPOCH": str(epoch), "PATH": "/usr/bin:/bin"}
         subprocess.run([*build, *map(str, parts)], check=True, env=env)
-    ours = [Wheel.read(file) for file in sorted(folder.glob("*.whl"))]
-    made = {wheel.name for wheel in ours}
-    asked = [r for wheel in ours for r in _requirements(wheel, target) if r.name not in made]
-    pinned = ["--constraint", str(sources / "constraints.txt"), "--dest", str(folder)]
-    subprocess.run([*pip, "download", *target.pip, *pinned, *map(str, asked)], check=True)
+    download(target, sources / LOCK, folder)
+
+
+def download(target: Target, lock: Path, folder: Path) -> None:
+    """Fetches all that a list names, each with the hash that it names.
+
+    Raises:
+        subprocess.CalledProcessError: pip failed, and has said why: there is no such file for the
+            target, or it is another than was listed.
+    """
+    listed = ["--no-deps", "--require-hashes", "--requirement", str(lock), "--dest", str(folder)]
+    subprocess.run([*_PIP, "download", *target.pip, *listed], check=True)
 
 
 def needed(wheels: Iterable[Wheel], first: str, target: Target) -> list[Wheel]:

@@ -1,0 +1,1 @@
+"""What both sides run on, version by version and byte by byte."""

@@ -23,7 +23,7 @@ install: .venv/.done  ## Make .venv with everything: edge, cloud, tools
 
 .venv/.done: $(INPUTS)
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install -c constraints.txt -r requirements-dev.txt -e protos -e 'edge[spacy,graph]' -e 'cloud[scale]'
+	$(BIN)/pip install -c constraints.txt -r requirements-dev.txt -e protos -e 'edge[spacy,graph]' -e 'cloud[scale,trace]'
 	@touch $@
 
 # The device's environment, as a Pi has it: no torch, no transformers.

@@ -34,8 +34,9 @@ class Roles:
     front: Role
     trainers: list[Role]
 
-    def device(self, folder: Path, tenant: str) -> Agent:
-        """A running agent of a tenant's, its bundle pulled through the balancer."""
+    def device(self, folder: Path, tenant: str, **env: str) -> Agent:
+        """A running agent of a tenant's, its bundle pulled through the balancer; ``env`` are more
+        settings of it."""
         folder.mkdir()
         token = folder / "token"
         enroll = [command("sotto-cloud"), "enroll", tenant, "--state", str(self.state)]
@@ -46,6 +47,7 @@ class Roles:
             stdout=subprocess.DEVNULL,
         )
         agent = Agent.at(folder, cloud=self.address, tenant=tenant, token=token)
+        agent.env.update(env)
         agent.run("pull", self.address)
         agent.start()
         return agent
@@ -59,6 +61,7 @@ def roles(
     replicas: int = 2,
     trainers: int = 2,
     objects: str = "",
+    trace: str = "",
 ) -> Iterator[Roles]:
     """All of them, ready, for as long as the block.
 
@@ -69,6 +72,7 @@ def roles(
         replicas: how many.
         trainers: how many.
         objects: URL of where adapters and checkpoints lie; "" for the folder.
+        trace: collector that all tell of their spans; "" for none.
 
     Raises:
         SystemExit: there is no HAProxy.
@@ -77,7 +81,7 @@ def roles(
     if program is None:
         raise SystemExit(haproxy.HINT)
     shared = ("--state", str(folder / "cloud"), "--bundle", str(bundle))
-    env = {STORE_VARIABLE: store, "SOTTO_CLOUD_OBJECTS": objects}
+    env = {STORE_VARIABLE: store, "SOTTO_CLOUD_OBJECTS": objects, "SOTTO_CLOUD_TRACE": trace}
 
     def made(kind: str, name: str, *more: str, calls: bool = True) -> Role:
         address = free_address() if calls else ""

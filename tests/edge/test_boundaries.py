@@ -18,7 +18,7 @@ import sottovoce.core
 import sottovoce.edge
 
 NEVER = ("torch", "transformers", "peft", "sottovoce.cloud")
-WHEN_ASKED_FOR = ("spacy", "hnswlib")
+WHEN_ASKED_FOR = ("spacy", "hnswlib", "opentelemetry")
 """May be imported within a function of a module that needs it, never by importing the module."""
 
 SURFACE = Path(__file__).with_name("surface.txt")

@@ -151,7 +151,8 @@ class Settings:
     is the model that writes, by name or path, "" for none.
     ``adapter_memory`` is bytes for adapters, ``precision`` of predictions "auto",
     "float32" or "bfloat16", ``metrics`` HOST:PORT for Prometheus ("" for none),
-    ``trainer_metrics`` the worker's; ``log_format`` is one of `sottovoce.cloud.logs.FORMATS`.
+    ``trainer_metrics`` the worker's; ``log_format`` is one of `sottovoce.cloud.logs.FORMATS`,
+    ``trace`` the address of a collector of OpenTelemetry's ("" for no tracing).
     ``generation_memory`` is bytes for what texts that are being written remember;
     ``upstream`` writes in the decoder's place. ``store`` is the URL of a database; it may hold a
     password; ``objects`` that of where adapters and checkpoints lie. ``trainer`` is False where
@@ -174,6 +175,7 @@ class Settings:
     precision: str = "auto"
     metrics: str = ""
     trainer_metrics: str = ""
+    trace: str = ""
     log_format: str = "text"
     generation_memory: int = 2048 << 20
     upstream: UpstreamSettings | None = None

@@ -125,7 +125,8 @@ class Progress:
 @dataclass(frozen=True, slots=True)
 class Job:
     """One job as stored. ``next_sequence`` counts the examples received, ``bytes`` what they
-    take; ``trained`` is the time in the trainer so far, in seconds, over restarts."""
+    take; ``trained`` is the time in the trainer so far, in seconds, over restarts; ``trace`` the
+    ``traceparent`` of the call that queued it, if that was traced."""
 
     id: str
     tenant: str
@@ -143,6 +144,7 @@ class Job:
     progress: Progress = field(default_factory=Progress)
     bytes: int = 0
     trained: float = 0.0
+    trace: str = ""
 
 
 @dataclass(frozen=True, slots=True)

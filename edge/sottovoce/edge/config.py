@@ -58,13 +58,15 @@ _KINDS: dict[Any, str] = {
 
 @dataclass(frozen=True, slots=True)
 class AgentConfig:
-    """Where the daemon listens ("unix:PATH" or "HOST:PORT") and keeps its state."""
+    """Where the daemon listens ("unix:PATH" or "HOST:PORT") and keeps its state; ``trace`` is the
+    address of a collector of OpenTelemetry's, "" for no tracing."""
 
     listen: str
     state: Path
     tls_cert: Path | None = None
     tls_key: Path | None = None
     tls_client_ca: Path | None = None
+    trace: str = ""
 
 
 @dataclass(frozen=True, slots=True)

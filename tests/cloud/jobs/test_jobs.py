@@ -15,6 +15,7 @@ from sottovoce.cloud.jobs.records import move
 from sottovoce.cloud.jobs.uploads import Upload, append
 from sottovoce.cloud.state.adapters import AdapterFiles, locate
 from sottovoce.core.errors import InvalidInput, NotFound, NotReady, QuotaExceeded
+from sottovoce.core.wire import tracing
 from tests.support.examples import RELEASE, WORDS, Example, examples
 from tests.support.jobs import (
     OWNER,
@@ -25,6 +26,28 @@ from tests.support.jobs import (
     queued,
     rows_held,
 )
+
+
+def test_a_job_keeps_the_trace_of_the_call_that_queued_it_until_it_is_purged(jobs: Jobs) -> None:
+    assert queued(jobs, "untraced", "other").trace == ""
+
+    class Here:
+        """Of a traced call."""
+
+        def here(self) -> str:
+            return "00-ab-cd-01"
+
+        def close(self) -> None:
+            pass
+
+    with tracing.noted_by(Here()):
+        job = queued(jobs)
+    assert jobs.get(job.id).trace == "00-ab-cd-01"
+    jobs.delete(job.id)
+    jobs.purge(job.id)
+    with jobs.database.read() as transaction:
+        rows = transaction.rows("SELECT trace FROM jobs")
+    assert [row["trace"] for row in rows] == ["", ""]
 
 
 def test_the_same_request_makes_one_job(jobs: Jobs) -> None:

@@ -10,6 +10,7 @@ import click
 from sottovoce.cloud import logs
 from sottovoce.cloud.cli import serving
 from sottovoce.core.system.console import Command, json_option, print_json
+from sottovoce.core.wire.opentelemetry import traced
 
 if TYPE_CHECKING:
     from sottovoce.cloud.server.front import Front
@@ -38,4 +39,5 @@ def command(as_json: bool, **given: Any) -> None:
         else:
             click.echo(f"answering for jobs on {running.address}", err=True)
 
-    front.serve(settings, ready)
+    with traced("front", settings.trace, plaintext=True):
+        front.serve(settings, ready)

@@ -19,7 +19,7 @@ from sottovoce.core.system.console import progress_bar
 
 __all__ = ["DURATION", "backbone_option", "decoder_option", "folder", "limit_option"]
 __all__ += ["key_file_option", "objects_option", "opened", "state_option", "store_option"]
-__all__ += ["log_option", "metrics_option", "tls_ca_option", "watch_stages"]
+__all__ += ["log_option", "metrics_option", "tls_ca_option", "trace_option", "watch_stages"]
 
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
@@ -108,6 +108,16 @@ log_option = click.option(
     envvar="SOTTO_CLOUD_LOG_FORMAT",
     show_envvar=True,
     help="Of what is said on standard error: sentences, or JSON lines. Neither has text of users.",
+)
+
+trace_option = click.option(
+    "--trace",
+    default="",
+    envvar="SOTTO_CLOUD_TRACE",
+    show_envvar=True,
+    metavar="URL",
+    help="Collector of OpenTelemetry's that spans of calls and jobs go to, without text, such as "
+    "http://127.0.0.1:4317; off by default.",
 )
 
 tls_ca_option = click.option(

@@ -11,6 +11,7 @@ from sottovoce.cloud import logs
 from sottovoce.cloud.cli import serving
 from sottovoce.cloud.cli.serve import tell
 from sottovoce.core.system.console import Command, json_option
+from sottovoce.core.wire.opentelemetry import traced
 
 
 @click.command("replica", cls=Command)
@@ -31,4 +32,5 @@ def command(as_json: bool, **given: Any) -> None:
     from sottovoce.cloud.server import server
 
     logs.configure(settings.log_format, "replica")
-    server.serve(settings, lambda running: tell(running, as_json=as_json), os.getpid())
+    with traced("replica", settings.trace, plaintext=True):
+        server.serve(settings, lambda running: tell(running, as_json=as_json), os.getpid())

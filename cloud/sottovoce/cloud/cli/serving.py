@@ -21,6 +21,7 @@ from sottovoce.cloud.cli.options import (
     objects_option,
     state_option,
     store_option,
+    trace_option,
 )
 from sottovoce.cloud.config import DEFAULT_LISTEN, Limits, Settings, UpstreamSettings
 
@@ -59,6 +60,7 @@ _ADDRESS: Final[tuple[Option, ...]] = (
     ),
     metrics_option,
     log_option,
+    trace_option,
 )
 
 _MODELS: Final[tuple[Option, ...]] = (

@@ -19,9 +19,11 @@ from sottovoce.cloud.cli.options import (
     objects_option,
     state_option,
     store_option,
+    trace_option,
 )
 from sottovoce.cloud.config import Limits
 from sottovoce.core.system.console import Command, json_option, print_json
+from sottovoce.core.wire.opentelemetry import traced
 
 
 @click.command("trainer", cls=Command)
@@ -48,6 +50,7 @@ from sottovoce.core.system.console import Command, json_option, print_json
 @limit_option("training_seconds", "Seconds a job may train; it fails after that.")
 @metrics_option
 @log_option
+@trace_option
 @json_option
 def command(
     state: Path,
@@ -61,6 +64,7 @@ def command(
     limit_training_seconds: int,
     metrics: str,
     log_format: str,
+    trace: str,
     as_json: bool,
 ) -> None:
     """Train queued jobs until SIGTERM or Ctrl-C, one at a time; one process for each GPU.
@@ -92,4 +96,5 @@ def command(
         else:
             click.echo(f"training the jobs of {state}", err=True)
 
-    work(worker, threads, metrics, ready)
+    with traced("trainer", trace, plaintext=True):
+        work(worker, threads, metrics, ready)

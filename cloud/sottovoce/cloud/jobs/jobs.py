@@ -29,6 +29,7 @@ from sottovoce.cloud.state import quotas
 from sottovoce.cloud.state.adapters import uninstall
 from sottovoce.cloud.state.database import Database, Row, Transaction
 from sottovoce.core.errors import InvalidInput, NotReady, QuotaExceeded
+from sottovoce.core.wire import tracing
 from sottovoce.core.wire.limits import FEWEST_PUBLIC
 
 __all__ = ["Jobs"]
@@ -251,7 +252,7 @@ class Jobs:
             examples.drop(transaction, job_id)
             transaction.change(
                 "UPDATE jobs SET adapter = '', labels = '[]', message = '', progress = '{}', "
-                "checkpoint = '', purged = 1 WHERE id = :job AND deleted = 1",
+                "checkpoint = '', trace = '', purged = 1 WHERE id = :job AND deleted = 1",
                 job=job_id,
             )
         self.database.scrub()
@@ -350,6 +351,9 @@ def _fitting(sizes: list[Row]) -> list[int]:
 
 def _queue(transaction: Transaction, job: Job) -> Job:
     transaction.announce()
+    transaction.change(
+        "UPDATE jobs SET trace = :trace WHERE id = :job", trace=tracing.here(), job=job.id
+    )
     return move(transaction, job, State.QUEUED)
 
 

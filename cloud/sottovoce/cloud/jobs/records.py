@@ -39,6 +39,7 @@ def job_of(row: Row) -> Job:
         progress=Progress(**json.loads(row["progress"])),
         bytes=row["bytes"],
         trained=row["trained"],
+        trace=row["trace"],
     )
 
 

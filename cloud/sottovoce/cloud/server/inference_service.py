@@ -22,6 +22,7 @@ from sottovoce.cloud.state.tenants import Tenants
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import BundleMismatch, InvalidInput
 from sottovoce.core.privacy.token_embedding import TokenEmbedding, unpack
+from sottovoce.core.wire import tracing
 from sottovoce.core.wire.ordered import ordered
 from sottovoce.core.wire.padding import check_padding
 from sottovoce.v1 import inference_pb2 as wire
@@ -77,7 +78,9 @@ class InferenceService(inference_pb2_grpc.InferenceServicer):
         """All labels with their probabilities."""
         tenant = self._tenants.admit(context.invocation_metadata(), Scope.PREDICT)
         with self._admission.admitted(tenant):
-            return _response(self._submit(tenant, request).result())
+            answer = self._submit(tenant, request)
+            with tracing.span("queue and model"):
+                return _response(answer.result())
 
     def PredictStream(  # noqa: N802
         self,
@@ -117,7 +120,8 @@ class InferenceService(inference_pb2_grpc.InferenceServicer):
         tenant = self._tenants.admit(context.invocation_metadata(), Scope.PREDICT)
         with self._admission.admitted(tenant):
             answer = self._embedder.submit(self._query(request), tenant=tenant)
-            return _encoded(request, answer.result())
+            with tracing.span("queue and model"):
+                return _encoded(request, answer.result())
 
     def EncodeStream(  # noqa: N802
         self,

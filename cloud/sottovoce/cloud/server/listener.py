@@ -24,6 +24,7 @@ from sottovoce.core.wire.open_streams import OpenStreams
 from sottovoce.core.wire.reflection import serve_reflection
 from sottovoce.core.wire.status import ErrorInterceptor
 from sottovoce.core.wire.tenancy import TENANTS_ONLY
+from sottovoce.core.wire.tracing import Traced
 from sottovoce.v1 import bundles_pb2, enrollment_pb2, generation_pb2, inference_pb2, training_pb2
 
 __all__ = ["BUNDLES", "ENROLLMENT", "GENERATION", "INFERENCE", "STREAMS", "TRAINING", "Listener"]
@@ -102,6 +103,7 @@ class Listener:
             self._calls,
             interceptors=[
                 CallCounter(metrics),
+                Traced(),
                 ErrorInterceptor(),
                 self._doorkeeper,
                 OpenStreams(STREAMS, lambda service: service not in TENANTS_ONLY),

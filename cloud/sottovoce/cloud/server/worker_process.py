@@ -39,6 +39,7 @@ class WorkerProcess:
             "--owner", secrets.token_hex(8),
             "--metrics", settings.trainer_metrics,
             "--log-format", settings.log_format,
+            "--trace", settings.trace,
             *(part for folder in settings.bundles for part in ("--bundle", str(folder))),
         ]  # fmt: skip
         # Not on the command line, which all users of the machine can read.

@@ -23,6 +23,7 @@ from typing import Final, Generic, Protocol, TypeVar
 from sottovoce.cloud.metrics import Metrics
 from sottovoce.cloud.state.adapters import AdapterFiles
 from sottovoce.core.errors import DataLoss, NotReady, Overloaded
+from sottovoce.core.wire import tracing
 
 __all__ = ["BUDGET", "AdapterCache"]
 
@@ -97,7 +98,7 @@ class AdapterCache(Generic[T]):
                 self._changed.wait()  # another call is reading it
             held = self._held[files] = _Held(users=1)
         try:
-            with files.opened() as folder:
+            with tracing.span("adapter read"), files.opened() as folder:
                 self._make_room(held, _size(folder))
                 value = self._load(folder)
             self._make_room(held, value.bytes)  # a noise table is in none of its files

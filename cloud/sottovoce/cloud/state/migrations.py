@@ -211,6 +211,9 @@ CREATE TABLE objects (
 _REPLACES: Final = """
 ALTER TABLE codes ADD COLUMN replaces INTEGER NOT NULL DEFAULT 1;
 """
+_TRACE: Final = """
+ALTER TABLE jobs ADD COLUMN trace TEXT NOT NULL DEFAULT '';
+"""
 _AT_ONCE: Final = 256
 
 
@@ -304,6 +307,7 @@ VERSIONS: Final = (
     Version(_UNTIDY),
     Version(_OBJECTS),
     Version(_REPLACES),
+    Version(_TRACE),
 )
 
 

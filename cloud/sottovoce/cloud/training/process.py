@@ -18,6 +18,7 @@ from sottovoce.cloud.config import STORE_VARIABLE, Limits
 from sottovoce.cloud.jobs.overview import JobsCollector
 from sottovoce.cloud.metrics import expose
 from sottovoce.cloud.training.worker import Worker
+from sottovoce.core.wire.opentelemetry import traced
 
 __all__ = ["main", "work"]
 
@@ -68,6 +69,7 @@ def main() -> None:
     parser.add_argument("--bundle", type=Path, action="append", default=[])
     parser.add_argument("--metrics", default="")
     parser.add_argument("--log-format", choices=logs.FORMATS, default="text")
+    parser.add_argument("--trace", default="")
     options = parser.parse_args()
     logs.configure(options.log_format, "trainer", "worker: ")
     limits = Limits(training_seconds=options.training_seconds)
@@ -83,7 +85,8 @@ def main() -> None:
         objects=options.objects,
         key_file=options.key_file,
     )
-    work(worker, options.threads, options.metrics)
+    with traced("trainer", options.trace, plaintext=True):
+        work(worker, options.threads, options.metrics)
 
 
 if __name__ == "__main__":

@@ -49,6 +49,7 @@ from sottovoce.cloud.training.scratch import Scratch, scratch
 from sottovoce.cloud.training.trainer import train
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import BundleMismatch, QuotaExceeded, SottovoceError, Unavailable
+from sottovoce.core.wire import tracing
 from sottovoce.core.wire.status import kind_and_place
 
 __all__ = ["Worker"]
@@ -153,7 +154,10 @@ class Worker:
         outcome, began = "put_down", time.monotonic()
         self.metrics.busy.set(1)
         try:
-            with _kept_alive(self.queue, lease):
+            with (
+                _kept_alive(self.queue, lease),
+                tracing.span("job", job.trace, examples=job.next_sequence, attempts=job.attempts),
+            ):
                 outcome = self._bring_to_an_end(job, lease)
         except LeaseLost:
             outcome = "lost"
@@ -252,8 +256,10 @@ class Worker:
         base = Base.of(self.database, job)
         with scratch(self.state, self.queue, lease) as place:
             place.fetch()
-            self._fit(job, lease, place, base)
-            return place.put_adapter(), base.sha256 if base else ""
+            with tracing.span("training"):
+                self._fit(job, lease, place, base)
+            with tracing.span("adapter put"):
+                return place.put_adapter(), base.sha256 if base else ""
 
     def _fit(self, job: Job, lease: Lease, place: Scratch, base: Base | None) -> None:
         before, began = self.queue.trained(lease), time.monotonic()

@@ -16,6 +16,7 @@ from typing import Any
 import grpc
 
 from sottovoce.core.errors import ConfigError, NotReady, SottovoceError, Unavailable
+from sottovoce.core.wire import tracing
 from sottovoce.core.wire.address import is_loopback, split_address
 from sottovoce.core.wire.limits import LARGEST_MESSAGE, WRITING_SECONDS
 from sottovoce.core.wire.status import from_rpc_error
@@ -291,8 +292,9 @@ class Cloud:
     def _unary(
         self, method: Any, request: Any, metadata: _Metadata, seconds: float = SECONDS
     ) -> Any:
-        with self._explained():
-            return answered(method(request, timeout=seconds, metadata=metadata), peer=self._peer)
+        with self._explained(), tracing.span("call of the cloud"):
+            told = metadata + tracing.metadata()
+            return answered(method(request, timeout=seconds, metadata=told), peer=self._peer)
 
     def _streamed(
         self,
@@ -304,8 +306,8 @@ class Cloud:
         endless: bool = False,
     ) -> Generator[Any, None, None]:
         """Answers as they come; the end of an ``endless`` call is its deadline, and no error."""
-        with self._explained():
-            call = method(request, timeout=seconds, metadata=metadata)
+        with self._explained(), tracing.streamed("stream from the cloud") as traced:
+            call = method(request, timeout=seconds, metadata=metadata + traced)
             stoppable(lambda: _end(call))
             try:
                 for response in call:

@@ -34,8 +34,10 @@ from sottovoce.core.wire.address import (
 from sottovoce.core.wire.certificates import check_certificate
 from sottovoce.core.wire.doorkeeper import Doorkeeper
 from sottovoce.core.wire.open_streams import OpenStreams
+from sottovoce.core.wire.opentelemetry import traced
 from sottovoce.core.wire.reflection import serve_reflection
 from sottovoce.core.wire.status import ErrorInterceptor
+from sottovoce.core.wire.tracing import Traced
 from sottovoce.edge.config import AgentConfig, Config, DoorwayConfig
 from sottovoce.edge.daemon.adapters_service import AdaptersService
 from sottovoce.edge.daemon.chat_service import ChatService
@@ -91,7 +93,11 @@ def serve(
     ending = stop or Ending()
     memory.bound_heap()
     memory.give_back()
-    with _only_one(config.agent.state), _agent(config, engine) as device:
+    with (
+        traced("agent", config.agent.trace),
+        _only_one(config.agent.state),
+        _agent(config, engine) as device,
+    ):
         service, checks = Service(device), health.HealthServicer()
         doorkeeper = Doorkeeper(most=WAITING, seconds=(PATIENCE, PATIENCE))
         adapters, owner = AdaptersService(device.adapters), OwnerService(device)
@@ -138,7 +144,7 @@ def _server(
 ) -> grpc.Server:
     server = grpc.server(
         ThreadPoolExecutor(THREADS, thread_name_prefix="call"),
-        interceptors=[ErrorInterceptor(), doorkeeper, OpenStreams(STREAMS)],
+        interceptors=[Traced(), ErrorInterceptor(), doorkeeper, OpenStreams(STREAMS)],
         maximum_concurrent_rpcs=THREADS + QUEUED_CALLS,
         options=[
             ("grpc.max_concurrent_streams", THREADS),  # of one connection; what is more waits there

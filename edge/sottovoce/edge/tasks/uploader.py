@@ -25,6 +25,7 @@ from sottovoce.core.errors import (
     QuotaExceeded,
     SottovoceError,
 )
+from sottovoce.core.wire import tracing
 from sottovoce.core.wire.padding import pad
 from sottovoce.edge.client.cloud import Cloud
 from sottovoce.edge.state.outbox import ENDED, Outbox
@@ -121,7 +122,8 @@ class Uploader:
                 return
             before = (record.state, record.uploaded)
             try:
-                self._attempt(record, names)
+                with tracing.span("upload"):
+                    self._attempt(record, names)
                 wait, refused = self._first_wait, 0
             except SottovoceError as raised:
                 if self._stopped.is_set():

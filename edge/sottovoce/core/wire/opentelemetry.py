@@ -1,0 +1,140 @@
+"""Spans as OpenTelemetry has them, sent to a collector.
+
+Why it is here: the one module that imports it, once it is asked for, by those who installed the
+extra ``trace``. What OpenTelemetry would add by itself stays out: messages and tracebacks of
+exceptions, which may quote text, and what the environment says of this process. Of what a caller
+sends only ``traceparent`` is read, which is ids; ``tracestate`` and baggage hold whatever the
+caller likes, and are left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from sottovoce.core.errors import ConfigError
+from sottovoce.core.wire import tracing
+from sottovoce.core.wire.address import is_loopback
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace import SpanProcessor
+    from opentelemetry.trace import Span
+
+__all__ = ["OpenTelemetry", "exporting", "traced"]
+
+
+class _Span:
+    def __init__(self, span: Span) -> None:
+        self._span = span
+
+    @contextmanager
+    def current(self) -> Iterator[None]:
+        from opentelemetry.trace import use_span
+
+        with use_span(self._span, record_exception=False, set_status_on_exception=False):
+            yield
+
+    def end(self, *, failed: bool = False, **numbers: int) -> None:
+        from opentelemetry.trace import Status, StatusCode
+
+        self._span.set_attributes(numbers)
+        if failed:
+            self._span.set_status(Status(StatusCode.ERROR))
+        self._span.end()
+
+
+class OpenTelemetry:
+    """See `tracing.Tracer`.
+
+    Args:
+        role: what the process is.
+        processor: is given every span that ended.
+
+    Raises:
+        ModuleNotFoundError: OpenTelemetry is not installed.
+    """
+
+    def __init__(self, role: str, processor: SpanProcessor) -> None:
+        from opentelemetry.sdk.resources import Resource
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+        self._provider = TracerProvider(resource=Resource({"service.name": f"sottovoce-{role}"}))
+        self._provider.add_span_processor(processor)
+        self._tracer = self._provider.get_tracer("sottovoce")
+        self._headers = TraceContextTextMapPropagator()
+
+    def begin(self, name: str, parent: str, numbers: dict[str, int]) -> tracing.Span:
+        context = self._headers.extract({tracing.HEADER: parent}) if parent else None
+        return _Span(self._tracer.start_span(name, context, attributes=numbers))
+
+    def here(self) -> str:
+        carrier: dict[str, str] = {}
+        self._headers.inject(carrier)
+        return carrier.get(tracing.HEADER, "")
+
+    def close(self) -> None:
+        self._provider.shutdown()
+
+
+def exporting(role: str, collector: str, *, plaintext: bool) -> OpenTelemetry:
+    """What sends spans to ``collector``; see `traced`.
+
+    Raises:
+        ConfigError: it is no address of one, or not one that may be called in plaintext.
+        ModuleNotFoundError: OpenTelemetry is not installed.
+    """
+    try:
+        parts = urlsplit(collector)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        host = port = None
+    if host is None or port is None or parts.scheme not in ("http", "https"):
+        raise ConfigError(
+            "the collector of traces is no http:// or https:// address with a port",
+            fix="give one like http://127.0.0.1:4317",
+            subject="trace",
+        )
+    insecure = parts.scheme == "http"
+    if insecure and not plaintext and not is_loopback(host):
+        raise ConfigError(
+            f"refusing to tell {host} in plaintext which calls there were",
+            fix="give an https:// address, or one of this machine",
+            subject="trace",
+        )
+    from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+    exporter = OTLPSpanExporter(endpoint=parts.netloc, insecure=insecure)
+    return OpenTelemetry(role, BatchSpanProcessor(exporter))
+
+
+@contextmanager
+def traced(role: str, collector: str, *, plaintext: bool = False) -> Iterator[None]:
+    """While the block lasts, this process's spans go to a collector of OpenTelemetry's.
+
+    Args:
+        role: what the process is.
+        collector: ``http://HOST:PORT`` or ``https://HOST:PORT`` that speaks OTLP over gRPC; "" for
+            no tracing.
+        plaintext: whether it may be ``http://`` beyond this machine.
+
+    Raises:
+        ConfigError: it is no such address, or what speaks to it is not installed.
+    """
+    if not collector:
+        yield
+        return
+    try:
+        tracer = exporting(role, collector, plaintext=plaintext)
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            f"tracing needs {error.name}, which is not installed",
+            fix="pip install 'sottovoce-edge[trace]' on a device, 'sottovoce-cloud[trace]' "
+            "elsewhere, or turn tracing off",
+            subject="trace",
+        ) from error
+    with tracing.noted_by(tracer):
+        yield

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import secrets
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,10 +16,11 @@ from sottovoce.cloud.jobs import ending
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.queue import Queue
 from sottovoce.cloud.jobs.uploads import Upload, append
+from sottovoce.cloud.state.database import Transaction
 from sottovoce.cloud.state.keys import MASTER_KEY, Keys
 from sottovoce.cloud.state.objects import FileObjects
 from sottovoce.cloud.state.pairing import check_objects
-from sottovoce.core.errors import DataLoss, NotFound, Unavailable
+from sottovoce.core.errors import DataLoss, NotFound, NotReady, Unavailable
 from tests.support.buckets import FILES, S3, contents
 from tests.support.examples import examples
 from tests.support.jobs import claim, create, fill
@@ -173,3 +176,57 @@ def test_a_key_that_cannot_be_destroyed_now_is_later(
     assert jobs.database.objects.secret(job.id)
     jobs.database.keys.destroy(jobs.database)  # as every trainer does before it looks for a job
     assert jobs.database.objects.secret(job.id) is None
+
+
+@pytest.mark.parametrize("store", ["postgresql"], indirect=True)
+def test_no_transaction_waits_for_the_store_of_keys(
+    jobs: Jobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database, open_now, asked = jobs.database, [], []
+
+    def counted(begin: Callable[[], Any]) -> Callable[[], Any]:
+        @contextmanager
+        def counting() -> Iterator[Transaction]:
+            with begin() as transaction:
+                open_now.append(transaction)
+                try:
+                    yield transaction
+                finally:
+                    open_now.pop()
+
+        return counting
+
+    def outside(real: Callable[..., Any]) -> Callable[..., Any]:
+        def ask(*given: Any) -> Any:
+            asked.append(real.__name__)
+            assert not open_now, real.__name__
+            return real(*given)
+
+        return ask
+
+    for begin in ("read", "write"):
+        monkeypatch.setattr(database, begin, counted(getattr(database, begin)))
+    for name in ("put_secret", "secret", "destroy_secret"):
+        monkeypatch.setattr(FileObjects, name, outside(getattr(FileObjects, name)))
+    made = create(jobs)
+    fill(jobs, made)
+    for keys in (database.keys, Keys(database.state / MASTER_KEY, database.objects)):
+        database.keys = keys  # as another process has none at hand
+        fill(jobs, made)
+    database.keys = Keys(database.state / MASTER_KEY, database.objects)
+    jobs.start(made.id, "acme", 12)
+    database.keys = Keys(database.state / MASTER_KEY, database.objects)
+    assert len(Queue(database).examples(made.id)) == 12
+    ending.cancel(jobs, made.id)
+    assert asked == ["put_secret", "secret", "secret", "secret", "destroy_secret"]
+
+
+@pytest.mark.parametrize("store", ["postgresql"], indirect=True)
+def test_no_key_is_made_for_a_job_that_takes_no_examples(jobs: Jobs, job: Job) -> None:
+    finished = create(jobs, "2")
+    jobs.cancel(finished.id)
+    for which, tenant in ((finished.id, "acme"), ("../../jobs", "acme"), (job.id, "other")):
+        with pytest.raises((NotFound, NotReady)):
+            append(jobs, which, tenant, 0, [Upload("e", ROWS[0])], 0)
+    jobs.database.keys.fetch(jobs.database, finished.id)
+    assert jobs.database.objects.secrets() == [(job.id, job.id)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import obstore
@@ -45,6 +46,25 @@ def test_a_holder_that_begins_again_keeps_its_checkpoint(jobs: Jobs, tmp_path: P
             keep(place, now)
     kept = jobs.database.objects.within(f"jobs/{lease.job}/1/checkpoints")
     assert len(kept) == 1, "none but the last is kept"
+
+
+def test_a_checkpoint_that_cannot_be_removed_holds_no_job_up(
+    jobs: Jobs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queued(jobs)
+    _, lease = claim(jobs)
+    queue = Queue(jobs.database)
+    with scratch(tmp_path, queue, lease) as place:
+        keep(place, "one")
+        with monkeypatch.context() as patched:
+            patched.setattr(shutil, "rmtree", lambda *_, **__: None)
+            keep(place, "two")
+    with scratch(tmp_path, queue, lease) as place:
+        place.fetch()
+        assert place.checkpoint.read_text() == "two"
+    queue.finish(lease, State.FAILED)
+    tidy(jobs)
+    assert jobs.database.objects.within("jobs") == []
 
 
 @on_both_objects

@@ -13,6 +13,7 @@ from sottovoce.cloud.jobs.disposal import discard
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.training import worker as worker_module
 from sottovoce.cloud.training.worker import ATTEMPTS, Worker
+from sottovoce.core.errors import Unavailable
 from tests.support.jobs import claim, queued
 
 
@@ -55,12 +56,21 @@ def test_what_is_put_for_a_job_that_was_lost_goes(
 def test_a_worker_sweeps_now_and_then(
     worker: Worker, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    (tmp_path / "jobs" / "never" / "1").mkdir(parents=True)
+    never = tmp_path / "jobs" / ("0123" * 6)
+    (never / "1").mkdir(parents=True)
     worker.run_next()
-    assert (tmp_path / "jobs" / "never").exists(), "not all the time"
+    assert never.exists(), "not all the time"
     monkeypatch.setattr(worker_module, "SWEEP_SECONDS", 0.0)
     worker.run_next()
-    assert not (tmp_path / "jobs" / "never").exists()
+    assert not never.exists()
+
+
+def test_a_sweep_that_fails_is_tried_again_the_next_time(worker: Worker, tmp_path: Path) -> None:
+    (tmp_path / "jobs").write_text("in the way")
+    worker._swept -= 2 * worker_module.SWEEP_SECONDS
+    with pytest.raises(Unavailable):
+        worker.run_next()
+    assert not worker.run_next(), "and holds up nothing meanwhile"
 
 
 def test_a_job_waits_for_objects_that_are_away(

@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 import re
 import shutil
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from sottovoce.cloud.job import Job, State
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.queue import Lease, LeaseLost, Queue
-from sottovoce.cloud.state.objects import Objects
+from sottovoce.cloud.state.objects import Objects, one_by_one
 from sottovoce.core.errors import Unavailable
 
 __all__ = [
@@ -19,12 +20,15 @@ __all__ = [
     "checkpoint_name",
     "clear",
     "discard",
+    "discard_left",
     "job_name",
     "scratch_home",
     "sweep",
     "tidy",
 ]
 
+_JOB: Final = re.compile(r"[0-9a-f]{24}")
+"""As `Jobs.create` draws their names."""
 _HOLDER: Final = re.compile(r"([0-9a-f]+)\.([0-9]{1,18})")
 _log = logging.getLogger(__name__)
 
@@ -65,13 +69,15 @@ def clear(state: Path, queue: Queue) -> None:
 def tidy(jobs: Jobs) -> None:
     """Removes what jobs that have ended no longer need: of one that succeeded all but the adapter
     that the last holder of its lease made, of others everything."""
-    for job, token in jobs.untidy():
-        try:
-            _leave_adapter(jobs.database.objects, job, token)
-        except Unavailable as error:
-            _log.error("job %s: %s", job.id, error)
-        else:
-            jobs.tidied(job.id)
+    one_by_one(
+        jobs.database.objects,
+        ((job.id, partial(_tidy, jobs, job, token)) for job, token in jobs.untidy()),
+    )
+
+
+def _tidy(jobs: Jobs, job: Job, token: int) -> None:
+    _leave_adapter(jobs.database.objects, job, token)
+    jobs.tidied(job.id)
 
 
 def _leave_adapter(objects: Objects, job: Job, token: int) -> None:
@@ -87,17 +93,24 @@ def _leave_adapter(objects: Objects, job: Job, token: int) -> None:
 def sweep(jobs: Jobs) -> None:
     """Removes what lies under names of jobs that are forgotten, and keys of those that have ended:
     whoever put it there was only asleep meanwhile, and died before it could remove it, or before
-    a row told of it."""
+    a row told of it. What has another name, as shares and people leave, is not ours."""
     objects = jobs.database.objects
-    for job in objects.within("jobs"):
-        if not jobs.remembered(job):
-            try:
-                objects.remove(job_name(job))
-            except Unavailable as error:
-                _log.error("job %s: %s", job, error)
-    for job, name in objects.secrets():
-        if not jobs.unfinished(job):
-            objects.destroy_secret(name)
+    one_by_one(
+        objects,
+        (
+            (job, partial(objects.remove, job_name(job)))
+            for job in objects.within("jobs")
+            if _JOB.fullmatch(job) and not jobs.remembered(job)
+        ),
+    )
+    one_by_one(
+        objects,
+        (
+            (job, partial(objects.destroy_secret, name))
+            for job, name in objects.secrets()
+            if _JOB.fullmatch(job) and not jobs.unfinished(job)
+        ),
+    )
 
 
 def discard(jobs: Jobs, job: Job) -> None:
@@ -106,8 +119,17 @@ def discard(jobs: Jobs, job: Job) -> None:
     A job whose files cannot be removed stays `Jobs.unpurged`, and the worker tries again.
     """
     try:
-        jobs.database.objects.remove(job_name(job.id))
+        _discard(jobs, job)
     except Unavailable as error:
         _log.error("job %s: %s", job.id, error)
-    else:
-        jobs.purge(job.id)
+
+
+def discard_left(jobs: Jobs) -> None:
+    """The same of all whose deletion was cut short."""
+    acts = ((job.id, partial(_discard, jobs, job)) for job in jobs.unpurged())
+    one_by_one(jobs.database.objects, acts)
+
+
+def _discard(jobs: Jobs, job: Job) -> None:
+    jobs.database.objects.remove(job_name(job.id))
+    jobs.purge(job.id)

@@ -183,6 +183,7 @@ class Jobs:
                 `check_labels`), public texts are too few, or the job was cancelled.
         """
         limits = quotas.of(self.database, tenant, self.limits)
+        self.database.keys.fetch(self.database, job_id)
         with self.database.write() as transaction:
             job = job_of(find(transaction, job_id, tenant, lock=True))
             if job.state == State.CANCELLED:

@@ -183,6 +183,7 @@ class Queue:
             DataLoss: they were altered, some are missing, or their key is gone.
             Unavailable: see `Keys.of`.
         """
+        self.database.keys.fetch(self.database, job_id)
         with self.database.read() as transaction:
             row = transaction.row(
                 "SELECT next_sequence FROM jobs WHERE id = :job AND "

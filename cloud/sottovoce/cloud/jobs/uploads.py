@@ -47,8 +47,13 @@ def append(
         NotReady: the job is no longer uploading.
         QuotaExceeded: more examples, or bytes of them, than a job may hold, or the tenant's
             unfinished jobs together.
+        Unavailable: see `Keys.fetch`.
     """
     limits = quotas.of(jobs.database, tenant, jobs.limits)
+    with jobs.database.read() as transaction:
+        uploading = job_of(find(transaction, job_id, tenant)).state == State.UPLOADING
+    if uploading and uploads:
+        jobs.database.keys.fetch(jobs.database, job_id, make=True)
     with jobs.database.write() as transaction:
         quotas.lock(transaction, tenant)
         job = job_of(find(transaction, job_id, tenant, lock=True))

@@ -17,13 +17,14 @@ import logging
 import secrets
 from collections import OrderedDict
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from sottovoce.cloud.state.objects import Objects
+from sottovoce.cloud.state.objects import Objects, one_by_one
 from sottovoce.core.errors import ConfigError, DataLoss, QuotaExceeded, Unavailable
 from sottovoce.core.system.files import atomic, disk, open_to_others
 from sottovoce.core.wire.padding import padded_size
@@ -105,28 +106,53 @@ class Keys:
             if transaction.row("SELECT 1 FROM master") is not None:
                 self._opened(transaction)
 
+    def fetch(self, database: Database, job: str, *, make: bool = False) -> None:
+        """Has a job's key at hand for the transaction that will ask for it next. Where keys lie
+        among the objects these are asked for it, who may take a minute; a server ends transactions
+        that stand still, and others wait for their locks.
+
+        Args:
+            make: one if there is none, of a job that may still get examples.
+
+        Raises:
+            DataLoss: it is damaged. Unavailable: see `make`.
+        """
+        if self._objects is None or job in self._known:
+            return
+        with database.read() as transaction:
+            row = transaction.row("SELECT ended FROM keys WHERE job = :job", job=job)
+        if row["ended"] if row is not None else not make:
+            return
+        with database.write() if make else database.read() as transaction:
+            wrapping = self._wrapping(transaction, make=make)
+        if row is None:
+            self._put(self._objects, wrapping, job)
+        elif (wrapped := self._objects.secret(job)) is not None:
+            self._remember(job, wrapping.unseal_bytes(wrapped, job))
+
     def make(self, transaction: Transaction, job: str) -> Cipher:
-        """The key of a job, which is made if it has none.
+        """The key of a job, which is made if it has none; see `fetch`.
 
         Raises:
             Unavailable: it cannot be kept now, or the master key is not at hand; see `check`.
         """
         if transaction.row("SELECT 1 FROM keys WHERE job = :job", job=job) is not None:
             return self.of(transaction, job)
-        key = secrets.token_bytes(_BYTES)
-        wrapping = self._wrapping(transaction, make=True)
-        wrapped = wrapping.seal_bytes(key, job)
-        if self._objects is not None:
-            # That of another, who was asleep or died before its row was written, does as well.
-            key = wrapping.unseal_bytes(self._objects.put_secret(job, wrapped), job)
-            wrapped = b""
+        wrapped = b""
+        if (cipher := self._known.get(job)) is None:
+            wrapping = self._wrapping(transaction, make=True)
+            if self._objects is not None:
+                cipher = self._put(self._objects, wrapping, job)
+            else:
+                key = secrets.token_bytes(_BYTES)
+                cipher, wrapped = Cipher(key), wrapping.seal_bytes(key, job)
         transaction.change(
             "INSERT INTO keys (job, wrapped) VALUES (:job, :wrapped)", job=job, wrapped=wrapped
         )
-        return Cipher(key)
+        return cipher
 
     def of(self, transaction: Transaction, job: str) -> Cipher:
-        """The key of a job that has examples.
+        """The key of a job that has examples; see `fetch`.
 
         Raises:
             DataLoss: it is gone. Unavailable: see `make`.
@@ -139,29 +165,37 @@ class Keys:
         wrapped = row["wrapped"] if self._objects is None else self._objects.secret(job)
         if wrapped is None:
             raise _gone()
-        cipher = Cipher(self._wrapping(transaction).unseal_bytes(bytes(wrapped), job))
-        if self._objects is not None:
-            self._known[job] = cipher
-            while len(self._known) > _KNOWN:
-                self._known.popitem(last=False)
-        return cipher
+        key = self._wrapping(transaction).unseal_bytes(bytes(wrapped), job)
+        return Cipher(key) if self._objects is None else self._remember(job, key)
 
     def destroy(self, database: Database) -> None:
         """Destroys the keys of jobs that have ended, where they are no rows; those that cannot be
         destroyed now are when this is called again, by whomever."""
-        if self._objects is None:
+        if (objects := self._objects) is None:
             return
         with database.read() as transaction:
             ended = [r["job"] for r in transaction.rows("SELECT job FROM keys WHERE ended = 1")]
         for job in ended:
             self._known.pop(job, None)
-            try:
-                self._objects.destroy_secret(job)
-            except Unavailable as error:
-                _log.error("job %s: its key is not destroyed yet: %s", job, error)
-                continue
+
+        def destroy(job: str) -> None:
+            objects.destroy_secret(job)
             with database.write() as transaction:
                 transaction.change("DELETE FROM keys WHERE job = :job AND ended = 1", job=job)
+
+        one_by_one(objects, ((job, partial(destroy, job)) for job in ended))
+
+    def _put(self, objects: Objects, wrapping: Cipher, job: str) -> Cipher:
+        """A new key among the objects. That of another, who was asleep or died before its row was
+        written, does as well."""
+        wrapped = wrapping.seal_bytes(secrets.token_bytes(_BYTES), job)
+        return self._remember(job, wrapping.unseal_bytes(objects.put_secret(job, wrapped), job))
+
+    def _remember(self, job: str, key: bytes) -> Cipher:
+        cipher = self._known[job] = Cipher(key)
+        while len(self._known) > _KNOWN:
+            self._known.popitem(last=False)
+        return cipher
 
     def _wrapping(self, transaction: Transaction, *, make: bool = False) -> Cipher:
         if self._master is not None:

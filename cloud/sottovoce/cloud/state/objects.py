@@ -10,9 +10,10 @@ folder. So it is known by an id that lies in it, and that is looked for before a
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Protocol
@@ -21,7 +22,9 @@ from sottovoce.cloud.state.bound import KEYS, OBJECTS_ID, BoundObjects
 from sottovoce.core.errors import Unavailable
 from sottovoce.core.system.files import in_place_of, sync_folder
 
-__all__ = ["FileObjects", "Objects", "copy_files"]
+__all__ = ["FileObjects", "Objects", "copy_files", "one_by_one"]
+
+_log = logging.getLogger(__name__)
 
 
 class Objects(Protocol):
@@ -194,3 +197,20 @@ def copy_files(source: Path, to: Path) -> None:
             os.link(file, to / file.name)
         except OSError:  # on another disk, or a disk that knows no links
             shutil.copyfile(file, to / file.name)
+
+
+def one_by_one(objects: Objects, acts: Iterable[tuple[str, Callable[[], object]]]) -> None:
+    """Does to the objects of each job what is to be done. What cannot be done now is passed over,
+    for whoever tries again; all of it while they are away: each would be waited for, in vain."""
+    todo = list(acts)
+    try:
+        if todo:
+            objects.reach()
+        for job, act in todo:
+            try:
+                act()
+            except Unavailable as error:
+                _log.error("job %s: %s", job, error)
+                objects.reach()
+    except Unavailable as error:
+        _log.error("what is left of jobs goes later: %s", error)

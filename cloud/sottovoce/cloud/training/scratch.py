@@ -11,13 +11,14 @@ import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from sottovoce.cloud.disk import full_disk_is_unavailable
 from sottovoce.cloud.jobs.disposal import adapter_name, checkpoint_name, scratch_home
 from sottovoce.cloud.jobs.queue import Lease, LeaseLost, Queue
 from sottovoce.cloud.state.adapters import AdapterFiles, digest, stored
-from sottovoce.cloud.state.objects import copy_files
+from sottovoce.cloud.state.objects import copy_files, one_by_one
 from sottovoce.core.errors import DataLoss
 
 __all__ = ["Scratch", "scratch"]
@@ -69,8 +70,9 @@ class Scratch:
         except LeaseLost:
             self._objects.remove(name)
             raise
-        if before:
-            self._objects.remove(before)
+        if before:  # which goes with the job's end, else
+            remove = partial(self._objects.remove, before)
+            one_by_one(self._objects, [(self._lease.job, remove)])
 
     def put_adapter(self) -> AdapterFiles:
         """Puts what was trained where it is found once it has its name.

@@ -27,7 +27,7 @@ from pathlib import Path
 from sottovoce.cloud.config import Limits
 from sottovoce.cloud.job import Example, Job, Progress, State
 from sottovoce.cloud.jobs.continuing import BaseMoved
-from sottovoce.cloud.jobs.disposal import adapter_name, clear, discard, sweep, tidy
+from sottovoce.cloud.jobs.disposal import adapter_name, clear, discard_left, sweep, tidy
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.queue import LEASE_SECONDS, Lease, LeaseLost, Queue
 from sottovoce.cloud.jobs.wakeup import Wakeup
@@ -173,13 +173,12 @@ class Worker:
     def _clean_up(self) -> None:
         """After those who died before they could, and after itself."""
         clear(self.state, self.queue)
-        for deleted in self.jobs.unpurged():
-            discard(self.jobs, deleted)
+        discard_left(self.jobs)
         self.database.keys.destroy(self.database)
         tidy(self.jobs)
         if time.monotonic() - self._swept > SWEEP_SECONDS:
+            self._swept = time.monotonic()  # what fails now is for the next time
             sweep(self.jobs)
-            self._swept = time.monotonic()
 
     def _bring_to_an_end(self, job: Job, lease: Lease) -> str:
         """How the job leaves this worker, as `TrainerMetrics.OUTCOMES` has it."""

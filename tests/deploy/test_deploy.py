@@ -175,13 +175,17 @@ def test_who_seals_examples_and_who_opens_them_have_one_key_apart_from_what_it_s
         (source,) = (v["secret"] for v in pods()[name]["volumes"] if v["name"] == "master")
         (key,) = secrets[source["secretName"]]
         assert file == str(mounts["master"] / Path(key).name), name
-    for service in OURS.values():
+    made: set[str] = set()
+    for name, service in OURS.items():
         env, volumes = service["environment"], dict(v.split(":") for v in service["volumes"])
-        assert {env["SOTTO_CLOUD_STATE"], env["SOTTO_CLOUD_OBJECTS"].removeprefix("file://")} == {
-            *volumes.values()
-        }, "each is a volume"
-        (folders,) = re.findall(r"install -d -o sotto .*-m 700 (.*)$", DOCKERFILE, re.M)
-        assert set(folders.split()) == {*volumes.values()}, "a new volume is ours to write"
+        kept = {env["SOTTO_CLOUD_STATE"], env["SOTTO_CLOUD_OBJECTS"].removeprefix("file://")}
+        if service["command"][0] != "replica":
+            kept.add(str(Path(env["SOTTO_CLOUD_KEY_FILE"]).parent))
+        assert kept == {*volumes.values()}, f"each of {name} is a volume, and the key apart"
+        assert len(kept) == len(service["volumes"])
+        made |= kept
+    (folders,) = re.findall(r"install -d -o sotto .*-m 700 (.*)$", DOCKERFILE, re.M)
+    assert set(folders.split()) == made, "a new volume is ours to write"
 
 
 def test_the_balancers_private_key_is_its_alone() -> None:

@@ -33,6 +33,9 @@ def main() -> int:
     print(f"seed {given.seed}", flush=True)
     tallies = {}
     for name in given.part or PARTS:
+        if lacking := PARTS[name].missing():
+            print(f"{name} is left out: {lacking}", flush=True)
+            continue
         trials: Iterable[int] = range(max(1, round(PARTS[name].full * given.share)))
         if given.minutes is not None:
             trials = _for_minutes(given.minutes)

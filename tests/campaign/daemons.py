@@ -85,17 +85,18 @@ class Daemon:
 
 @contextmanager
 def device(folder: Path, bundle: Path, **environ: str) -> Iterator[Daemon]:
-    """``sotto serve`` over ``bundle``; ``environ`` may name a cloud for it. Killed at the end."""
+    """``sotto serve`` over ``bundle``; ``environ`` may name a cloud for it, or another folder for
+    its state. Killed at the end."""
     home = folder / "home"
     (home / "bundles").mkdir(parents=True)
     (home / "bundles" / "current").symlink_to(bundle)
     address = f"unix:{folder}/agent.sock"
-    environ |= {
+    environ = {
         "HOME": str(home),
         "SOTTO_AGENT_LISTEN": address,
         "SOTTO_AGENT_STATE": str(folder / "state"),
         "SOTTO_BUNDLE_PATH": str(home / "bundles"),
-    }
+    } | environ
     program = [sys.executable, "-c", PROGRAM.format("edge"), "serve"]
     daemon = Daemon(program, environ, address, folder)
     try:

@@ -1,9 +1,13 @@
-"""SIGKILL at drawn moments: what was answered stays so, and what was spent is what was released."""
+"""SIGKILL at drawn moments, or the power goes: what was answered stays so, and what was spent is
+what was released.
+"""
 
 from __future__ import annotations
 
 import random
+import shutil
 import signal
+import time
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,6 +19,7 @@ from sottovoce.cloud.job import State
 from sottovoce.v1 import edge_agent_pb2 as wire
 from sottovoce.v1 import edge_agent_pb2_grpc
 from tests.campaign.daemons import Daemon
+from tests.campaign.disks import SmallDisk
 from tests.campaign.tally import Tally
 from tests.support.waiting import until
 
@@ -23,6 +28,8 @@ __all__ = ["agent_killed", "worker_killed"]
 _PLACES: Final = ("garden", "kitchen", "river", "market", "school", "street", "lake", "bridge")
 _TEXTS: Final = 8
 _SECONDS: Final = 120.0
+_ENOUGH, _START = 50, 10.0
+"""Trials for starts to be judged, and seconds that one may take."""
 _MOMENTS: Final = (
     ("step", 28),
     ("checkpoint half written", 4),
@@ -37,11 +44,22 @@ _MOMENTS: Final = (
 """What a worker may die at, and at which call of it at most; `tests.support.kills` says what."""
 
 
-def agent_killed(daemon: Daemon, tally: Tally, seed: str, trials: Iterable[int]) -> None:
+def agent_killed(
+    daemon: Daemon,
+    tally: Tally,
+    seed: str,
+    trials: Iterable[int],
+    disk: SmallDisk | None = None,
+) -> None:
     """Kills the device's daemon while texts are being privatised, once a trial, and starts it
     again. Afterwards each text that was ever answered must be answered the same, and the ledger
-    hold each that was ever sent once."""
+    hold each that was ever sent once.
+
+    Args:
+        disk: holds its state, and loses its power each time, before the daemon or with it.
+    """
     answered: dict[str, bytes] = {}
+    slowest = 0.0
     for trial in trials:
         chance = random.Random(f"{seed} {trial}")
         texts = [_text(trial, number) for number in range(_TEXTS)]
@@ -50,9 +68,16 @@ def agent_killed(daemon: Daemon, tally: Tally, seed: str, trials: Iterable[int])
         with ThreadPoolExecutor(1) as asking:
             asked = asking.submit(_ask, daemon.address, texts, found)
             until(lambda: len(found) >= after or asked.done())  # noqa: B023 - waited for here
+            if disk is not None and chance.random() < 0.5:
+                disk.fail()  # what comes from now on must not be a promise
+                until(lambda: len(found) >= after + 2 or asked.done())  # noqa: B023
             daemon.kill()
             asked.result(_SECONDS)
+        if disk is not None:
+            disk.cut()
+        begun = time.monotonic()
         daemon.start()
+        slowest = max(slowest, time.monotonic() - begun)
         again: dict[str, bytes] = {}
         answered |= found
         _ask(daemon.address, [*answered, *texts], again)
@@ -65,6 +90,9 @@ def agent_killed(daemon: Daemon, tally: Tally, seed: str, trials: Iterable[int])
             tally.fault("lost", trial, f"{releases} charged, {len(answered)} released")
         else:
             tally.ended("as it was")
+    tally.figures["seconds of the slowest start"] = round(slowest, 1)
+    if tally.count >= _ENOUGH and slowest > _START:
+        tally.fault("unexplained", 0, f"a start took {slowest:.1f} s")
 
 
 def _text(trial: int, number: int) -> str:
@@ -90,10 +118,19 @@ def _releases(address: str) -> int:
 
 
 def worker_killed(
-    folder: Path, backbone: str, tally: Tally, seed: str, trials: Iterable[int]
+    folder: Path,
+    backbone: str,
+    tally: Tally,
+    seed: str,
+    trials: Iterable[int],
+    disk: SmallDisk | None = None,
 ) -> None:
     """Has a worker die in the middle of a job, once to three times a trial; what comes after must
-    end with the very adapter that an undisturbed one ends with."""
+    end with the very adapter that an undisturbed one ends with.
+
+    Args:
+        disk: holds the state, and loses its power each time, and once the job is queued.
+    """
     from tests.support import killed_jobs  # which imports torch
 
     job = killed_jobs.queue(folder / "undisturbed")
@@ -101,13 +138,17 @@ def worker_killed(
     wanted = killed_jobs.tensors(folder / "undisturbed")
     for trial in trials:
         chance = random.Random(f"{seed} {trial}")
-        state = folder / f"trial-{trial}"
+        state = (folder if disk is None else disk.folder) / f"trial-{trial}"
         job = killed_jobs.queue(state)
+        if disk is not None:
+            disk.cut()
         deaths = []
         for _ in range(chance.randint(1, 3)):
             what, most = chance.choice(_MOMENTS)
             moment = (what, chance.randint(1, most))
             code, _ = killed_jobs.work(state, backbone, moment)
+            if disk is not None:
+                disk.cut()
             deaths.append(f"{what} {moment[1]}")
             if code not in (0, -signal.SIGKILL):
                 tally.fault("unexplained", trial, f"the worker ended with {code} at {deaths}")
@@ -119,3 +160,4 @@ def worker_killed(
             tally.fault("lost", trial, f"after {deaths} the adapter is another")
         else:
             tally.ended("the very adapter")
+        shutil.rmtree(state)

@@ -10,13 +10,14 @@ from typing import Final
 
 from sottovoce.cloud.state.sqlite import SqliteDatabase
 from sottovoce.cloud.state.tenants import Tenants
-from tests.campaign import daemons, kills
+from tests.campaign import daemons, disks, kills
 from tests.campaign.damage import damage, device
 from tests.campaign.faulty_line import FaultyLine
 from tests.campaign.machine import machine
 from tests.campaign.network import World, network
 from tests.campaign.soak import soak
 from tests.campaign.tally import Tally
+from tests.campaign.tenants import settled, tenants
 from tests.campaign.wire import CLOUD, DEVICE, wire
 from tests.support import decoders
 from tests.support.backbones import tiny_bert
@@ -38,12 +39,14 @@ class Part:
         what: is tried.
         run: does the given trials in an empty folder.
         full, short: how many, in the whole campaign and among the tests; none are no test.
+        missing: what this machine lacks for it; empty if nothing.
     """
 
     what: str
     run: _Run
     full: int
     short: int
+    missing: Callable[[], str] = lambda: ""
 
 
 def run(name: str, folder: Path, seed: str, trials: Iterable[int]) -> Tally:
@@ -81,6 +84,14 @@ def _to_cloud(folder: Path, tally: Tally, seed: str, trials: Iterable[int]) -> N
         wire(daemon, CLOUD, tally, seed, trials, tenant)
 
 
+def _tenants(folder: Path, tally: Tally, seed: str, trials: Iterable[int]) -> None:
+    bert = tiny_bert(folder / "bert")
+    bundle = tiny_bundle(folder / "bundle", bert)
+    town = settled(folder / "state", str(bert), bundle)
+    with daemons.cloud(folder, str(bert), bundle) as daemon:
+        tenants(daemon, town, tally, seed, trials)
+
+
 def _agent_killed(folder: Path, tally: Tally, seed: str, trials: Iterable[int]) -> None:
     with daemons.device(folder, BUNDLE) as daemon:
         kills.agent_killed(daemon, tally, seed, trials)
@@ -88,6 +99,20 @@ def _agent_killed(folder: Path, tally: Tally, seed: str, trials: Iterable[int]) 
 
 def _worker_killed(folder: Path, tally: Tally, seed: str, trials: Iterable[int]) -> None:
     kills.worker_killed(folder, str(tiny_bert(folder / "bert")), tally, seed, trials)
+
+
+def _agent_without_power(folder: Path, tally: Tally, seed: str, trials: Iterable[int]) -> None:
+    with (
+        disks.small_disk(folder) as disk,
+        daemons.device(folder, BUNDLE, SOTTO_AGENT_STATE=str(disk.folder / "state")) as daemon,
+    ):
+        kills.agent_killed(daemon, tally, seed, trials, disk)
+
+
+def _worker_without_power(folder: Path, tally: Tally, seed: str, trials: Iterable[int]) -> None:
+    bert = str(tiny_bert(folder / "bert"))
+    with disks.small_disk(folder) as disk:
+        kills.worker_killed(folder, bert, tally, seed, trials, disk)
 
 
 @contextmanager
@@ -137,7 +162,10 @@ PARTS: Final = {
     "damage-cloud": Part("damaged files of the cloud", _damage_cloud, 1_000, 12),
     "wire-device": Part("messages to the device's daemon", _to_device, 50_000, 1_200),
     "wire-cloud": Part("messages to the cloud", _to_cloud, 50_000, 1_200),
+    "tenants": Part("days of one tenant against four", _tenants, 300, 6),
     "kill-agent": Part("kills of the device's daemon", _agent_killed, 250, 3),
     "kill-worker": Part("jobs whose worker was killed", _worker_killed, 150, 2),
+    "power-agent": Part("power cuts of the device", _agent_without_power, 150, 3, disks.needed),
+    "power-worker": Part("power cuts of the worker", _worker_without_power, 100, 2, disks.needed),
     "soak": Part("rounds of mixed use", _soak, 40, 0),
 }

@@ -18,6 +18,8 @@ first asked for it is more than what so few calls could leave behind."""
 @pytest.mark.parametrize("name", [name for name, part in PARTS.items() if part.short])
 def test_nothing_is_lost_leaked_crossed_or_unexplained(name: str, tmp_path: Path) -> None:
     part = PARTS[name]
+    if lacking := part.missing():
+        pytest.skip(lacking)
     tally = run(name, tmp_path, SEED, range(part.short))
     assert tally.findings == []
     assert tally.count == part.short

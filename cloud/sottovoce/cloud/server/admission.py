@@ -2,7 +2,9 @@
 
 Why it is here: an open call holds a thread of the server for as long as it lasts. Without a share
 of its own each tenant could have all of them, and others would be turned away before anyone looked
-at who they are.
+at who they are. Nor may a few have all of them by their shares together: a tenant that holds as
+many as are still free gets no more, so that who comes later finds room, however many hold what they
+can (dynamic thresholds, Choudhury and Hahne 1998).
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ class Admission:
 
     Args:
         calls: open at once, at most.
-        per_tenant: of one tenant, at most.
+        per_tenant: of one tenant, at most; fewer where many are open.
     """
 
     def __init__(self, *, calls: int, per_tenant: int) -> None:
@@ -44,7 +46,7 @@ class Admission:
                     fix="end one, or send more on a stream that is open",
                     subject="calls",
                 )
-            if self._open.total() >= self._calls:
+            if self._open[tenant] >= self._calls - self._open.total():
                 raise Overloaded(
                     "the cloud has too many calls open",
                     fix="send the same message again later",

@@ -1,0 +1,81 @@
+"""A disk of one's own, whose power can be cut: what was not synced is gone.
+
+It is an ext4 in a file, mounted by a loop device. The cut is the file system's own
+(`EXT4_IOC_SHUTDOWN` without its log, which file systems are tested by): from then on nothing is
+written, and the next mount replays the journal as after a real one. Both take root.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import struct
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+__all__ = ["SmallDisk", "needed", "small_disk"]
+
+_SHUTDOWN: Final = 0x8004587D
+_WITHOUT_LOG: Final = 2
+_OPTIONS: Final = "loop,commit=300"
+"""What is not synced waits so many seconds; a trial takes fewer."""
+
+
+def needed() -> str:
+    """What this machine lacks for it; empty if nothing."""
+    if os.geteuid() != 0 or not Path("/dev/loop-control").exists():
+        return "a disk of one's own takes root and loop devices"
+    if shutil.which("mkfs.ext4") is None:
+        return "a disk of one's own takes mkfs.ext4"
+    return ""
+
+
+class SmallDisk:
+    """A disk, mounted in ``folder``."""
+
+    def __init__(self, image: Path, folder: Path) -> None:
+        self._image, self.folder = image, folder
+        self.mount()
+
+    def mount(self) -> None:
+        """Puts it in its place, and replays its journal."""
+        command = ["mount", "-o", _OPTIONS, str(self._image), str(self.folder)]
+        subprocess.run(command, check=True)
+
+    def unmount(self) -> None:
+        """Takes it away; nobody may have a file of it open."""
+        subprocess.run(["umount", str(self.folder)], check=True)
+
+    def fail(self) -> None:
+        """Nothing is written any more, whatever was not synced."""
+        opened = os.open(self.folder, os.O_RDONLY)
+        try:
+            fcntl.ioctl(opened, _SHUTDOWN, struct.pack("I", _WITHOUT_LOG))
+        finally:
+            os.close(opened)
+
+    def cut(self) -> None:
+        """The power goes, and comes back. Whoever has files open here must be dead by now."""
+        self.fail()
+        self.unmount()
+        self.mount()
+
+
+@contextmanager
+def small_disk(folder: Path, mib: int = 256) -> Iterator[SmallDisk]:
+    """A new one, of ``mib`` MiB, in ``folder``/disk."""
+    image, place = folder / "disk.img", folder / "disk"
+    with image.open("wb") as file:
+        file.truncate(mib << 20)
+    subprocess.run(["mkfs.ext4", "-q", "-m", "0", str(image)], check=True)
+    place.mkdir()
+    disk = SmallDisk(image, place)
+    try:
+        yield disk
+    finally:
+        disk.unmount()
+        image.unlink()

@@ -1,0 +1,266 @@
+"""Four tenants that wish another one ill, in a process of their own: what `tenants` sets on it.
+
+It reads a line of JSON for each attack, says "begun" once all of them are at it, and when it is
+told to end, what they met.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import grpc
+
+from sottovoce.core.wire import limits
+from sottovoce.v1 import inference_pb2 as inference
+from sottovoce.v1 import training_pb2 as training
+from tests.support.caller import Caller, credentials, message
+from tests.support.examples import TOPICS, WORDS, examples
+
+__all__ = ["KINDS"]
+
+_OWN_CONNECTION: Final = (("grpc.use_local_subchannel_pool", 1),)
+_SECONDS: Final = 30.0
+"""After which an attacker gives a call up."""
+_AT_ONCE: Final = 2
+"""Threads of each tenant."""
+_HELD: Final = 20
+"""Streams of a kind that each of them tries to hold: together more than a tenant may."""
+_STREAMED: Final = 16
+
+
+@dataclass
+class Attacker:
+    """One of them, while it is at one thing.
+
+    Attributes:
+        caller: says who it is, and with what token.
+        bundle: the cloud's.
+        victim: the tenant that is attacked.
+        job: of that one, an adapter by now.
+        end: is set when this one is to stop.
+        ends: how its calls ended, by status.
+        crossed: what it got and should not have.
+        held: calls that are left open.
+    """
+
+    caller: Caller
+    bundle: str
+    victim: str
+    job: str
+    chance: random.Random
+    end: threading.Event
+    ends: Counter[str] = field(default_factory=Counter)
+    crossed: list[str] = field(default_factory=list)
+    held: list[Any] = field(default_factory=list)
+
+    def call(self, method: Callable[..., Any], request: object, who: object = None) -> Any:
+        """The answer, of a stream the first one, or None where there was none."""
+        try:
+            answer = method(request, metadata=who or self.caller.metadata, timeout=_SECONDS)
+            if isinstance(answer, grpc.Call):
+                first = next(answer, None)
+                answer.cancel()
+                answer = first
+        except grpc.RpcError as error:
+            self.ends[error.code().name] += 1  # type: ignore[attr-defined]
+            return None
+        self.ends["OK"] += 1
+        return answer
+
+    def asked(self, text: str) -> inference.InferencePredictRequest:
+        """A text for its adapter, which is called what the victim's is."""
+        return inference.InferencePredictRequest(
+            adapter="topics", released_text=text, bundle_id=self.bundle
+        )
+
+    def text(self, words: int) -> str:
+        """Of the words that all adapters know."""
+        return " ".join(self.chance.choices(WORDS, k=words))
+
+    def then_nothing(self, *messages: object) -> Iterator[object]:
+        """These, and then a stream that stays open."""
+        yield from messages
+        self.end.wait()
+
+    def created(self, **settings: object) -> str:
+        """A job of its own; empty where it got none."""
+        try:
+            job = self.caller.create(self.bundle, adapter="more", training=settings)
+        except grpc.RpcError as error:
+            self.ends[error.code().name] += 1  # type: ignore[attr-defined]
+            return ""
+        self.ends["OK"] += 1
+        return str(job.id)
+
+
+def _idle_streams(me: Attacker) -> None:
+    """As many as can be had, of every kind, on which something was said once."""
+    if me.held:
+        me.end.wait(0.1)
+        return
+    job = me.created()
+    upload = message(job, 0, examples(3))
+    first = inference.InferencePredictStreamRequest(request_id="1", request=me.asked("the oven"))
+    known = {"metadata": me.caller.metadata}
+    calls = me.caller
+    for _ in range(_HELD):
+        me.held += [
+            calls.inference.PredictStream(me.then_nothing(first), **known),
+            calls.inference.PredictStream(me.then_nothing(), **known),
+            calls.training.UploadExamples.future(me.then_nothing(upload), **known),
+            calls.training.WatchJob(training.WatchJobRequest(job_id=job), **known),
+            calls.training.WatchAdapters(training.WatchAdaptersRequest(), **known),
+        ]
+
+
+def _flood(me: Attacker) -> None:
+    """Texts of all lengths, one at a time and by streams."""
+    me.call(me.caller.inference.Predict, me.asked(me.text(me.chance.choice((3, 30, 300, 3_000)))))
+    requests = (
+        inference.InferencePredictStreamRequest(request_id=str(n), request=me.asked(me.text(60)))
+        for n in range(_STREAMED)
+    )
+    with suppress(grpc.RpcError):
+        for answer in me.caller.inference.PredictStream(
+            requests, metadata=me.caller.metadata, timeout=_SECONDS
+        ):
+            me.ends["OK"] += 1
+            _judge(me, answer.response)
+
+
+def _dead_jobs(me: Attacker) -> None:
+    """Made and given up, one after the other; some are left half done, some deleted."""
+    job = me.created()
+    if job and me.chance.random() < 0.5:
+        with suppress(grpc.RpcError):
+            me.caller.upload(job, examples(3))
+    me.call(me.caller.training.CancelJob, training.CancelJobRequest(job_id=job))
+    if me.chance.random() < 0.5:
+        me.call(me.caller.training.DeleteJob, training.DeleteJobRequest(job_id=job))
+    me.call(me.caller.training.ListJobs, training.ListJobsRequest(page_size=1_000))
+
+
+def _huge(me: Attacker) -> None:
+    """The largest uploads there may be, and beyond; the largest adapters."""
+    job = me.created(method=training.METHOD_FULL_FINE_TUNING, epochs=100)
+    rows = examples(40)
+    for place in range(0, 40, 8):
+        asked = message(job, place, rows[place : place + 8])
+        for example in asked.examples:
+            example.released_text = (f"{example.released_text} " * 2_000)[: limits.LARGEST_TEXT]
+        with suppress(grpc.RpcError):
+            me.caller.training.UploadExamples(
+                iter([asked]), metadata=me.caller.metadata, timeout=_SECONDS
+            )
+    me.call(me.caller.training.StartJob, training.StartJobRequest(job_id=job, total_examples=40))
+    too_large = me.asked("a " * (limits.LARGEST_MESSAGE // 2 - me.chance.randrange(4_000)))
+    me.call(me.caller.inference.Predict, too_large)
+
+
+def _names_of_others(me: Attacker) -> None:
+    """The victim's name with a token of one's own, its jobs by their ids, its adapters."""
+    calls = me.caller
+    mine = dict(me.caller.metadata)["authorization"].removeprefix("Bearer ")
+    for token in (mine, "", mine[:-1], f"{me.chance.getrandbits(256):064x}"):
+        who = credentials(me.victim, token)
+        for method, request in (
+            (calls.inference.Predict, me.asked("the oven")),
+            (calls.training.ListJobs, training.ListJobsRequest()),
+            (calls.training.DeleteJob, training.DeleteJobRequest(job_id=me.job)),
+        ):
+            if me.call(method, request, who) is not None:
+                me.crossed.append("another's name was enough")
+    upload = message(me.job, 0, examples(3))
+    for method, request in (
+        (calls.training.GetJob, training.GetJobRequest(job_id=me.job)),
+        (calls.training.WatchJob, training.WatchJobRequest(job_id=me.job)),
+        (calls.training.CancelJob, training.CancelJobRequest(job_id=me.job)),
+        (calls.training.DeleteJob, training.DeleteJobRequest(job_id=me.job)),
+        (calls.training.StartJob, training.StartJobRequest(job_id=me.job, total_examples=3)),
+        (calls.training.ReinstateAdapter, training.ReinstateAdapterRequest(job_id=me.job)),
+        (calls.training.GetAdapter, training.GetAdapterRequest(adapter=me.job)),
+        (calls.training.UploadExamples, iter([upload])),
+    ):
+        if me.call(method, request) is not None:
+            me.crossed.append(f"another's job was answered: {type(request).__name__}")
+    answer = me.call(calls.inference.Predict, me.asked("the oven was very salt"))
+    if answer is not None:
+        _judge(me, answer)
+
+
+def _judge(me: Attacker, answer: inference.InferencePredictResponse) -> None:
+    if any(score.label in TOPICS for score in answer.scores):
+        me.crossed.append("another's adapter answered")
+
+
+KINDS: Final[dict[str, Callable[[Attacker], None]]] = {
+    "idle streams": _idle_streams,
+    "floods": _flood,
+    "dead jobs": _dead_jobs,
+    "huge uploads and adapters": _huge,
+    "names of others": _names_of_others,
+    "tokens renewed and revoked": _flood,
+}
+"""Once over; each is done again until it is to end."""
+
+
+def _attack(told: dict[str, Any], address: str, end: threading.Event) -> dict[str, Any]:
+    """All four at it, for as long as ``end`` is not set."""
+    step, attackers = KINDS[told["kind"]], []
+    for name, token in told["tokens"].items():
+        for number in range(_AT_ONCE):
+            channel = grpc.insecure_channel(address, _OWN_CONNECTION)
+            chance = random.Random(f"{told['seed']} {name} {number}")
+            given = (told["bundle"], told["victim"], told["job"], chance, end)
+            attackers.append(Attacker(Caller(channel, credentials(name, token)), *given))
+    begun = threading.Barrier(len(attackers) + 1)
+    with ThreadPoolExecutor(len(attackers)) as threads:
+        ended = [threads.submit(_go_on, step, each, begun) for each in attackers]
+        begun.wait()
+        print("begun", flush=True)
+        end.wait()
+        for attacker in attackers:
+            attacker.caller.channel.close()  # which ends what is under way
+    for each in ended:
+        each.result()
+    found = sum((attacker.ends for attacker in attackers), Counter[str]())
+    crossed = {seen for attacker in attackers for seen in attacker.crossed}
+    return {"ends": found, "crossed": sorted(crossed)}
+
+
+def _go_on(step: Callable[[Attacker], None], me: Attacker, begun: threading.Barrier) -> None:
+    try:
+        step(me)
+    finally:
+        begun.wait()
+    while not me.end.is_set():
+        try:
+            step(me)
+        except ValueError:  # its channel was closed
+            if not me.end.is_set():
+                raise
+
+
+def main() -> None:
+    """Attacks as it is told, until nothing more is said."""
+    (address,) = sys.argv[1:]
+    for line in sys.stdin:
+        end = threading.Event()
+        waits = threading.Thread(target=lambda end=end: (sys.stdin.readline(), end.set()))
+        waits.start()
+        found = _attack(json.loads(line), address, end)
+        waits.join()
+        print(json.dumps(found), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -88,7 +88,8 @@ sbom: .venv-supply/.done  ## Write them as CycloneDX bills of materials into bui
 	  --pyproject $$part/pyproject.toml --output-reproducible -o build/sbom/sottovoce-$$part.cdx.json || exit 1; done
 
 audit: .venv-supply/.done  ## Ask a public list of known faults about them
-	.venv-supply/bin/pip-audit --require-hashes --disable-pip -r deploy/locks/edge.txt -r deploy/locks/cloud.txt
+	for part in edge cloud; do .venv-supply/bin/pip-audit --require-hashes --disable-pip \
+	  -r deploy/locks/$$part.txt || exit 1; done
 
 check-deb: bundle  ## Install, use, upgrade and purge them in clean Debian systems (root; mmdebstrap)
 	$(BIN)/python -m deploy.debian check $(DEB)

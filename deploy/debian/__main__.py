@@ -16,6 +16,7 @@ import click
 
 from deploy.debian.check import NOT_CHECKED, Packages, life, same_bytes
 from deploy.debian.emulation import emulated
+from deploy.debian.lint import linted
 from deploy.debian.machine import Unfit, running, system
 from deploy.debian.package import build
 from deploy.debian.service import ByHand, Systemd
@@ -99,6 +100,7 @@ def _checked(target: Target) -> Iterator[tuple[str, str]]:
     made = datetime.date.fromtimestamp(archive.stat().st_mtime)
     yield "clean system", f"Debian's packages of {made}; delete {archive.name} for newer ones"
     newest = built(target, fresh=True)
+    yield from linted(newest)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         twin = built(target, fresh=True, out=folder, compression="none")

@@ -9,6 +9,10 @@ names. See docs/scaling.md.
 With ``--local``: what do calls and jobs of devices notice, behind a balancer, of parts that die?
 
     python -m bench.scale --local
+
+With ``--simulate``: what do a million devices take, and what does each routing policy give them?
+
+    python -m bench.scale --simulate
 """
 
 from __future__ import annotations
@@ -21,6 +25,7 @@ from pathlib import Path
 from bench import console
 from bench.console import Figures
 from bench.live import postgres_server
+from bench.scale import paper
 from bench.scale.kills import Load, run
 from bench.scale.trainers import Place
 
@@ -41,9 +46,18 @@ def main() -> None:
         "--local", action="store_true", help="a whole cloud here, with real daemons, and kills"
     )
     parser.add_argument("--seconds", type=float, default=10.0, help="of each part of --local")
-    parser.add_argument("--devices", type=int, default=2)
+    parser.add_argument("--devices", type=int, help="of --local: 2; of --simulate: 1,000,000")
     parser.add_argument("--callers", type=int, default=4, help="a device")
+    parser.add_argument(
+        "--simulate", action="store_true", help="a large cloud on paper: routing, sizes, costs"
+    )
+    paper.add_inputs(parser)
     arguments = parser.parse_args()
+    if arguments.simulate:
+        arguments.name += "_simulated"
+        found = paper.measure(arguments)
+        console.publish(arguments, found, *paper.tables(found))
+        return
     if arguments.local:
         arguments.name += "_local"
         _local(arguments)
@@ -61,7 +75,7 @@ def _local(arguments: Namespace) -> None:
         found = local.measure(
             Path(folder),
             arguments.bundle,
-            devices=arguments.devices,
+            devices=arguments.devices or 2,
             callers=arguments.callers,
             seconds=arguments.seconds,
         )

@@ -1,0 +1,285 @@
+"""Many replicas and tenants by simulation: what does each routing policy find in memory, how late?
+
+Every replica is there, and every tenant with its share (Zipf); what is sampled is time. So many
+calls are drawn as make some seconds of the whole cloud, after as many that are not counted. Caches
+begin as the last calls of a long past would have left them, so that none is met cold.
+
+A replica answers one call after the other, ``1 / replica_calls`` seconds each (what batching gives
+is in that rate), and each is under way for ``pass_ms`` beside that. An adapter that is not in
+memory is read first, once for all who wait for it, which holds up nobody else; the least recently
+used leaves. A replica refuses who comes when too many of its calls, or the tenant's, are open.
+"""
+
+from __future__ import annotations
+
+import bisect
+import heapq
+import math
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["POLICIES", "Cloud", "Outcome", "simulate"]
+
+POLICIES: Final = ("random", "tenant hash", "bounded hash")
+_POINTS: Final = 64
+"""Of each replica on the ring."""
+_PAST: Final = 16
+"""Calls drawn for each place in a cache, so that it is full of what would be there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cloud:
+    """What is simulated.
+
+    Attributes:
+        devices: that ask.
+        calls_a_minute: of each.
+        tenants: that they belong to; each has one adapter.
+        zipf: how unequal tenants are: the n-th has 1 / n ** zipf of the first one's calls.
+        replica_calls: a second that a replica answers at most.
+        load: share of that which replicas are to bear in the mean; says how many there are.
+        cache: adapters that a replica has room for.
+        pass_ms: of a call that waits for nobody.
+        read_ms: until an adapter is there that was not in memory.
+        bound: most that a replica may bear, as a multiple of the mean of open calls.
+        open_calls: at one replica, beyond which it refuses.
+        tenant_calls: the same, of one tenant.
+    """
+
+    devices: int = 1_000_000
+    calls_a_minute: float = 10.0
+    tenants: int = 100_000
+    zipf: float = 1.0
+    replica_calls: float = 1_600.0
+    load: float = 0.6
+    cache: int = 3_400
+    pass_ms: float = 8.0
+    read_ms: float = 20.0
+    bound: float = 1.5
+    open_calls: int = 128
+    tenant_calls: int = 32
+
+    @property
+    def calls(self) -> float:
+        """A second, of all devices."""
+        return self.devices * self.calls_a_minute / 60
+
+    @property
+    def replicas(self) -> int:
+        """How many there are."""
+        return max(1, math.ceil(self.calls / (self.replica_calls * self.load)))
+
+    def shares(self) -> NDArray[np.float64]:
+        """Of all calls, by tenant: Float (tenants,)."""
+        weights = np.arange(1, self.tenants + 1, dtype=np.float64) ** -self.zipf
+        return np.asarray(weights / weights.sum())
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a policy gave.
+
+    Attributes:
+        hits: share of answered calls whose adapter was in memory.
+        refused: share of calls that were refused.
+        p50, p99: milliseconds of those that were answered.
+        busiest: the replica with most calls, as a multiple of the mean.
+        reads: adapters read a second, of all replicas.
+        spilled: share of calls that did not go where the tenant's hash says; None if none does.
+    """
+
+    hits: float
+    refused: float
+    p50: float
+    p99: float
+    busiest: float
+    reads: float
+    spilled: float | None
+
+
+@dataclass(slots=True)
+class _Replica:
+    free: float = 0.0
+    """When it has answered all that came."""
+    open: int = 0
+    cache: OrderedDict[int, float] = field(default_factory=OrderedDict)
+    """By tenant, when the adapter is there."""
+    own: defaultdict[int, int] = field(default_factory=lambda: defaultdict(int))
+    calls: int = 0
+
+
+class _Ring:
+    """Consistent hashing: replicas in the order in which a tenant may be sent to them."""
+
+    def __init__(self, replicas: int, tenants: int, draw: np.random.Generator) -> None:
+        places = draw.random(replicas * _POINTS)
+        order = np.argsort(places)
+        self._points: list[float] = places[order].tolist()
+        self._owners: list[int] = (order // _POINTS).tolist()
+        self._at: list[float] = draw.random(tenants).tolist()
+        self._replicas = replicas
+
+    def home(self, tenant: int) -> int:
+        """Where its hash says."""
+        return self._owners[self._first(tenant)]
+
+    def from_home(self, tenant: int, fits: Callable[[int], bool]) -> int:
+        """The first that ``fits``, from there on; where none does, home."""
+        first = self._first(tenant)
+        for step in range(len(self._owners)):
+            owner = self._owners[(first + step) % len(self._owners)]
+            if fits(owner):
+                return owner
+        return self._owners[first]
+
+    def _first(self, tenant: int) -> int:
+        return bisect.bisect_left(self._points, self._at[tenant]) % len(self._points)
+
+
+def simulate(
+    cloud: Cloud,
+    policy: str,
+    calls: int,
+    seed: int = 0,
+    progress: Callable[[int], None] = lambda done: None,
+) -> Outcome:
+    """Sends ``calls`` calls that count, after as many that do not.
+
+    Args:
+        cloud: what they are sent to.
+        policy: one of `POLICIES`.
+        calls: how many count.
+        seed: the same for every policy gives them the same calls.
+        progress: is told how many were sent, now and then.
+
+    Raises:
+        ValueError: there is no such policy.
+    """
+    if policy not in POLICIES:
+        raise ValueError(f"no policy {policy!r}; there are {', '.join(POLICIES)}")
+    draw = np.random.default_rng(seed)
+    shares = cloud.shares()
+    ring = _Ring(cloud.replicas, cloud.tenants, draw)
+    home = [ring.home(tenant) for tenant in range(cloud.tenants)]
+    replicas = [_Replica() for _ in range(cloud.replicas)]
+    _fill(replicas, cloud, shares, None if policy == "random" else np.array(home), draw)
+    # Of their own, so that every policy meets the same calls.
+    arrivals = np.random.default_rng((seed, 1))
+    tenants = arrivals.choice(cloud.tenants, 2 * calls, p=shares).tolist()
+    times = np.cumsum(arrivals.exponential(1 / cloud.calls, 2 * calls)).tolist()
+    drawn = arrivals.integers(cloud.replicas, size=2 * calls).tolist()
+    running = _Running(cloud, replicas)
+    spilled = 0
+    for at in range(2 * calls):
+        if at == calls:
+            running.count()
+            spilled = 0
+        tenant, now = tenants[at], times[at]
+        running.leave(now)
+        if policy == "random":
+            chosen = drawn[at]
+        elif policy == "tenant hash":
+            chosen = home[tenant]
+        else:
+            chosen = ring.from_home(tenant, running.has_room)
+            spilled += chosen != home[tenant]
+        running.take(tenant, replicas[chosen], now)
+        if not at % 10_000:
+            progress(at)
+    share = spilled / calls if policy == "bounded hash" else None
+    return running.outcome(times[-1] - times[calls - 1], share)
+
+
+class _Running:
+    """Calls on their way, by the time at which each ends."""
+
+    def __init__(self, cloud: Cloud, replicas: list[_Replica]) -> None:
+        self._cloud, self._replicas = cloud, replicas
+        self._ends: list[tuple[float, int, int]] = []
+        self._number = {id(replica): n for n, replica in enumerate(replicas)}
+        self.count()
+
+    def count(self) -> None:
+        """Counts anew from now on."""
+        self._late: list[float] = []
+        self._refused = self._hits = self._reads = 0
+        for replica in self._replicas:
+            replica.calls = 0
+
+    def leave(self, now: float) -> None:
+        """Ends what has been answered by now."""
+        while self._ends and self._ends[0][0] <= now:
+            _, number, tenant = heapq.heappop(self._ends)
+            replica = self._replicas[number]
+            replica.open -= 1
+            replica.own[tenant] -= 1
+            if not replica.own[tenant]:
+                del replica.own[tenant]
+
+    def has_room(self, number: int) -> bool:
+        """As HAProxy has it: fewer open calls than its share of all times the bound, rounded up."""
+        most = math.ceil(self._cloud.bound * (len(self._ends) + 1) / len(self._replicas))
+        return self._replicas[number].open < most
+
+    def take(self, tenant: int, replica: _Replica, now: float) -> None:
+        """One call, at a replica."""
+        cloud = self._cloud
+        replica.calls += 1
+        if replica.open >= cloud.open_calls or replica.own.get(tenant, 0) >= cloud.tenant_calls:
+            self._refused += 1
+            return
+        ready = replica.cache.get(tenant)
+        if ready is None:
+            self._reads += 1
+            ready = replica.cache[tenant] = now + cloud.read_ms / 1000
+            if len(replica.cache) > cloud.cache:
+                replica.cache.popitem(last=False)
+        else:
+            self._hits += ready <= now
+            replica.cache.move_to_end(tenant)
+        # Who waits for an adapter holds up nobody: its turn comes when it is there.
+        work = 1 / cloud.replica_calls
+        replica.free = max(replica.free, now) + work
+        end = max(replica.free, ready + work) + cloud.pass_ms / 1000
+        replica.open += 1
+        replica.own[tenant] += 1
+        heapq.heappush(self._ends, (end, self._number[id(replica)], tenant))
+        self._late.append(end - now)
+
+    def outcome(self, seconds: float, spilled: float | None) -> Outcome:
+        """Of what was counted, in so many seconds."""
+        calls = [replica.calls for replica in self._replicas]
+        p50, p99 = np.percentile(self._late, (50, 99)) * 1000
+        return Outcome(
+            hits=self._hits / len(self._late),
+            refused=self._refused / sum(calls),
+            p50=float(p50),
+            p99=float(p99),
+            busiest=max(calls) * len(calls) / sum(calls),
+            reads=self._reads / seconds,
+            spilled=spilled,
+        )
+
+
+def _fill(
+    replicas: list[_Replica],
+    cloud: Cloud,
+    shares: NDArray[np.float64],
+    homes: NDArray[np.int64] | None,
+    draw: np.random.Generator,
+) -> None:
+    """Gives each cache what the last calls of a long past would have left there."""
+    everybody = np.arange(cloud.tenants)
+    for number, replica in enumerate(replicas):
+        own = everybody if homes is None else np.flatnonzero(homes == number)
+        if not len(own):
+            continue
+        past = draw.choice(own, _PAST * cloud.cache, p=shares[own] / shares[own].sum())
+        last, since = np.unique(past[::-1], return_index=True)  # since which each was asked for
+        recent = last[np.argsort(since)][: cloud.cache]
+        replica.cache = OrderedDict.fromkeys(recent[::-1].tolist(), 0.0)

@@ -199,13 +199,16 @@ def test_a_key_that_is_half_put_is_seen(folder: Objects, tmp_path: Path) -> None
 def test_they_are_one_databases(objects: Objects) -> None:
     with pytest.raises(ConfigError, match="not where"):
         objects.bind("ours")
-    objects.bind("ours", take=True)
-    objects.bind("ours", take=True)
-    objects.bind("ours")
+    taken = objects.bind("ours", take=True)
+    assert {objects.bind("ours", take=True), objects.bind("ours"), objects.bind(taken)} == {taken}
+    with pytest.raises(ConfigError, match="not where"):
+        objects.bind("our")
     with pytest.raises(ConfigError, match="another database's"):
         objects.bind("theirs", take=True)
     with pytest.raises(ConfigError, match="not where"):
         objects.bind("theirs")
+    objects.leave()
+    assert objects.bind("theirs", take=True) != taken
 
 
 def test_what_one_began_to_put_is_in_the_way_of_no_second_try(

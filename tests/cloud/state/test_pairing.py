@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
 
+from sottovoce.cloud.state.database import Transaction
 from sottovoce.cloud.state.objects import FileObjects
 from sottovoce.cloud.state.opening import open_database
 from sottovoce.cloud.state.pairing import check_objects
@@ -95,3 +97,29 @@ def test_of_processes_that_start_together_with_other_objects_one_has_them(
     with ThreadPoolExecutor(4) as pool:
         assert sorted(pool.map(start, range(4))) == [False, False, True, True]
     assert len(list(tmp_path.glob("kept*/objects.id"))) == 1
+
+
+def test_no_transaction_waits_for_the_objects(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with closing(open_database(tmp_path, store.url(tmp_path))) as database:
+        begin, bind, now, asked = database.write, FileObjects.bind, [], []
+
+        @contextmanager
+        def write() -> Iterator[Transaction]:
+            with begin() as transaction:
+                now.append(transaction)
+                try:
+                    yield transaction
+                finally:
+                    now.pop()
+
+        def binding(self: FileObjects, owner: str, *, take: bool = False) -> str:
+            asked.append(take)
+            assert not now
+            return bind(self, owner, take=take)
+
+        monkeypatch.setattr(database, "write", write)
+        monkeypatch.setattr(FileObjects, "bind", binding)
+        check_objects(database)
+        assert asked == [True, False]

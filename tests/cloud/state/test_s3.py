@@ -131,7 +131,7 @@ def test_what_is_not_there_is_not_believed_of_another_bucket(
     bucket: S3Objects, tmp_path: Path, instead: str
 ) -> None:
     source = made(tmp_path / "made", f="x")
-    bucket.bind("ours", take=True)
+    ours = bucket.bind("ours", take=True)
     bucket.put(source, "jobs/a/1/adapter")
     bucket.put_secret("a", b"key")
     if instead == "nothing":
@@ -141,7 +141,7 @@ def test_what_is_not_there_is_not_believed_of_another_bucket(
     for use in uses(source).values():
         with pytest.raises(Unavailable, match=r"objects\.id"):
             use(bucket)
-    obstore.put(bucket._store, "objects.id", b"ours")
+    obstore.put(bucket._store, "objects.id", ours.encode())
     assert read(bucket, "jobs/a/1/adapter") == {"f": "x"}
     assert bucket.secret("a") == b"key"
 

@@ -7,6 +7,7 @@ and how it is written once, and what its failures are called; the rest is the sa
 
 from __future__ import annotations
 
+import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -34,20 +35,25 @@ class BoundObjects(ABC):
     def __init__(self) -> None:
         self._owner = b""
 
-    def bind(self, owner: str, *, take: bool = False) -> None:
+    def bind(self, owner: str, *, take: bool = False) -> str:
         """See `Objects.bind`."""
-        ours = owner.encode()
         with self._asked():
             found = self._read(OBJECTS_ID)
             free = take and found is None
-            if free or found == ours:
+            if free or _is(found, owner):
                 self._check()
             if free:
-                self._put_once(OBJECTS_ID, ours)
+                self._put_once(OBJECTS_ID, f"{owner}.{secrets.token_hex(8)}".encode())
                 found = self._read(OBJECTS_ID)
-        if found != ours:
+        if found is None or not _is(found, owner):
             raise self._strangers(taken=take)
-        self._owner = ours
+        self._owner = found
+        return found.decode(errors="replace")
+
+    def leave(self) -> None:
+        """See `Objects.leave`."""
+        with self._reached():
+            self._destroy(OBJECTS_ID)
 
     def reach(self) -> None:
         """See `Objects.reach`."""
@@ -68,6 +74,11 @@ class BoundObjects(ABC):
         with self._reached():
             return self._read(f"{KEYS}/{job}")
 
+    def destroy_secret(self, job: str) -> None:
+        """See `Objects.destroy_secret`."""
+        with self._reached():
+            self._destroy(f"{KEYS}/{job}")
+
     def secrets(self) -> list[tuple[str, str]]:
         """See `Objects.secrets`."""
         return [(name.removeprefix(".").partition(".")[0], name) for name in self.within(KEYS)]
@@ -83,6 +94,10 @@ class BoundObjects(ABC):
     @abstractmethod
     def _put_once(self, name: str, data: bytes) -> None:
         """Has it lie there, where nothing does yet."""
+
+    @abstractmethod
+    def _destroy(self, name: str) -> None:
+        """Has nothing lie there, for good as far as that can be."""
 
     @abstractmethod
     def _check(self) -> None:
@@ -126,3 +141,8 @@ class BoundObjects(ABC):
             "and share --state",
             subject="objects",
         )
+
+
+def _is(found: bytes | None, owner: str) -> bool:
+    """Whether an id is an owner's."""
+    return found is not None and f"{found.decode(errors='replace')}.".startswith(f"{owner}.")

@@ -18,7 +18,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Protocol
 
-from sottovoce.cloud.state.bound import KEYS, OBJECTS_ID, BoundObjects
+from sottovoce.cloud.state.bound import OBJECTS_ID, BoundObjects
 from sottovoce.core.errors import Unavailable
 from sottovoce.core.system.files import in_place_of, sync_folder
 
@@ -38,17 +38,24 @@ class Objects(Protocol):
         """Where the object lies; None if it has to be fetched, by `at`."""
         ...
 
-    def bind(self, owner: str, *, take: bool = False) -> None:
+    def bind(self, owner: str, *, take: bool = False) -> str:
         """Has these be the objects of one database from now on, and no others that come to lie in
         their place.
 
         Args:
-            owner: the database's id.
+            owner: the database's id, or the whole of theirs.
             take: begin to be, if they are nobody's yet.
+
+        Returns:
+            Their id: the database's, and what tells them from others that it could have taken.
 
         Raises:
             ConfigError: they are another's, or cannot do what is asked of them.
         """
+        ...
+
+    def leave(self) -> None:
+        """Has them be nobody's again."""
         ...
 
     def reach(self) -> None:
@@ -88,7 +95,7 @@ class Objects(Protocol):
         ...
 
     def destroy_secret(self, job: str) -> None:
-        """Removes it, for good as far as the store can; there may be none."""
+        """Removes it, for good as far as the objects can; there may be none."""
         ...
 
     def secrets(self) -> list[tuple[str, str]]:
@@ -152,21 +159,21 @@ class FileObjects(BoundObjects):
             return sorted(os.listdir(self.root / name))
         return []
 
-    def destroy_secret(self, job: str) -> None:
-        """See `Objects.destroy_secret`. It is overwritten where it lies before its name goes."""
-        file = self.root / KEYS / job
-        with self._reached(), suppress(FileNotFoundError):
+    def _read(self, name: str) -> bytes | None:
+        with suppress(FileNotFoundError):
+            return (self.root / name).read_bytes()
+        return None
+
+    def _destroy(self, name: str) -> None:
+        """It is overwritten where it lies before its name goes."""
+        file = self.root / name
+        with suppress(FileNotFoundError):
             with file.open("r+b") as opened:
                 opened.write(bytes(os.fstat(opened.fileno()).st_size))
                 opened.flush()
                 os.fsync(opened.fileno())
             file.unlink()
             sync_folder(file.parent)
-
-    def _read(self, name: str) -> bytes | None:
-        with suppress(FileNotFoundError):
-            return (self.root / name).read_bytes()
-        return None
 
     def _check(self) -> None:
         """Where there are no hard links, the id cannot be put."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import secrets
 from typing import Final
 
-from sottovoce.cloud.state.database import Database
+from sottovoce.cloud.state.database import Database, Row
 
 __all__ = ["check_objects"]
 
@@ -36,11 +36,24 @@ def check_objects(database: Database, *, bind: bool = True) -> None:
                 "INSERT INTO objects (one, id) VALUES (1, :id) ON CONFLICT (one) DO NOTHING",
                 id=_DRAWN + secrets.token_hex(16),
             )
-        with database.write() as transaction:  # others wait here, who may have other objects
-            row = transaction.lock("SELECT id FROM objects")
-            if row is not None and row["id"].startswith(_DRAWN):
-                row = {"id": row["id"].removeprefix(_DRAWN)}
-                database.objects.bind(row["id"], take=True)
-                transaction.change("UPDATE objects SET id = :id", id=row["id"])
+        row = _take(database)
     if row is not None and not row["id"].startswith(_DRAWN):
         database.objects.bind(row["id"])
+
+
+def _take(database: Database) -> Row | None:
+    """Who takes objects has their id written down, unless another was first, who may have others:
+    these are left then. They are asked outside of transactions, as they may take a minute."""
+    with database.read() as transaction:
+        row = transaction.row("SELECT id FROM objects")
+    if row is None or not row["id"].startswith(_DRAWN):
+        return row
+    taken = database.objects.bind(row["id"].removeprefix(_DRAWN), take=True)
+    with database.write() as transaction:
+        transaction.change(
+            "UPDATE objects SET id = :taken WHERE id = :drawn", taken=taken, drawn=row["id"]
+        )
+        row = transaction.row("SELECT id FROM objects")
+    if row is not None and row["id"] != taken:
+        database.objects.leave()
+    return row

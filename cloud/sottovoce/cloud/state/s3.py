@@ -24,7 +24,7 @@ import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError
 from obstore.store import S3Store
 
-from sottovoce.cloud.state.bound import KEYS, BoundObjects
+from sottovoce.cloud.state.bound import BoundObjects
 from sottovoce.cloud.state.fetched import clear, own_folder
 from sottovoce.cloud.state.s3_url import S3Place
 from sottovoce.core.errors import ConfigError, DataLoss, Unavailable
@@ -137,11 +137,6 @@ class S3Objects(BoundObjects):
             rests = (key.removeprefix(f"{name}/") for key in self._keys(name))
             return sorted({rest.partition("/")[0] for rest in rests})
 
-    def destroy_secret(self, job: str) -> None:
-        """See `Objects.destroy_secret`. The store says when the bytes are overwritten."""
-        with self._reached(), suppress(FileNotFoundError):
-            obstore.delete(self._store, f"{KEYS}/{job}")
-
     def _put(self, key: str, data: bytes | Path, *, once: bool = False) -> None:
         put = obstore.put(
             self._store,
@@ -167,6 +162,11 @@ class S3Objects(BoundObjects):
     def _put_once(self, name: str, data: bytes) -> None:
         with suppress(AlreadyExistsError):
             self._put(name, data, once=True)
+
+    def _destroy(self, name: str) -> None:
+        """The store says when the bytes are overwritten."""
+        with suppress(FileNotFoundError):
+            obstore.delete(self._store, name)
 
     def _check(self) -> None:
         """Versions may be kept since the last time, and a bucket may have moved elsewhere."""

@@ -36,9 +36,10 @@ def main() -> int:
         if lacking := PARTS[name].missing():
             print(f"{name} is left out: {lacking}", flush=True)
             continue
-        trials: Iterable[int] = range(max(1, round(PARTS[name].full * given.share)))
-        if given.minutes is not None:
-            trials = _for_minutes(given.minutes)
+        part = PARTS[name]
+        trials: Iterable[int] = range(max(1, round(part.full * given.share)))
+        if given.minutes is not None or part.minutes:
+            trials = _for_minutes(given.minutes or part.minutes * given.share)
         if given.trial is not None:
             trials = range(given.trial, given.trial + 1)
         with tempfile.TemporaryDirectory(prefix="campaign-") as folder:

@@ -76,7 +76,11 @@ def agent_killed(
         if disk is not None:
             disk.cut()
         begun = time.monotonic()
-        daemon.start()
+        try:
+            daemon.start()
+        except AssertionError as error:
+            tally.fault("lost", trial, f"it does not start: {error}"[:600])
+            return
         slowest = max(slowest, time.monotonic() - begun)
         again: dict[str, bytes] = {}
         answered |= found

@@ -39,6 +39,7 @@ class Part:
         what: is tried.
         run: does the given trials in an empty folder.
         full, short: how many, in the whole campaign and among the tests; none are no test.
+        minutes: that the whole campaign goes on with it, where trials are not counted.
         missing: what this machine lacks for it; empty if nothing.
     """
 
@@ -47,6 +48,7 @@ class Part:
     full: int
     short: int
     missing: Callable[[], str] = lambda: ""
+    minutes: float = 0
 
 
 def run(name: str, folder: Path, seed: str, trials: Iterable[int]) -> Tally:
@@ -163,9 +165,9 @@ PARTS: Final = {
     "wire-device": Part("messages to the device's daemon", _to_device, 50_000, 1_200),
     "wire-cloud": Part("messages to the cloud", _to_cloud, 50_000, 1_200),
     "tenants": Part("days of one tenant against four", _tenants, 300, 6),
-    "kill-agent": Part("kills of the device's daemon", _agent_killed, 250, 3),
-    "kill-worker": Part("jobs whose worker was killed", _worker_killed, 150, 2),
+    "kill-agent": Part("kills of the device's daemon", _agent_killed, 300, 3),
+    "kill-worker": Part("jobs whose worker was killed", _worker_killed, 200, 2),
     "power-agent": Part("power cuts of the device", _agent_without_power, 150, 3, disks.needed),
     "power-worker": Part("power cuts of the worker", _worker_without_power, 100, 2, disks.needed),
-    "soak": Part("rounds of mixed use", _soak, 40, 0),
+    "soak": Part("rounds of mixed use", _soak, 0, 0, minutes=60),
 }

@@ -1,0 +1,40 @@
+"""What `docs/reliability.md` says is shown by a test is shown by one that there is."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+from tests.campaign.parts import PARTS
+from tests.support.paths import ROOT
+
+PAGE = (ROOT / "docs" / "reliability.md").read_text(encoding="utf-8")
+NAMED = re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", PAGE)
+
+
+def _tests(file: Path) -> set[str]:
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    return {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+
+
+def test_every_test_that_the_page_names_is_there() -> None:
+    assert len(NAMED) > 50
+    for path, name in NAMED:
+        file = ROOT / path
+        assert file.is_file(), path
+        if name:
+            assert name in _tests(file), f"{path}::{name}"
+
+
+def test_every_line_of_the_first_attack_is_held_by_a_test() -> None:
+    lines = [line for line in PAGE.splitlines() if re.match(r"\| (H\d|M|L) \|", line)]
+    assert len(lines) == 26
+    assert {line.split("|")[1].strip() for line in lines} == {"H1", "H2", "H3", "H4", "M", "L"}
+    for line in lines:
+        assert "::test_" in line, line
+
+
+def test_every_part_of_the_campaign_is_explained() -> None:
+    for name in PARTS:
+        assert re.search(rf"^\| [^|]*`{name}`", PAGE, re.MULTILINE), name

@@ -70,6 +70,7 @@ TASKS: Final = {
     "mrpc": _Source(columns=("text_a", "text_b"), held_out=500),
     "dbpedia": _Source(),
     "helpdesk": _Source(words=20),
+    "helpdesk70": _Source(words=70),
 }
 
 

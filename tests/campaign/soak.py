@@ -4,6 +4,7 @@ A round is every errand of `network` once, over a whole line, then a text of 30,
 such at once. Texts come again after a few rounds, so that from then on there is nothing new to
 remember. What is flat: of the rounds after the first, the median slope between any two (Theil and
 Sen), over as many rounds as there were, is at most `_MAY_GROW`; rows of a table do not grow at all.
+Fewer than `ENOUGH` rounds say nothing of growth, and the tally says that.
 """
 
 from __future__ import annotations
@@ -11,10 +12,10 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable
 from contextlib import closing
-from itertools import combinations
 from pathlib import Path
-from statistics import median
 from typing import Final
+
+from scipy import stats
 
 from bench.data import document
 from sottovoce.v1 import edge_agent_pb2 as agent
@@ -22,7 +23,7 @@ from tests.campaign.daemons import Daemon
 from tests.campaign.network import ERRANDS, World, done
 from tests.campaign.tally import Tally
 
-__all__ = ["MOST_RESIDENT", "soak"]
+__all__ = ["ENOUGH", "MOST_RESIDENT", "growth", "soak"]
 
 MOST_RESIDENT: Final = 96 * 10**6
 """Bytes of the device's daemon at its peak."""
@@ -30,8 +31,8 @@ _WORDS: Final = 30_000
 _AT_ONCE: Final = 4
 _SECONDS: Final = 600.0
 _CYCLE: Final = 4
-_ENOUGH: Final = 8
-"""Rounds after the first ones, for a slope to say something."""
+ENOUGH: Final = 12
+"""Rounds, the first `_CYCLE` among them, for a slope to say something."""
 _MAY_GROW: Final = {"device bytes": 3e6, "cloud bytes": 40e6, "descriptors": 3, "threads": 3}
 """Over all of them; every other figure not at all."""
 _BOUNDED: Final = {"jobs": "past_jobs", "usage": "an hour each", "sqlite_sequence": "one a table"}
@@ -57,12 +58,13 @@ def soak(world: World, tally: Tally, trials: Iterable[int]) -> None:
     tally.figures["device bytes, peak"] = peak
     if peak > MOST_RESIDENT:
         tally.fault("unexplained", 0, f"the device's daemon held {peak / 1e6:.1f} MB")
-    for name, growth in _growth(seen[_CYCLE:]).items():
-        tally.figures[f"{name}, growth"] = round(growth, 1)
+    tally.figures["rounds that growth was judged over"] = len(seen) if len(seen) >= ENOUGH else 0
+    for name, grew in growth(seen).items():
+        tally.figures[f"{name}, growth"] = round(grew, 1)
         if name.endswith(_LASTING):
             continue
-        if growth > _MAY_GROW.get(name.partition(", ")[2] or name, _MAY_GROW.get(name, 0)):
-            tally.fault("unexplained", 0, f"{name} grew by {growth:.1f} in {len(seen)} rounds")
+        if grew > _MAY_GROW.get(name.partition(", ")[2] or name, 0):
+            tally.fault("unexplained", 0, f"{name} grew by {grew:.1f} in {len(seen)} rounds")
 
 
 def _round(world: World, trial: int) -> list[str]:
@@ -120,13 +122,13 @@ def _rows(file: Path) -> dict[str, int]:
         }
 
 
-def _growth(seen: list[Figures]) -> Figures:
-    """Of each figure over all rounds, by the median of the slopes between any two of them (Theil
-    and Sen), which a round that is out of line does not move; nothing where there are too few."""
-    if len(seen) < _ENOUGH:
+def growth(seen: list[Figures]) -> Figures:
+    """Of each figure over the rounds after the first, by the median of the slopes between any two
+    of them, which a round that is out of line does not move; nothing where there are too few."""
+    if len(seen) < ENOUGH:
         return {}
-    pairs = list(combinations(range(len(seen)), 2))
+    later = seen[_CYCLE:]
     return {
-        name: median((seen[b][name] - seen[a][name]) / (b - a) for a, b in pairs) * len(seen)
-        for name in seen[0]
+        name: float(stats.theilslopes([each[name] for each in later]).slope) * len(later)
+        for name in later[0]
     }

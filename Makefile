@@ -4,6 +4,7 @@ BIN := .venv/bin
 EDGE_BIN := .venv-edge/bin
 INPUTS := constraints.txt requirements-dev.txt protos/pyproject.toml edge/pyproject.toml cloud/pyproject.toml
 BUNDLE := build/bundle/manifest.json
+HOME_BUNDLE := build/bundle-home/manifest.json
 BUNDLE_INPUTS := $(shell find models cloud/sottovoce/cloud/building -type f -not -name '*.pyc' -not -name '*.md')
 PROTOS := $(wildcard protos/sottovoce/v1/*.proto)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -60,11 +61,15 @@ test-deps:  ## Install what tests need that pip cannot: PostgreSQL, HAProxy (Deb
 	@test -x /usr/sbin/haproxy || { \
 	  $(AS_ROOT) apt-get update -q && $(APT) haproxy; }
 
+$(HOME_BUNDLE): .venv/.done $(BUNDLE_INPUTS)
+	$(BIN)/sotto-cloud build-bundle --out build/bundle-home --encoder
+	@touch $@
+
 # A Raspberry Pi 4's processor, emulated: the edge gives there what it gives here, within tolerances.
-check-arm64: $(BUNDLE) .venv-edge/.done  ## Run the edge on an emulated ARM device and compare
+check-arm64: $(HOME_BUNDLE) .venv-edge/.done  ## Run the edge on an emulated ARM device and compare
 	edge/arm64/setup.sh $(EDGE_BIN)/pip
-	$(EDGE_BIN)/python edge/arm64/smoke.py --out build/arm64/here.json
-	build/arm64/python edge/arm64/smoke.py --out build/arm64/there.json --python build/arm64/python
+	$(EDGE_BIN)/python edge/arm64/smoke.py --bundle build/bundle-home --out build/arm64/here.json
+	build/arm64/python edge/arm64/smoke.py --bundle build/bundle-home --out build/arm64/there.json --python build/arm64/python
 	$(EDGE_BIN)/python edge/arm64/compare.py build/arm64/here.json build/arm64/there.json
 
 # ARCH="amd64 arm64" and SUITE=bookworm choose other packages than all for trixie.

@@ -28,6 +28,8 @@ EQUAL: Final = 0.99
 """Least share of words that must be the same."""
 COSINE: Final = 0.999
 """Least cosine of two embeddings of one text."""
+LABELS: Final = 0.99
+"""Least share of texts that get the same label at home."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +94,11 @@ def checks(ours: dict[str, Any], theirs: dict[str, Any]) -> list[Check]:
     if ours["denoiser"] or theirs["denoiser"]:
         cosine = _cosine(ours["denoiser"], theirs["denoiser"])
         found.append(Check("embeddings, least cosine", cosine, least=COSINE))
+    if ours["at home"] or theirs["at home"]:
+        one, other = (side["at home"] or {"labels": [], "states": None} for side in (ours, theirs))
+        found.append(Check("labels at home", _share(one["labels"], other["labels"]), least=LABELS))
+        cosine = _cosine(one["states"], other["states"])
+        found.append(Check("states under an adapter, least cosine", cosine, least=COSINE))
     return found
 
 
@@ -138,8 +145,9 @@ def main() -> None:
         table.add_row(check.name, f"{check.measured:.6g}", check.demand, verdict)
     console = Console()
     console.print(table)
-    if not ours["denoiser"]:
-        console.print("no denoiser in this bundle")
+    for part in ("denoiser", "at home"):
+        if not ours[part]:
+            console.print(f"no {part.replace('at home', 'encoder')} in this bundle")
     passed = all(check.holds for check in found)
     seconds = {side["machine"]: side["seconds"] for side in (ours, theirs)}
     rows = [asdict(check) | {"holds": check.holds} for check in found]

@@ -28,6 +28,8 @@ import numpy as np
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.local.encoder import Additions, Encoder, Shape
+from sottovoce.core.local.learning import fit
 from sottovoce.core.privacy.denoiser import Denoiser
 from sottovoce.core.privacy.mechanisms.pct2t import PCT2T
 from sottovoce.core.privacy.noise import draw
@@ -56,6 +58,12 @@ but the old teacher from number nine came close, and her patience was famous.
 SEEDS: Final = range(4)
 GRAPH_WORDS: Final = 2_000
 """Words of the graph that is built on the spot."""
+MESSAGES: Final = Path(__file__).parents[2] / "examples" / "helpdesk"
+LEARNT: Final = 120
+"""Messages that a head is trained on, by what stands at their beginnings; all of the others' are
+asked about."""
+FIRST_WORDS: Final = 20
+"""Of a message."""
 
 Part = Callable[[Bundle], Any]
 
@@ -132,6 +140,23 @@ def denoised(bundle: Bundle) -> list[list[float]] | None:
     return found
 
 
+def at_home(bundle: Bundle) -> dict[str, Any] | None:
+    """Labels by a head that is trained here, and states under seeded low-rank updates, prompt and
+    prefix; None without an encoder."""
+    if not bundle.encoder_folder.is_dir():
+        return None
+    encoder = Encoder.load(bundle)
+    none, (texts, labels) = Additions.none(encoder.shape), _messages("train")
+    taught = slice(None, None, len(texts) // LEARNT)
+    states = np.stack([encoder.pooled(text, none) for text in texts[taught]])
+    adapter = fit(states, labels[taught], encoder.shape)
+    added, (asked, _) = _additions(encoder.shape), _messages("test")
+    return {
+        "labels": [adapter.scores(encoder, text)[0][0] for text in asked],
+        "states": [encoder.pooled(line, added).tolist() for line in TEXT.splitlines()],
+    }
+
+
 def asked(bundle: Bundle, python: str) -> dict[str, Any]:
     """What a daemon says over its socket, noise aside, and how it ends."""
     with _daemon(bundle, python) as (process, address):
@@ -182,6 +207,27 @@ def _daemon(bundle: Bundle, python: str) -> Iterator[tuple[subprocess.Popen[str]
                 process.kill()
 
 
+def _messages(part: str) -> tuple[list[str], list[str]]:
+    """The example's messages, their first words alone, and what they are about."""
+    lines = (MESSAGES / f"{part}.tsv").read_text(encoding="utf-8").splitlines()[1:]
+    pairs = [line.split("\t") for line in lines]
+    return [" ".join(text.split()[:FIRST_WORDS]) for text, _ in pairs], [
+        label for _, label in pairs
+    ]
+
+
+def _additions(shape: Shape) -> Additions:
+    """As large as trained ones are, about."""
+    random = np.random.default_rng(3)
+    widths = {"prompt": shape.width, "prefix": shape.prefix, "lora": shape.lora}
+    return Additions(
+        **{
+            name: (0.05 * random.standard_normal((8, width))).astype(np.float32)
+            for name, width in widths.items()
+        }
+    )
+
+
 def _words(release: Release) -> list[str]:
     return [release.text[word.released_start : word.released_end] for word in release.words]
 
@@ -210,6 +256,7 @@ def main() -> None:
         "released exactly": released_exactly,
         "search": searched,
         "denoiser": denoised,
+        "at home": at_home,
         "daemon": lambda opened: asked(opened, arguments.python),
     }
     found: dict[str, Any] = {}

@@ -34,6 +34,7 @@ def outcome() -> Outcome:
         "released exactly": list(words),
         "search": {"graph": list(range(300)), "exact": list(range(300))},
         "denoiser": [[1.0, 0.0], [0.0, 1.0]],
+        "at home": {"labels": ["water"] * 300, "states": [[1.0, 0.0]]},
         "daemon": {
             "tags": ["NOUN"] * 300,
             "protected": [True] * 300,
@@ -71,6 +72,7 @@ def within_tolerance(theirs: Outcome) -> None:
     theirs["tagger"]["confidence"][0] += 0.009
     theirs["vectors"]["noise"][0][0] += 9e-6
     theirs["denoiser"][0] = [1.0, 0.04]
+    theirs["at home"] = {"labels": ["salt"] * 3 + ["water"] * 297, "states": [[1.0, 0.04]]}
 
 
 def test_small_differences_pass(tmp_path: Path) -> None:
@@ -89,6 +91,8 @@ CHANGES: dict[str, Callable[[Outcome], object]] = {
     "words looked up": lambda o: o["vectors"]["ids"].__setitem__(0, 2),
     "same bundle": lambda o: o.__setitem__("bundle", "4567"),
     "embeddings, least cosine": lambda o: o.__setitem__("denoiser", [[1.0, 0.0], [0.06, 1.0]]),
+    "labels at home": lambda o: o["at home"].__setitem__("labels", ["salt"] * 4 + ["water"] * 296),
+    "states under an adapter, least cosine": lambda o: o["at home"].update(states=[[1.0, 0.06]]),
     "wrong facts, aarch64 daemon": lambda o: o["daemon"]["facts"].__setitem__("exit status", 1),
 }
 
@@ -103,5 +107,11 @@ def test_a_larger_difference_fails_and_is_named(name: str, tmp_path: Path) -> No
 
 def test_a_denoiser_on_one_machine_only_fails(tmp_path: Path) -> None:
     status, said = compared(tmp_path, lambda o: o.__setitem__("denoiser", None))
+    assert status == 1
+    assert not said["passed"]
+
+
+def test_an_encoder_on_one_machine_only_fails(tmp_path: Path) -> None:
+    status, said = compared(tmp_path, lambda o: o.__setitem__("at home", None))
     assert status == 1
     assert not said["passed"]

@@ -78,10 +78,10 @@ def cloud(owner: Path, bundle_folder: Path) -> Iterator[Cloud]:
 
 
 @pytest.fixture
-def agent(owner: Path, cloud: Cloud) -> Iterator[Agent]:
-    """A running agent, enrolled with the cloud, its bundle pulled."""
+def agent(owner: Path, cloud: Cloud, bundle_folder: Path) -> Iterator[Agent]:
+    """A running agent, enrolled with the cloud, with its bundle."""
     running = Agent.at(owner, cloud=cloud.address, tenant="t", token=cloud.enroll("t"))
-    running.run("pull", cloud.address)
+    running.hold(bundle_folder)
     running.start()
     yield running
     running.kill()

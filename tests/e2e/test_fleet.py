@@ -32,9 +32,6 @@ def cloud(tmp_path: Path, light: Light) -> Iterator[Cloud]:
 @pytest.fixture
 def fleet(tmp_path: Path, light: Light, cloud: Cloud) -> Iterator[list[Agent]]:
     """Running daemons of one tenant, each with a state and a token of its own."""
-    bundles = tmp_path / "bundles"
-    bundles.mkdir()
-    (bundles / "current").symlink_to(light.bundle)
     cloud.enroll("fleet")
     daemons = []
     for number in range(DEVICES):
@@ -42,7 +39,8 @@ def fleet(tmp_path: Path, light: Light, cloud: Cloud) -> Iterator[list[Agent]]:
         folder.mkdir()
         token = cloud.enroll("fleet", f"device{number}")
         daemon = Agent.at(folder, cloud=cloud.address, tenant="fleet", token=token)
-        daemon.env |= {"SOTTO_BUNDLE_PATH": str(bundles), "HOME": str(folder)}
+        daemon.hold(light.bundle)
+        daemon.env["HOME"] = str(folder)
         daemon.start()
         daemons.append(daemon)
     yield daemons

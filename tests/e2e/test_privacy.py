@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from bench.live.testbed import Agent, Cloud
+from bench.live.testbed import Agent
 from bench.live.wiretap import Wiretap
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.tokenizer import Tokenizer
@@ -22,6 +23,8 @@ from sottovoce.core.text.words import split
 from sottovoce.v1 import training_pb2
 from tests.support.canaries import Canary, as_token_ids, plant
 from tests.support.paths import HELPDESK
+
+from .conftest import Light
 
 
 def _forms(secret: str, tokenizer: Tokenizer) -> list[bytes]:
@@ -41,13 +44,16 @@ def _leaks(canaries: list[Canary], recorded: bytes, tokenizer: Tokenizer) -> lis
 
 
 @pytest.fixture
-def watched(owner: Path, cloud: Cloud) -> tuple[Agent, Wiretap]:
+def watched(owner: Path, light: Light) -> Iterator[tuple[Agent, Wiretap]]:
+    cloud = light.cloud(owner)
+    cloud.start()
     tap = Wiretap(cloud.address)
     tap.__enter__()
     agent = Agent.at(owner, cloud=tap.address, tenant="t", token=cloud.enroll("t"))
     agent.run("pull", tap.address)
     agent.start()
-    return agent, tap
+    yield agent, tap
+    cloud.kill()
 
 
 def test_no_canary_crosses_the_wire(

@@ -19,6 +19,8 @@ from bench.live.wiretap import Wiretap
 from tests.support.paths import HELPDESK
 from tests.support.waiting import until
 
+from .conftest import Light
+
 
 def _table(folder: Path, rows: int) -> Path:
     lines = (HELPDESK / "train.tsv").read_text(encoding="utf-8").splitlines()[: rows + 1]
@@ -45,9 +47,20 @@ def _jobs(cloud: Cloud) -> list[dict[str, Any]]:
     return found
 
 
-def _job_state(cloud: Cloud) -> str:
+def _of_the_job(cloud: Cloud, column: str) -> Any:
+    """Noted by the cloud of its only job; 0 before. To ask the agent takes a process each time."""
     with sqlite3.connect(f"file:{cloud.state / 'sottovoce.db'}?mode=ro", uri=True) as db:
-        return str(db.execute("SELECT state FROM jobs").fetchone()[0])
+        row = db.execute(f"SELECT {column} FROM jobs").fetchone()
+    return row[0] if row else 0
+
+
+@pytest.fixture
+def small(owner: Path, light: Light) -> Iterator[Cloud]:
+    """A running cloud that trains in no time."""
+    running = light.cloud(owner)
+    running.start()
+    yield running
+    running.kill()
 
 
 def test_cloud_killed_during_a_job_finishes_it_after_a_restart(
@@ -56,6 +69,7 @@ def test_cloud_killed_during_a_job_finishes_it_after_a_restart(
     table = _table(tmp_path, 36)
     options = ["--epochs", "3", "--reconstruction", "--plain-tokens", "4", "--no-watch", "--json"]
     agent.run("customize", "desk", "--input", str(table), *options)
+    until(lambda: _of_the_job(cloud, "json_extract(progress, '$.epoch')") >= 1)
     until(lambda: float(str(_customization(agent)["epoch"])) >= 1)
     told = _customization(agent)
     figures = ("loss", "reconstruction_loss", "examples_per_second", "seconds_left")
@@ -63,7 +77,8 @@ def test_cloud_killed_during_a_job_finishes_it_after_a_restart(
     cloud.kill()
     time.sleep(1)
     cloud.start()
-    until(lambda: _customization(agent)["state"] == "SUCCEEDED", 240)
+    until(lambda: _of_the_job(cloud, "state") == "SUCCEEDED", 240)
+    until(lambda: _customization(agent)["state"] == "SUCCEEDED")
     done, (job,) = _customization(agent), _jobs(cloud)
     assert (done["epoch"], done["epochs"]) == (job["epoch"], job["epochs"]) == (3, 3)
     assert job["step"] == job["steps"]
@@ -84,12 +99,14 @@ def test_cloud_killed_during_a_job_finishes_it_after_a_restart(
 
 
 @contextmanager
-def _stalled_upload(owner: Path, cloud: Cloud, table: Path) -> Iterator[tuple[Agent, Wiretap]]:
+def _stalled_upload(
+    owner: Path, cloud: Cloud, light: Light, table: Path
+) -> Iterator[tuple[Agent, Wiretap]]:
     """An agent whose network stands still in the middle of an upload."""
     token = cloud.enroll("t")
     with Wiretap(cloud.address) as tap:
         agent = Agent.at(owner, cloud=tap.address, tenant="t", token=token)
-        agent.run("pull", tap.address)
+        agent.hold(light.bundle)
         agent.start()
         try:
             stop_after = tap.stop_after = tap.bytes_sent + 30_000
@@ -103,16 +120,24 @@ def _stalled_upload(owner: Path, cloud: Cloud, table: Path) -> Iterator[tuple[Ag
 
 
 def _holds_each_once(cloud: Cloud) -> None:
-    until(lambda: _job_state(cloud) in ("QUEUED", "RUNNING", "SUCCEEDED"))
-    held = _examples(cloud)
+    held: list[tuple[int, str]] = []
+
+    def all_there() -> bool:
+        """Seen at once: with the end of the job they are gone."""
+        held[:] = _examples(cloud)
+        return len(held) >= 480
+
+    until(all_there)
+    until(lambda: _of_the_job(cloud, "state") in ("QUEUED", "RUNNING", "SUCCEEDED"))
     assert [sequence for sequence, _ in held] == list(range(480))
     assert len({identity for _, identity in held}) == 480
 
 
 def test_cloud_killed_during_an_upload_holds_each_example_once(
-    owner: Path, cloud: Cloud, tmp_path: Path
+    owner: Path, small: Cloud, light: Light, tmp_path: Path
 ) -> None:
-    with _stalled_upload(owner, cloud, _table(tmp_path, 480)) as (_, tap):
+    cloud = small
+    with _stalled_upload(owner, cloud, light, _table(tmp_path, 480)) as (_, tap):
         cloud.kill()
         tap.stop_after = None
         cloud.start()
@@ -122,9 +147,10 @@ def test_cloud_killed_during_an_upload_holds_each_example_once(
 
 
 def test_agent_killed_during_an_upload_sends_each_example_once(
-    owner: Path, cloud: Cloud, tmp_path: Path
+    owner: Path, small: Cloud, light: Light, tmp_path: Path
 ) -> None:
-    with _stalled_upload(owner, cloud, _table(tmp_path, 480)) as (agent, tap):
+    cloud = small
+    with _stalled_upload(owner, cloud, light, _table(tmp_path, 480)) as (agent, tap):
         agent.kill()
         tap.stop_after = None
         agent.start()
@@ -173,4 +199,5 @@ def test_a_cloud_that_is_down_loses_nothing(agent: Agent, cloud: Cloud, tmp_path
     )
     assert _customization(agent)["state"] == "UPLOADING"
     cloud.start()
-    until(lambda: _customization(agent)["state"] == "SUCCEEDED", 240)
+    until(lambda: _of_the_job(cloud, "state") == "SUCCEEDED", 240)
+    until(lambda: _customization(agent)["state"] == "SUCCEEDED")

@@ -62,6 +62,7 @@ def roles(
     trainers: int = 2,
     objects: str = "",
     trace: str = "",
+    backbone: str = "default",
 ) -> Iterator[Roles]:
     """All of them, ready, for as long as the block.
 
@@ -73,6 +74,7 @@ def roles(
         trainers: how many.
         objects: URL of where adapters and checkpoints lie; "" for the folder.
         trace: collector that all tell of their spans; "" for none.
+        backbone: of the bundle.
 
     Raises:
         SystemExit: there is no HAProxy.
@@ -89,11 +91,10 @@ def roles(
         return Role(address, folder / f"{name}.log", None, (kind, *listen, *shared, *more), env)
 
     address = free_address()
-    behind = [made("replica", f"replica{n}", "--threads", "1") for n in range(replicas)]
+    model = ("--backbone", backbone, "--threads", "1")
+    behind = [made("replica", f"replica{n}", *model) for n in range(replicas)]
     front = made("front", "front")
-    training = [
-        made("trainer", f"trainer{n}", "--threads", "1", calls=False) for n in range(trainers)
-    ]
+    training = [made("trainer", f"trainer{n}", *model, calls=False) for n in range(trainers)]
     running = [*behind, front, *training]
     try:
         with ThreadPoolExecutor() as pool:  # each loads for seconds

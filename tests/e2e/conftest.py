@@ -78,6 +78,16 @@ def cloud(owner: Path, bundle_folder: Path) -> Iterator[Cloud]:
 
 
 @pytest.fixture
+def alone(owner: Path, bundle_folder: Path) -> Iterator[Agent]:
+    """A running agent that knows of no cloud, with a bundle."""
+    running = Agent.at(owner)
+    running.hold(bundle_folder)
+    running.start()
+    yield running
+    running.kill()
+
+
+@pytest.fixture
 def agent(owner: Path, cloud: Cloud, bundle_folder: Path) -> Iterator[Agent]:
     """A running agent, enrolled with the cloud, with its bundle."""
     running = Agent.at(owner, cloud=cloud.address, tenant="t", token=cloud.enroll("t"))

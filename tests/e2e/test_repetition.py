@@ -33,8 +33,9 @@ def _spent(agent: Agent) -> tuple[float, int]:
     return ledger["spent"], ledger["releases"]
 
 
-def test_what_is_said_again_tells_nothing_new(agent: Agent, bundle_folder: Path) -> None:
+def test_what_is_said_again_tells_nothing_new(alone: Agent, bundle_folder: Path) -> None:
     """One start of an agent for all of it."""
+    agent = alone
     bundle = Bundle.open(bundle_folder)
     texts = [MESSAGE, *copies(MESSAGE)]
     answers = _released(agent, texts)

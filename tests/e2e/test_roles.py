@@ -12,9 +12,11 @@ from bench.scale.roles import roles
 from tests.support.paths import HELPDESK
 from tests.support.waiting import until
 
+from .conftest import Light
+
 
 def test_no_call_is_lost_and_every_job_is_done_when_a_replica_and_the_front_die(
-    owner: Path, bundle_folder: Path
+    owner: Path, light: Light
 ) -> None:
     if haproxy.found() is None:
         pytest.skip(haproxy.HINT)
@@ -23,7 +25,7 @@ def test_no_call_is_lost_and_every_job_is_done_when_a_replica_and_the_front_die(
     table.write_text("\n".join(lines) + "\n", encoding="utf-8")
     learn = ["--input", str(table), "--method", "head", "--epochs", "1", "--json"]
     texts = [line.split("\t")[0] for line in lines[1:]]
-    with roles(owner, bundle_folder, trainers=1) as parts:
+    with roles(owner, light.bundle, trainers=1, backbone=str(light.backbone)) as parts:
         agent = parts.device(owner / "device", "t")
         try:
             agent.run("customize", "desk", *learn)

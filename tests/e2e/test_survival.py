@@ -22,6 +22,25 @@ from tests.support.waiting import until
 from .conftest import Light
 
 
+@pytest.fixture
+def cloud(owner: Path, light: Light) -> Iterator[Cloud]:
+    """A running cloud that trains in no time."""
+    running = light.cloud(owner)
+    running.start()
+    yield running
+    running.kill()
+
+
+@pytest.fixture
+def agent(owner: Path, light: Light, cloud: Cloud) -> Iterator[Agent]:
+    """A running agent of a tenant's."""
+    running = Agent.at(owner, cloud=cloud.address, tenant="t", token=cloud.enroll("t"))
+    running.hold(light.bundle)
+    running.start()
+    yield running
+    running.kill()
+
+
 def _table(folder: Path, rows: int) -> Path:
     lines = (HELPDESK / "train.tsv").read_text(encoding="utf-8").splitlines()[: rows + 1]
     table = folder / "train.tsv"
@@ -51,23 +70,14 @@ def _of_the_job(cloud: Cloud, column: str) -> Any:
     """Noted by the cloud of its only job; 0 before. To ask the agent takes a process each time."""
     with sqlite3.connect(f"file:{cloud.state / 'sottovoce.db'}?mode=ro", uri=True) as db:
         row = db.execute(f"SELECT {column} FROM jobs").fetchone()
-    return row[0] if row else 0
-
-
-@pytest.fixture
-def small(owner: Path, light: Light) -> Iterator[Cloud]:
-    """A running cloud that trains in no time."""
-    running = light.cloud(owner)
-    running.start()
-    yield running
-    running.kill()
+    return (row and row[0]) or 0
 
 
 def test_cloud_killed_during_a_job_finishes_it_after_a_restart(
     agent: Agent, cloud: Cloud, tmp_path: Path
 ) -> None:
-    table = _table(tmp_path, 36)
-    options = ["--epochs", "3", "--reconstruction", "--plain-tokens", "4", "--no-watch", "--json"]
+    table = _table(tmp_path, 96)
+    options = ["--epochs", "4", "--reconstruction", "--plain-tokens", "4", "--no-watch", "--json"]
     agent.run("customize", "desk", "--input", str(table), *options)
     until(lambda: _of_the_job(cloud, "json_extract(progress, '$.epoch')") >= 1)
     until(lambda: float(str(_customization(agent)["epoch"])) >= 1)
@@ -75,18 +85,19 @@ def test_cloud_killed_during_a_job_finishes_it_after_a_restart(
     figures = ("loss", "reconstruction_loss", "examples_per_second", "seconds_left")
     assert all(float(str(told[figure])) > 0 for figure in figures), told
     cloud.kill()
+    assert _of_the_job(cloud, "state") == "RUNNING", "the kill must fall into the job"
     time.sleep(1)
     cloud.start()
     until(lambda: _of_the_job(cloud, "state") == "SUCCEEDED", 240)
     until(lambda: _customization(agent)["state"] == "SUCCEEDED")
     done, (job,) = _customization(agent), _jobs(cloud)
-    assert (done["epoch"], done["epochs"]) == (job["epoch"], job["epochs"]) == (3, 3)
+    assert (done["epoch"], done["epochs"]) == (job["epoch"], job["epochs"]) == (4, 4)
     assert job["step"] == job["steps"]
     assert float(str(done["held_out_accuracy"])) == pytest.approx(
         job["held_out_accuracy"], abs=1e-3
     )
     assert float(str(done["reconstruction_loss"])) > 0
-    assert (job["method"], job["examples"], job["state"]) == ("lora", 36, "SUCCEEDED")
+    assert (job["method"], job["examples"], job["state"]) == ("lora", 96, "SUCCEEDED")
     answer = agent.run("predict", "desk", "The kitchen sink is blocked again", "--json")
     assert json.loads(answer)["label"] in {
         "plumbing",
@@ -134,9 +145,8 @@ def _holds_each_once(cloud: Cloud) -> None:
 
 
 def test_cloud_killed_during_an_upload_holds_each_example_once(
-    owner: Path, small: Cloud, light: Light, tmp_path: Path
+    owner: Path, cloud: Cloud, light: Light, tmp_path: Path
 ) -> None:
-    cloud = small
     with _stalled_upload(owner, cloud, light, _table(tmp_path, 480)) as (_, tap):
         cloud.kill()
         tap.stop_after = None
@@ -147,9 +157,8 @@ def test_cloud_killed_during_an_upload_holds_each_example_once(
 
 
 def test_agent_killed_during_an_upload_sends_each_example_once(
-    owner: Path, small: Cloud, light: Light, tmp_path: Path
+    owner: Path, cloud: Cloud, light: Light, tmp_path: Path
 ) -> None:
-    cloud = small
     with _stalled_upload(owner, cloud, light, _table(tmp_path, 480)) as (agent, tap):
         agent.kill()
         tap.stop_after = None
@@ -166,7 +175,8 @@ def test_device_without_a_cloud_still_privatises(agent: Agent, cloud: Cloud) -> 
         assert secret not in out["text"]
 
 
-def test_same_document_gives_the_same_release(agent: Agent) -> None:
+def test_same_document_gives_the_same_release(alone: Agent) -> None:
+    agent = alone
     text = b"My daughter is allergic to the new cleaning spray\n"
     first = agent.run("privatize", "--json", stdin=text)
     agent.stop()

@@ -22,6 +22,7 @@ from sottovoce.cloud.cli.options import (
     trace_option,
 )
 from sottovoce.cloud.config import Limits
+from sottovoce.core.errors import ConfigError
 from sottovoce.core.system.console import Command, json_option, print_json
 from sottovoce.core.wire.opentelemetry import traced
 
@@ -51,6 +52,20 @@ from sottovoce.core.wire.opentelemetry import traced
 @metrics_option
 @log_option
 @trace_option
+@click.option(
+    "--ray",
+    is_flag=False,
+    flag_value="auto",
+    default="",
+    metavar="[ADDRESS]",
+    help="Start trainers on a Ray cluster, which gives each a GPU and starts it again; that of "
+    "this machine without ADDRESS.",
+)
+@click.option(
+    "--ray-trainers",
+    type=click.IntRange(min=1),
+    help="How many there.  [default: one for each GPU]",
+)
 @json_option
 def command(
     state: Path,
@@ -65,19 +80,49 @@ def command(
     metrics: str,
     log_format: str,
     trace: str,
+    ray: str,
+    ray_trainers: int | None,
     as_json: bool,
 ) -> None:
     """Train queued jobs until SIGTERM or Ctrl-C, one at a time; one process for each GPU.
 
     It shares --state, or --store and --objects, with servers and with other trainers, which may
     come and go: a job whose trainer has died is given to another after ten seconds. Give it the
-    --backbone, --decoder and --bundle of the servers.
+    --backbone, --decoder and --bundle of the servers. With --ray, all paths are those of the
+    cluster's machines.
     """
+    logs.configure(log_format, "trainer")
+    if ray or ray_trainers:
+        if not ray or metrics:
+            raise ConfigError(
+                "--ray-trainers is for --ray" if not ray else "--metrics is not for --ray",
+                fix="give --ray, too"
+                if not ray
+                else "leave it out: several trainers of a machine cannot have one port; "
+                "`sotto-cloud status` and a front's metrics tell what the database knows",
+                subject="ray",
+            )
+        from sottovoce.cloud.training import on_ray
+
+        given = on_ray.Given(
+            state.absolute(),
+            backbone,
+            decoder,
+            tuple(bundle.absolute() for bundle in bundles),
+            objects,
+            key_file.absolute() if key_file else None,
+            threads,
+            limit_training_seconds,
+            log_format,
+            trace,
+            store,
+        )
+        on_ray.run(ray, ray_trainers or 0, given, lambda number: _ready(state, as_json, number))
+        return
     # Imported late: no option's mistake should wait for torch.
     from sottovoce.cloud.training.process import work
     from sottovoce.cloud.training.worker import Worker
 
-    logs.configure(log_format, "trainer")
     limits = Limits(training_seconds=limit_training_seconds)
     worker = Worker(
         state,
@@ -90,11 +135,14 @@ def command(
         key_file=key_file,
     )
 
-    def ready() -> None:
-        if as_json:
-            print_json({"ready": True, "pid": os.getpid()})
-        else:
-            click.echo(f"training the jobs of {state}", err=True)
-
     with traced("trainer", trace, plaintext=True):
-        work(worker, threads, metrics, ready)
+        work(worker, threads, metrics, lambda: _ready(state, as_json))
+
+
+def _ready(state: Path, as_json: bool, trainers: int = 0) -> None:
+    if as_json:
+        told = {"ready": True, "pid": os.getpid()}
+        print_json(told | {"trainers": trainers} if trainers else told)
+    else:
+        where = f", by {trainers} trainers on Ray" if trainers else ""
+        click.echo(f"training the jobs of {state}{where}", err=True)

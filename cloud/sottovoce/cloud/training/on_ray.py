@@ -1,0 +1,186 @@
+"""Trainers as actors of a Ray cluster that there is, one for each GPU.
+
+Why it is here: who has a Ray cluster has machines that come and go, and something that knows which
+GPU is free. Ray places trainers, gives each its GPU and starts one again that died. Which trainer
+has which job stays a matter of leases, as everywhere: Ray's own queue is gone with
+its head.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+import socket
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from sottovoce.cloud import logs
+from sottovoce.cloud.config import Limits
+from sottovoce.core.errors import ConfigError, NotReady, SottovoceError, Unavailable
+from sottovoce.core.wire.opentelemetry import traced
+
+__all__ = ["Given", "Trainer", "run"]
+
+GRACE_SECONDS: Final = 60.0
+"""For trainers to write their checkpoints."""
+_LOOK_SECONDS: Final = 0.5
+_REACH_SECONDS: Final = 5.0
+_FOR_EVER: Final = -1
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What every trainer is told; paths are those of its machine. See `Worker`."""
+
+    state: Path
+    backbone: str
+    decoder: str
+    bundles: tuple[Path, ...]
+    objects: str
+    key_file: Path | None
+    threads: int
+    training_seconds: int
+    log_format: str = "text"
+    trace: str = field(default="", repr=False)
+    store: str = field(default="", repr=False)
+
+
+class Trainer:
+    """An actor, on whatever machine Ray chose; its two methods run at once."""
+
+    def __init__(self) -> None:
+        self._worker: Any = None
+        self._stopped = False
+
+    def work(self, given: Given) -> tuple[str, str, str] | None:
+        """Trains until told to stop. Gives the reason, problem and fix of what it cannot go on
+        with: of exceptions Ray would show whatever they quote."""
+        import torch
+
+        from sottovoce.cloud.training.worker import Worker
+
+        logs.configure(given.log_format, "trainer")
+        torch.set_num_threads(given.threads)
+        try:
+            worker = self._worker = Worker(
+                given.state,
+                given.backbone,
+                limits=Limits(training_seconds=given.training_seconds),
+                bundles=given.bundles,
+                decoder=given.decoder,
+                store=given.store,
+                objects=given.objects,
+                key_file=given.key_file,
+            )
+            if self._stopped:
+                worker.stop()
+            try:
+                with traced("trainer", given.trace, plaintext=True):
+                    worker.run()
+            finally:
+                worker.database.close()
+        except SottovoceError as error:
+            return error.reason, error.problem, error.fix
+        return None
+
+    def stop(self) -> None:
+        """Has it put its job down and end."""
+        self._stopped = True
+        if self._worker is not None:
+            self._worker.stop()
+
+
+def run(cluster: str, number: int, given: Given, on_ready: Any = lambda number: None) -> None:
+    """Keeps trainers running on a cluster until SIGTERM or SIGINT, and ends them in order.
+
+    They are this process's: should it die, they go too, and others take up their jobs.
+
+    Args:
+        cluster: its address, or "auto" for that of this machine.
+        number: of trainers; 0 for one for each GPU that is there now. One for which there is none
+            yet waits until there is.
+        given: what they are told.
+        on_ready: is told how many were asked for.
+
+    Raises:
+        ConfigError: Ray is not installed, there is no such cluster, or it has no GPU.
+        SottovoceError: what a trainer could not start with.
+    """
+    try:
+        import ray
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            "--ray needs Ray, which is not installed",
+            fix="pip install 'sottovoce-cloud[ray]', here and on the machines of the cluster",
+            subject="ray",
+        ) from error
+    try:
+        _reach(cluster)
+        ray.init(address=cluster, namespace="sottovoce", logging_level=logging.WARNING)
+    except (OSError, ValueError, RuntimeError) as error:
+        raise ConfigError(
+            f"no Ray cluster answers at {cluster}",
+            fix="start one with `ray start --head`, or correct the address after --ray: HOST:PORT",
+            subject="ray",
+        ) from error
+    try:
+        number = number or int(ray.cluster_resources().get("GPU", 0))
+        if not number:
+            raise ConfigError(
+                "the Ray cluster has no GPU",
+                fix="add a machine that has one, or say with --ray-trainers how many will come",
+                subject="ray",
+            )
+        _keep(ray, number, given, on_ready)
+    finally:
+        ray.shutdown()
+
+
+def _reach(cluster: str) -> None:
+    """Whether anybody is there at all, for whom Ray would wait for minutes."""
+    if cluster != "auto":
+        parts = urlsplit(f"//{cluster}")
+        socket.create_connection((parts.hostname or "", parts.port or 0), _REACH_SECONDS).close()
+
+
+def _keep(ray: Any, number: int, given: Given, on_ready: Any) -> None:
+    ending: list[int] = []
+    for each in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(each, lambda got, _: ending.append(got))
+    # Ray's name of the resource {"GPU": 1}; two methods at once, or nobody could say stop.
+    actor = ray.remote(Trainer).options(
+        num_gpus=1, max_restarts=_FOR_EVER, max_task_retries=_FOR_EVER, max_concurrency=2
+    )
+    trainers = [actor.remote() for _ in range(number)]
+    working = [trainer.work.remote(given) for trainer in trainers]
+    on_ready(number)
+    while not ending:
+        ended, _ = ray.wait(working, timeout=_LOOK_SECONDS)
+        if ended:  # none does by itself, unless it cannot go on
+            _stop(ray, trainers, working)
+            raise _reason(ray, ended[0])
+    _log.info("stopping")
+    _stop(ray, trainers, working)
+
+
+def _stop(ray: Any, trainers: list[Any], working: list[Any]) -> None:
+    for trainer in trainers:
+        trainer.stop.remote()
+    ray.wait(working, num_returns=len(working), timeout=GRACE_SECONDS)
+    for trainer in trainers:
+        ray.kill(trainer)
+
+
+def _reason(ray: Any, ended: Any) -> SottovoceError:
+    try:
+        found = ray.get(ended)
+    except Exception as error:  # quoted by its kind alone: see `Trainer.work`
+        return Unavailable(f"a trainer ended ({type(error).__name__})", fix="see Ray's logs")
+    if found is None:
+        return Unavailable("a trainer ended by itself", fix="see Ray's logs")
+    _, problem, fix = found
+    return NotReady(f"a trainer cannot work: {problem}", fix=fix, subject="ray")

@@ -1,4 +1,4 @@
-"""What is told of a cloud on paper follows from figures that went in, and all of them can change."""
+"""What is told of a cloud on paper follows from figures that went in; all of them can change."""
 
 from __future__ import annotations
 

@@ -9,7 +9,11 @@ import sys
 from pathlib import Path
 from urllib.request import urlopen
 
+import pytest
+from click.testing import CliRunner
+
 from bench.live.testbed import free_address
+from sottovoce.cloud.cli import main
 from sottovoce.cloud.config import STORE_VARIABLE
 from sottovoce.cloud.job import State
 from sottovoce.cloud.state.adapters import digest, locate
@@ -65,3 +69,25 @@ def test_a_trainer_does_the_jobs_of_a_store_and_ends_when_told(
         assert {"job %s: %d examples"} <= {line["event"] for line in ours}
         located = locate(jobs.database, "acme", "topics")
         assert located.sha256 == digest(located.folder)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--ray-trainers", "2"], "--ray-trainers is for --ray"),
+        (["--ray", "--metrics", "127.0.0.1:1"], "--metrics is not for --ray"),
+        (["--ray"], "--ray needs Ray, which is not installed"),
+        (["--ray", "10.0.0.1:6379", "--ray-trainers", "2"], "--ray needs Ray"),
+    ],
+)
+def test_what_ray_cannot_do_is_told_with_the_fix(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], said: str
+) -> None:
+    """What it can, `tests/cloud/training/test_on_ray.py` shows where it is installed."""
+    monkeypatch.setitem(sys.modules, "ray", None)
+    done = CliRunner().invoke(main, ["trainer", *options, "--state", str(tmp_path), "--json"])
+    assert done.exit_code == 78
+    told = json.loads(done.stderr.splitlines()[-1])["error"]
+    assert told["problem"].startswith(said)
+    assert told["fix"]
+    assert not [*tmp_path.iterdir()], "nothing was begun"

@@ -42,7 +42,9 @@ $(BUNDLE): .venv/.done $(BUNDLE_INPUTS)
 demo: install  ## Watch a device daemon learn a task through a cloud, privately
 	$(BIN)/python -m examples.helpdesk.demo
 
-test: install .venv-edge/.done lint bundle  ## Lint, then every test; the edge's without torch
+# What tests need is made at the same time, as it waits for disk and network.
+test: install  ## Lint, then every test; the edge's without torch
+	@$(MAKE) --no-print-directory --jobs=2 .venv-edge/.done bundle lint
 	OMP_NUM_THREADS=1 $(EDGE_BIN)/pytest $(PYTEST_FLAGS) tests/edge tests/core tests/protos
 	OMP_NUM_THREADS=1 $(BIN)/pytest $(PYTEST_FLAGS) tests/e2e tests/cloud tests/bench tests/architecture tests/mutation tests/protos tests/campaign tests/deploy
 

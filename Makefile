@@ -54,7 +54,7 @@ test: install  ## Lint, then every test; the edge's without torch
 AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo -n)
 APT := $(AS_ROOT) env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends
 CLUSTERS := /etc/postgresql-common/createcluster.conf
-test-deps:  ## Install what tests need that pip cannot: PostgreSQL, HAProxy (Debian's; as root, or by sudo)
+test-deps:  ## Install what tests need that pip cannot: PostgreSQL, HAProxy, libfaketime (Debian's; as root, or by sudo)
 	@ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || { \
 	  $(AS_ROOT) apt-get update -q && \
 	  $(APT) postgresql-common && \
@@ -62,6 +62,8 @@ test-deps:  ## Install what tests need that pip cannot: PostgreSQL, HAProxy (Deb
 	  $(APT) postgresql; }
 	@test -x /usr/sbin/haproxy || { \
 	  $(AS_ROOT) apt-get update -q && $(APT) haproxy; }
+	@ls /usr/lib/*/faketime/libfaketimeMT.so.1 >/dev/null 2>&1 || { \
+	  $(AS_ROOT) apt-get update -q && $(APT) libfaketime; }
 
 $(HOME_BUNDLE): .venv/.done $(BUNDLE_INPUTS)
 	$(BIN)/sotto-cloud build-bundle --out build/bundle-home --encoder

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
@@ -107,7 +108,13 @@ def device(folder: Path, bundle: Path, **environ: str) -> Iterator[Daemon]:
 
 
 @contextmanager
-def cloud(folder: Path, backbone: str, bundle: Path, **options: str) -> Iterator[Daemon]:
+def cloud(
+    folder: Path,
+    backbone: str,
+    bundle: Path,
+    environ: Mapping[str, str] = MappingProxyType({}),
+    **options: str,
+) -> Iterator[Daemon]:
     """``sotto-cloud serve`` with a state of its own, and more options; killed at the end."""
     address = f"unix:{folder}/cloud.sock"
     options |= {
@@ -121,7 +128,7 @@ def cloud(folder: Path, backbone: str, bundle: Path, **options: str) -> Iterator
         part for name, value in options.items() for part in (f"--{name.replace('_', '-')}", value)
     ]
     program = [sys.executable, "-c", PROGRAM.format("cloud"), "serve", *flat]
-    daemon = Daemon(program, {"CUDA_VISIBLE_DEVICES": ""}, address, folder)
+    daemon = Daemon(program, {"CUDA_VISIBLE_DEVICES": "", **environ}, address, folder)
     try:
         daemon.start()
         yield daemon

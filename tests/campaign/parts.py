@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 from sottovoce.cloud.state.sqlite import SqliteDatabase
 from sottovoce.cloud.state.tenants import Tenants
-from tests.campaign import daemons, disks, kills
+from tests.campaign import clocks, daemons, disks, kills
 from tests.campaign.damage import damage, device
 from tests.campaign.faulty_line import FaultyLine
 from tests.campaign.machine import machine
@@ -118,8 +119,10 @@ def _worker_without_power(folder: Path, tally: Tally, seed: str, trials: Iterabl
 
 
 @contextmanager
-def _world(folder: Path) -> Iterator[World]:
-    """A device, a line and a cloud that trains, predicts and writes."""
+def _world(
+    folder: Path, sides: Mapping[str, clocks.Clock] = MappingProxyType({})
+) -> Iterator[World]:
+    """A device, a line and a cloud that trains, predicts and writes, with their own clocks."""
     database = SqliteDatabase(folder / "cloud" / "state")
     token = folder / "token"
     token.touch(mode=0o600)
@@ -127,9 +130,12 @@ def _world(folder: Path) -> Iterator[World]:
     database.close()
     decoder = str(decoders.save(folder / "decoder"))
     options = {"decoder": decoder, "hand_out_adapters": "acme"}
+    clocked = {name: clock.environ for name, clock in sides.items()}
     (folder / "device").mkdir()
     with (
-        daemons.cloud(folder / "cloud", "default", BUNDLE, **options) as provider,
+        daemons.cloud(
+            folder / "cloud", "default", BUNDLE, clocked.get("cloud", {}), **options
+        ) as provider,
         closing(FaultyLine(provider.address)) as line,
         daemons.device(
             folder / "device",
@@ -137,6 +143,7 @@ def _world(folder: Path) -> Iterator[World]:
             SOTTO_CLOUD_ADDRESS=line.address,
             SOTTO_CLOUD_TENANT="acme",
             SOTTO_CLOUD_TOKEN_FILE=str(token),
+            **clocked.get("device", {}),
         ) as owners,
         closing(World(owners, line, provider)) as world,
     ):
@@ -146,6 +153,12 @@ def _world(folder: Path) -> Iterator[World]:
 def _network(folder: Path, tally: Tally, seed: str, trials: Iterable[int]) -> None:
     with _world(folder) as world:
         network(world, tally, seed, trials)
+
+
+def _clocks(folder: Path, tally: Tally, seed: str, trials: Iterable[int]) -> None:
+    sides = {name: clocks.Clock(folder / f"{name}.clock") for name in ("device", "cloud")}
+    with _world(folder, sides) as world:
+        clocks.clocks(world, sides, tally, seed, trials)
 
 
 def _soak(folder: Path, tally: Tally, seed: str, trials: Iterable[int]) -> None:
@@ -169,5 +182,6 @@ PARTS: Final = {
     "kill-worker": Part("jobs whose worker was killed", _worker_killed, 200, 2),
     "power-agent": Part("power cuts of the device", _agent_without_power, 150, 3, disks.needed),
     "power-worker": Part("power cuts of the worker", _worker_without_power, 100, 2, disks.needed),
+    "clocks": Part("errands while clocks jump", _clocks, 240, 4, clocks.needed),
     "soak": Part("rounds of mixed use", _soak, 0, 0, minutes=60),
 }

@@ -11,7 +11,7 @@ from typing import Final
 
 from sottovoce.cloud.state.sqlite import SqliteDatabase
 from sottovoce.cloud.state.tenants import Tenants
-from tests.campaign import clocks, daemons, disks, kills
+from tests.campaign import clocks, daemons, disks, kills, threads
 from tests.campaign.damage import damage, device
 from tests.campaign.faulty_line import FaultyLine
 from tests.campaign.machine import machine
@@ -118,6 +118,11 @@ def _worker_without_power(folder: Path, tally: Tally, seed: str, trials: Iterabl
         kills.worker_killed(folder, bert, tally, seed, trials, disk)
 
 
+def _threads(folder: Path, tally: Tally, seed: str, trials: Iterable[int]) -> None:
+    with daemons.device(folder, BUNDLE) as daemon:
+        threads.threads(daemon, tally, seed, trials)
+
+
 @contextmanager
 def _world(
     folder: Path, sides: Mapping[str, clocks.Clock] = MappingProxyType({})
@@ -182,6 +187,7 @@ PARTS: Final = {
     "kill-worker": Part("jobs whose worker was killed", _worker_killed, 200, 2),
     "power-agent": Part("power cuts of the device", _agent_without_power, 150, 3, disks.needed),
     "power-worker": Part("power cuts of the worker", _worker_without_power, 100, 2, disks.needed),
+    "threads": Part("too few threads for the device", _threads, 200, 4, threads.needed),
     "clocks": Part("errands while clocks jump", _clocks, 240, 4, clocks.needed),
     "soak": Part("rounds of mixed use", _soak, 0, 0, minutes=60),
 }

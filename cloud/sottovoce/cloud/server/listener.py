@@ -7,7 +7,6 @@ are bounded, known, counted and sent home is the same.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from concurrent.futures import ThreadPoolExecutor
 
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
@@ -18,6 +17,7 @@ from sottovoce.cloud.server.attendant import Attendant
 from sottovoce.cloud.server.call_counter import CallCounter
 from sottovoce.cloud.state.tenants import Tenants
 from sottovoce.core.errors import ConfigError
+from sottovoce.core.system.threads import Threads
 from sottovoce.core.wire.certificates import check_certificate
 from sottovoce.core.wire.doorkeeper import Doorkeeper
 from sottovoce.core.wire.open_streams import OpenStreams
@@ -89,7 +89,7 @@ class Listener:
         self._health = health.HealthServicer()
         # What is open holds one, what is short the rest.
         threads = calls + STREAMS + WAITING + 64
-        self._calls = ThreadPoolExecutor(threads, thread_name_prefix="rpc")
+        self._calls = Threads(threads, "rpc")
         self._doorkeeper = Doorkeeper(
             most=WAITING,
             seconds=PATIENCE,

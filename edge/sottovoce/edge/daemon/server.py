@@ -12,7 +12,6 @@ import os
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,6 +23,7 @@ from sottovoce.core.errors import ConfigError, NotReady
 from sottovoce.core.system import memory
 from sottovoce.core.system.files import disk, private_folder
 from sottovoce.core.system.signals import Ending
+from sottovoce.core.system.threads import Threads
 from sottovoce.core.wire.address import (
     LARGEST_ANSWER,
     answers,
@@ -143,7 +143,7 @@ def _server(
     doorkeeper: Doorkeeper,
 ) -> grpc.Server:
     server = grpc.server(
-        ThreadPoolExecutor(THREADS, thread_name_prefix="call"),
+        Threads(THREADS, "call"),
         interceptors=[Traced(), ErrorInterceptor(), doorkeeper, OpenStreams(STREAMS)],
         maximum_concurrent_rpcs=THREADS + QUEUED_CALLS,
         options=[

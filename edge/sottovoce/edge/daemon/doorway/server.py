@@ -10,11 +10,12 @@ import asyncio
 import logging
 import socket
 import threading
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import Executor
 from contextlib import suppress
 from typing import Final, Self
 
 from sottovoce.core.errors import ConfigError
+from sottovoce.core.system.threads import Threads
 from sottovoce.core.wire.address import is_loopback, split_address
 from sottovoce.core.wire.status import RETRY_SECONDS, kind_and_place
 from sottovoce.edge.daemon.doorway.connection import PIECE, Connection, Site
@@ -64,7 +65,7 @@ class Doorway:
         self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         """Where it answers: a number, as a name has others, which another user could take."""
         self._connections: dict[Connection, None] = {}
-        self._calls = ThreadPoolExecutor(CALLS_AT_ONCE, thread_name_prefix="doorway")
+        self._calls = Threads(CALLS_AT_ONCE, "doorway")
         self._loop = asyncio.new_event_loop()
         self._ending = asyncio.Event()
         self._stopping, self._grace = False, 0.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -47,11 +48,15 @@ class Noted:
 
 @dataclass
 class Notes:
-    """A tracer of one thread."""
+    """A tracer; what is current is each thread's own."""
 
     spans: list[Noted] = field(default_factory=list)
-    stack: list[int] = field(default_factory=list)
+    stacks: dict[int, list[int]] = field(default_factory=dict)
     closed: bool = False
+
+    @property
+    def stack(self) -> list[int]:
+        return self.stacks.setdefault(threading.get_ident(), [])
 
     def begin(self, name: str, parent: str, numbers: dict[str, int]) -> Noted:
         made = Noted(len(self.spans), name, parent or self.here(), numbers, self)
@@ -71,7 +76,7 @@ def notes() -> Iterator[Notes]:
     with tracing.noted_by(notes):
         yield notes
     assert notes.closed
-    assert notes.stack == []
+    assert not any(notes.stacks.values())
 
 
 SEEN: list[str] = []
@@ -117,17 +122,18 @@ def test_a_call_is_a_part_of_its_callers_span(notes: Notes) -> None:
     assert (caller.name, caller.parent, caller.numbers) == ("caller", "", {"texts": 2})
     assert (inner.name, inner.parent) == ("sottovoce.v1.Test/Once", "0")
     assert SEEN[0] == "1", "what it does is a part of it"
-    assert alone.name == inner.name
+    assert (alone.name, alone.parent) == (inner.name, "")
     assert {each.failed for each in notes.spans} == {False}
 
 
 def test_a_stream_is_current_while_it_is_worked_on_and_not_between(notes: Notes) -> None:
     with served() as channel:
-        answers = channel.unary_stream("/sottovoce.v1.Test/Many")(b"")
+        parent = ((HEADER, "of the caller"),)
+        answers = channel.unary_stream("/sottovoce.v1.Test/Many")(b"", metadata=parent)
         assert len(list(answers)) == 3
     (span,) = notes.spans
     assert SEEN == ["0"] * 3
-    assert (span.numbers, span.failed) == ({"answers": 3}, False)
+    assert (span.parent, span.numbers, span.failed) == ("of the caller", {"answers": 3}, False)
 
 
 def test_what_fails_is_told_by_number(notes: Notes) -> None:

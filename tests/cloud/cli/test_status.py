@@ -72,7 +72,11 @@ def test_the_database_tells_jobs_queue_and_trainers(tmp_path: Path, jobs: Jobs) 
     assert "0 with a job; 1 whose lease has ended" in status(tmp_path)[1]
 
 
-def test_processes_tell_whether_they_answer_and_what_they_did(tmp_path: Path, jobs: Jobs) -> None:
+def test_processes_tell_whether_they_answer_and_what_they_did(
+    tmp_path: Path, jobs: Jobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.setenv("http_proxy", f"http://{free_address()}")  # for what is outside
     servicer = health.HealthServicer()
     threads = ThreadPoolExecutor(2)
     server = grpc.server(threads)  # a health service alone, as every role with calls has
@@ -83,6 +87,7 @@ def test_processes_tell_whether_they_answer_and_what_they_did(tmp_path: Path, jo
     trainer.jobs.labels("succeeded").inc(4)
     trainer.jobs.labels("failed").inc()
     trainer.steps.inc(70)
+    trainer.busy.set(float("nan"))  # a figure of nothing
     at, of_front, of_trainer = free_address(), free_address(), free_address()
     stops = [expose(calls, of_front), expose(trainer, of_trainer)]
     server.add_insecure_port(at)

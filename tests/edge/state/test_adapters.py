@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 from pathlib import Path
 
@@ -43,6 +44,26 @@ def test_one_goes_back_step_by_step_and_forth_again(tmp_path: Path) -> None:
     assert installed(folder, bytes([2])) == third
     assert folder.current.stem == third
     assert folder.roll_back() == second
+
+
+def test_a_full_disk_keeps_what_is_too_old_for_now(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = AdapterFolder(tmp_path, "desk")
+    made = [installed(folder, bytes([n])) for n in range(KEPT)]
+    folder.begun("ab" * 32).write_bytes(b"x")
+    folder.install(folder.begun("ab" * 32), "ab" * 32)
+    with monkeypatch.context() as patched:
+        patched.setattr(adapters, "atomic", _full)
+        folder.prune()
+    assert folder.versions() == ["ab" * 32, *made[::-1]]
+    folder.prune()
+    assert folder.versions() == ["ab" * 32, *made[:0:-1]]
+    assert not folder.file(made[0]).exists()
+
+
+def _full(*_: object) -> None:
+    raise OSError(errno.ENOSPC, "full")
 
 
 def test_what_is_undone_leaves_the_one_before_in_use(tmp_path: Path) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from http.client import HTTPException
+from math import isfinite
 from pathlib import Path
 from typing import Any, Final
-from urllib.request import urlopen
+from urllib.request import ProxyHandler, build_opener
 
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
@@ -18,6 +19,9 @@ __all__ = ["FIGURES", "answers_calls", "figures"]
 
 _SECONDS: Final = 5.0
 _LARGEST: Final = 1 << 20
+_DIRECT: Final = (("grpc.enable_http_proxy", 0),)
+_opener: Final = build_opener(ProxyHandler({}))
+"""A proxy that the environment names is for what is outside."""
 
 FIGURES: Final[Mapping[str, tuple[str, Mapping[str, str]]]] = {
     "calls": ("sottovoce_calls_total", {}),
@@ -46,9 +50,10 @@ def answers_calls(address: str, tls_ca: Path | None = None) -> bool:
         Unavailable: nobody is there.
     """
     if tls_ca is None:
-        channel = grpc.insecure_channel(address)
+        channel = grpc.insecure_channel(address, _DIRECT)
     else:
-        channel = grpc.secure_channel(address, grpc.ssl_channel_credentials(tls_ca.read_bytes()))
+        trusted = grpc.ssl_channel_credentials(tls_ca.read_bytes())
+        channel = grpc.secure_channel(address, trusted, _DIRECT)
     with channel:
         try:
             answer = health_pb2_grpc.HealthStub(channel).Check(
@@ -71,7 +76,7 @@ def figures(address: str) -> dict[str, Any]:
         Unavailable: nobody tells any there.
     """
     try:
-        with urlopen(f"http://{address}/metrics", timeout=_SECONDS) as answer:
+        with _opener.open(f"http://{address}/metrics", timeout=_SECONDS) as answer:
             told = answer.read(_LARGEST).decode()
         families = list(text_string_to_metric_families(told))
     except (OSError, ValueError, HTTPException) as error:
@@ -84,7 +89,9 @@ def figures(address: str) -> dict[str, Any]:
     found: dict[str, Any] = {"role": roles[0] if roles else ""}
     for name, (metric, labels) in FIGURES.items():
         values = [
-            s.value for s in samples if s.name == metric and labels.items() <= s.labels.items()
+            s.value
+            for s in samples
+            if s.name == metric and labels.items() <= s.labels.items() and isfinite(s.value)
         ]
         if any(s.name == metric for s in samples):
             found[name] = round(sum(values))

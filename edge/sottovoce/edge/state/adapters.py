@@ -13,7 +13,7 @@ import json
 import re
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -112,13 +112,15 @@ class AdapterFolder:
             self._note(versions, version)
 
     def prune(self) -> None:
-        """Forgets the oldest versions beyond `KEPT`, but not the one in use."""
+        """Forgets the oldest versions beyond `KEPT`, but not the one in use; the next time, where
+        the disk does not take the shorter list now."""
         versions, used = self._list()
         kept = [version for version in versions if version in (*versions[:KEPT], used)]
-        if kept != versions:
-            self._note(kept, used)
-            for old in set(versions) - set(kept):
-                self.file(old).unlink(missing_ok=True)
+        with suppress(OSError):
+            if kept != versions:
+                self._note(kept, used)
+                for old in set(versions) - set(kept):
+                    self.file(old).unlink(missing_ok=True)
 
     @contextmanager
     def undone(self) -> Iterator[None]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import glob
 import hashlib
 import secrets
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,6 +27,8 @@ from sottovoce.v1 import enrollment_pb2
 
 __all__ = ["Enrolled", "enroll"]
 
+_CODES_LAST: Final = 86_400.0
+"""Seconds, at most."""
 _SCOPES: Final = {
     enrollment_pb2.TOKEN_SCOPE_ALL: "all",
     enrollment_pb2.TOKEN_SCOPE_TRAIN: "train",
@@ -75,7 +78,8 @@ def enroll(cloud: Cloud, code: str, token_file: Path) -> Iterator[Enrolled]:
     with as_owner_of(token_file), disk(token_file):
         waiting.replace(token_file)
         for other in token_file.parent.glob(f"{glob.escape(token_file.name)}.*.new"):
-            other.unlink(missing_ok=True)  # of codes that led nowhere
+            if time.time() - other.stat().st_mtime > _CODES_LAST:
+                other.unlink(missing_ok=True)  # of a code that led nowhere and cannot any more
         sync_folder(token_file.parent)
 
 

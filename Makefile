@@ -72,6 +72,7 @@ $(HOME_BUNDLE): .venv/.done $(BUNDLE_INPUTS)
 # A Raspberry Pi 4's processor, emulated: the edge gives there what it gives here, within tolerances.
 check-arm64: $(HOME_BUNDLE) .venv-edge/.done  ## Run the edge on an emulated ARM device and compare
 	edge/arm64/setup.sh $(EDGE_BIN)/pip
+	rm -f build/arm64/head.safetensors
 	$(EDGE_BIN)/python edge/arm64/smoke.py --bundle build/bundle-home --out build/arm64/here.json
 	build/arm64/python edge/arm64/smoke.py --bundle build/bundle-home --out build/arm64/there.json --python build/arm64/python
 	$(EDGE_BIN)/python edge/arm64/compare.py build/arm64/here.json build/arm64/there.json

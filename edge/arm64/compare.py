@@ -30,6 +30,9 @@ COSINE: Final = 0.999
 """Least cosine of two embeddings of one text."""
 LABELS: Final = 0.99
 """Least share of texts that get the same label at home."""
+STATES: Final = 0.995
+"""Least cosine of two states. Processors without products of bytes, as a Raspberry Pi 4's, take the
+encoder's weights as floats, so that what they compute is another rounding."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +101,7 @@ def checks(ours: dict[str, Any], theirs: dict[str, Any]) -> list[Check]:
         one, other = (side["at home"] or {"labels": [], "states": None} for side in (ours, theirs))
         found.append(Check("labels at home", _share(one["labels"], other["labels"]), least=LABELS))
         cosine = _cosine(one["states"], other["states"])
-        found.append(Check("states under an adapter, least cosine", cosine, least=COSINE))
+        found.append(Check("states under an adapter, least cosine", cosine, least=STATES))
     return found
 
 

@@ -28,6 +28,7 @@ import numpy as np
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.local.adapter import LocalAdapter
 from sottovoce.core.local.encoder import Additions, Encoder, Shape
 from sottovoce.core.local.learning import fit
 from sottovoce.core.privacy.denoiser import Denoiser
@@ -59,9 +60,9 @@ SEEDS: Final = range(4)
 GRAPH_WORDS: Final = 2_000
 """Words of the graph that is built on the spot."""
 MESSAGES: Final = Path(__file__).parents[2] / "examples" / "helpdesk"
-LEARNT: Final = 50
-"""Messages that a head is trained on, by what stands at their beginnings, about; and as many of the
-others that it is asked about. An emulator takes seconds for each."""
+ASKED: Final = 100
+"""Messages that a head is asked about, by what stands at their beginnings; it was trained on
+others. An emulator takes seconds for each."""
 FIRST_WORDS: Final = 20
 """Of a message."""
 
@@ -140,20 +141,19 @@ def denoised(bundle: Bundle) -> list[list[float]] | None:
     return found
 
 
-def at_home(bundle: Bundle) -> dict[str, Any] | None:
-    """Labels by a head that is trained here, and states under seeded low-rank updates, prompt and
-    prefix; None without an encoder."""
+def at_home(bundle: Bundle, head: Path) -> dict[str, Any] | None:
+    """Labels by the head in that file, which is trained and put there where there is none; and
+    states under seeded low-rank updates, prompt and prefix. None without an encoder."""
     if not bundle.encoder_folder.is_dir():
         return None
     encoder = Encoder.load(bundle)
-    none, (texts, labels) = Additions.none(encoder.shape), _messages("train")
-    taught = slice(None, None, len(texts) // LEARNT)
-    asked = _messages("test")[0][:LEARNT]
-    states = np.stack([encoder.pooled(text, none) for text in texts[taught]])
-    adapter = fit(states, labels[taught], encoder.shape)
-    added = _additions(encoder.shape)
+    if not head.exists():
+        none, (texts, labels) = Additions.none(encoder.shape), _messages("train")
+        states = np.stack([encoder.pooled(text, none) for text in texts])
+        head.write_bytes(fit(states, labels, encoder.shape).to_bytes())
+    adapter, added = LocalAdapter.read(head), _additions(encoder.shape)
     return {
-        "labels": [adapter.scores(encoder, text)[0][0] for text in asked],
+        "labels": [adapter.scores(encoder, t)[0][0] for t in _messages("test")[0][:ASKED]],
         "states": [encoder.pooled(line, added).tolist() for line in TEXT.splitlines()],
     }
 
@@ -248,7 +248,14 @@ def main() -> None:
     parser.add_argument(
         "--python", default=sys.executable, help="what starts the daemon, if not this Python itself"
     )
+    parser.add_argument(
+        "--head",
+        type=Path,
+        default=Path("build/arm64/head.safetensors"),
+        help="of both machines: trained by the first one",
+    )
     arguments = parser.parse_args()
+    arguments.head.parent.mkdir(parents=True, exist_ok=True)
     bundle = Bundle.open(arguments.bundle)
     parts: dict[str, Part] = {
         "tagger": tagged,
@@ -257,7 +264,7 @@ def main() -> None:
         "released exactly": released_exactly,
         "search": searched,
         "denoiser": denoised,
-        "at home": at_home,
+        "at home": lambda opened: at_home(opened, arguments.head),
         "daemon": lambda opened: asked(opened, arguments.python),
     }
     found: dict[str, Any] = {}

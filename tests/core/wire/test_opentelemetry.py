@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -12,8 +13,9 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
+from bench.live.testbed import free_address
 from sottovoce.core.errors import ConfigError
-from sottovoce.core.wire import tracing
+from sottovoce.core.wire import opentelemetry, tracing
 from sottovoce.core.wire.opentelemetry import OpenTelemetry, exporting, traced
 from tests.support.collector import collecting
 from tests.support.waiting import until
@@ -66,10 +68,24 @@ def test_what_is_no_id_is_ignored(memory: InMemorySpanExporter, parent: str) -> 
     assert "canary" not in only(memory).to_json()
 
 
-def test_a_caller_who_wants_no_trace_gets_none(memory: InMemorySpanExporter) -> None:
-    with tracing.span("stage", PARENT[:-1] + "0"):
+def test_what_is_noted_no_caller_says(
+    memory: InMemorySpanExporter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with tracing.span("stage", PARENT[:-1] + "0"), tracing.span("part"):
         pass
-    assert memory.get_finished_spans() == ()
+    assert len(memory.get_finished_spans()) == 2
+    monkeypatch.setenv("OTEL_TRACES_SAMPLER_ARG", "0")
+    none = InMemorySpanExporter()
+    with (
+        tracing.noted_by(OpenTelemetry("front", SimpleSpanProcessor(none))),
+        tracing.span("stage", PARENT),
+        tracing.span("part"),
+    ):
+        pass
+    assert none.get_finished_spans() == ()
+    monkeypatch.setenv("OTEL_TRACES_SAMPLER_ARG", "most")
+    with pytest.raises(ConfigError, match="OTEL_TRACES_SAMPLER_ARG"):
+        OpenTelemetry("front", SimpleSpanProcessor(none))
 
 
 def test_a_span_is_given_to_other_threads_by_its_id_alone(memory: InMemorySpanExporter) -> None:
@@ -93,6 +109,33 @@ def test_a_collector_gets_them_all_by_the_end() -> None:
     }
 
 
+def test_no_proxy_hears_what_a_collector_of_this_machine_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.setenv("http_proxy", f"http://{free_address()}")
+    with collecting() as collector:
+        with traced("agent", collector.url), tracing.span("job"):
+            pass
+        until(lambda: len(collector.spans) == 1)
+
+
+def test_the_end_does_not_wait_for_a_collector_that_is_silent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Broken, this waits for good."""
+    monkeypatch.setattr(opentelemetry, "_LAST_SECONDS", 0.1)
+    answers = threading.Event()
+
+    class Silent(SimpleSpanProcessor):
+        def shutdown(self) -> None:
+            answers.wait()
+
+    OpenTelemetry("agent", Silent(InMemorySpanExporter())).close()
+    assert not answers.is_set()
+    answers.set()
+
+
 def test_the_end_does_not_wait_for_a_collector_that_is_away() -> None:
     with collecting() as collector:
         url = collector.url
@@ -106,6 +149,8 @@ def test_the_end_does_not_wait_for_a_collector_that_is_away() -> None:
         ("collector:4317", True, "no http:// or https:// address"),
         ("http://127.0.0.1", True, "no http:// or https:// address"),
         ("http://127.0.0.1:nonsense", True, "no http:// or https:// address"),
+        ("https://user:secret@collector:4317", True, "no http:// or https:// address"),
+        ("https://collector:4317/traces", True, "no http:// or https:// address"),
         ("http://collector.example.org:4317", False, "in plaintext"),
     ],
 )

@@ -96,14 +96,14 @@ def many(request: bytes, context: grpc.ServicerContext) -> Iterator[bytes]:
 
 
 @contextmanager
-def served(service: str = "sottovoce.v1.Test") -> Iterator[grpc.Channel]:
+def served(service: str = "sottovoce.v1.Test", **options: bool) -> Iterator[grpc.Channel]:
     SEEN.clear()
     methods: dict[str, Any] = {
         "Once": grpc.unary_unary_rpc_method_handler(once),
         "Many": grpc.unary_stream_rpc_method_handler(many),
     }
     with ThreadPoolExecutor(1) as calls:
-        server = grpc.server(calls, interceptors=[Traced(), ErrorInterceptor()])
+        server = grpc.server(calls, interceptors=[Traced(**options), ErrorInterceptor()])
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, methods),))
         port = server.add_insecure_port("127.0.0.1:0")
         server.start()
@@ -134,6 +134,14 @@ def test_a_stream_is_current_while_it_is_worked_on_and_not_between(notes: Notes)
     (span,) = notes.spans
     assert SEEN == ["0"] * 3
     assert (span.parent, span.numbers, span.failed) == ("of the caller", {"answers": 3}, False)
+
+
+def test_what_a_caller_of_an_agent_sends_goes_on_to_nobody(notes: Notes) -> None:
+    with served(callers=False) as channel:
+        said = ((HEADER, "my PIN is 4711"),)
+        channel.unary_unary("/sottovoce.v1.Test/Once")(b"", metadata=said)
+        list(channel.unary_stream("/sottovoce.v1.Test/Many")(b"", metadata=said))
+    assert [each.parent for each in notes.spans] == ["", ""]
 
 
 def test_what_fails_is_told_by_number(notes: Notes) -> None:

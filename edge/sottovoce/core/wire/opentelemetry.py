@@ -9,9 +9,11 @@ caller likes, and are left alone.
 
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from sottovoce.core.errors import ConfigError
@@ -20,9 +22,14 @@ from sottovoce.core.wire.address import is_loopback
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import SpanProcessor
+    from opentelemetry.sdk.trace.sampling import Sampler
     from opentelemetry.trace import Span
 
 __all__ = ["OpenTelemetry", "exporting", "traced"]
+
+_SHARE: Final = "OTEL_TRACES_SAMPLER_ARG"
+_LAST_SECONDS: Final = 3.0
+"""That the last spans may take at the end of the process."""
 
 
 class _Span:
@@ -59,9 +66,14 @@ class OpenTelemetry:
     def __init__(self, role: str, processor: SpanProcessor) -> None:
         from opentelemetry.sdk.resources import Resource
         from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.sampling import ParentBased
         from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-        self._provider = TracerProvider(resource=Resource({"service.name": f"sottovoce-{role}"}))
+        # Who calls from elsewhere has no say in what is noted here.
+        own = _share()
+        sampler = ParentBased(own, remote_parent_sampled=own, remote_parent_not_sampled=own)
+        resource = Resource({"service.name": f"sottovoce-{role}"})
+        self._provider = TracerProvider(sampler, resource, shutdown_on_exit=False)
         self._provider.add_span_processor(processor)
         self._tracer = self._provider.get_tracer("sottovoce")
         self._headers = TraceContextTextMapPropagator()
@@ -76,7 +88,26 @@ class OpenTelemetry:
         return carrier.get(tracing.HEADER, "")
 
     def close(self) -> None:
-        self._provider.shutdown()
+        # To a collector that does not answer it would talk for half a minute.
+        closing = threading.Thread(target=self._provider.shutdown, name="traces", daemon=True)
+        closing.start()
+        closing.join(_LAST_SECONDS)
+
+
+def _share() -> Sampler:
+    """What decides by the id of a trace, so that all of a cloud decide alike.
+
+    Raises:
+        ConfigError: the share that is set is none.
+    """
+    from opentelemetry.sdk.trace.sampling import TraceIdRatioBased
+
+    try:
+        return TraceIdRatioBased(float(os.environ.get(_SHARE) or 1))
+    except ValueError as error:
+        raise ConfigError(
+            f"{_SHARE} is no share of traces", fix="give a number from 0 to 1", subject="trace"
+        ) from error
 
 
 def exporting(role: str, collector: str, *, plaintext: bool) -> OpenTelemetry:
@@ -91,10 +122,12 @@ def exporting(role: str, collector: str, *, plaintext: bool) -> OpenTelemetry:
         host, port = parts.hostname, parts.port
     except ValueError:
         host = port = None
-    if host is None or port is None or parts.scheme not in ("http", "https"):
+    more = parts.username or parts.path.strip("/") or parts.query or parts.fragment
+    if host is None or port is None or parts.scheme not in ("http", "https") or more:
         raise ConfigError(
             "the collector of traces is no http:// or https:// address with a port",
-            fix="give one like http://127.0.0.1:4317",
+            fix="give one like http://127.0.0.1:4317; what opens it goes into"
+            " OTEL_EXPORTER_OTLP_HEADERS",
             subject="trace",
         )
     insecure = parts.scheme == "http"
@@ -107,7 +140,9 @@ def exporting(role: str, collector: str, *, plaintext: bool) -> OpenTelemetry:
     from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
-    exporter = OTLPSpanExporter(endpoint=parts.netloc, insecure=insecure)
+    # A proxy that the environment names is for what is outside.
+    direct = (("grpc.enable_http_proxy", 0),) if is_loopback(host) else ()
+    exporter = OTLPSpanExporter(parts.netloc, insecure, channel_options=direct)
     return OpenTelemetry(role, BatchSpanProcessor(exporter))
 
 

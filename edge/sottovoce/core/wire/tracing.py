@@ -142,10 +142,17 @@ def streamed(name: str) -> Iterator[tuple[tuple[str, str], ...]]:
 
 
 class Traced(Interceptor):
-    """A span for every call of a service of ours, a part of its caller's, if that sent one.
+    """A span for every call of a service of ours.
 
     It goes outside of what turns exceptions into a status, which it notes by number.
+
+    Args:
+        callers: whether the span is a part of its caller's, if that sent one. An agent's is not:
+            what an app sends goes on to nobody, and be it an id.
     """
+
+    def __init__(self, *, callers: bool = True) -> None:
+        self._parent = _parent if callers else lambda context: ""
 
     def around(self, handler: Handler, service: str, method: str) -> Handler:
         if _tracer is None or not service.startswith(_OURS):
@@ -154,7 +161,7 @@ class Traced(Interceptor):
 
         def unary(answer: Callable[..., Any]) -> Callable[..., Any]:
             def call(request: Any, context: grpc.ServicerContext) -> Any:
-                found = begun(name, _parent(context))
+                found = begun(name, self._parent(context))
                 failed = True
                 try:
                     with found.current():
@@ -168,7 +175,7 @@ class Traced(Interceptor):
 
         def stream(answer: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
             def call(request: Any, context: grpc.ServicerContext) -> Iterator[Any]:
-                found = begun(name, _parent(context))
+                found = begun(name, self._parent(context))
                 failed, pieces = True, 0
                 try:
                     with found.current():

@@ -144,7 +144,7 @@ def _server(
 ) -> grpc.Server:
     server = grpc.server(
         Threads(THREADS, "call"),
-        interceptors=[Traced(), ErrorInterceptor(), doorkeeper, OpenStreams(STREAMS)],
+        interceptors=[Traced(callers=False), ErrorInterceptor(), doorkeeper, OpenStreams(STREAMS)],
         maximum_concurrent_rpcs=THREADS + QUEUED_CALLS,
         options=[
             ("grpc.max_concurrent_streams", THREADS),  # of one connection; what is more waits there

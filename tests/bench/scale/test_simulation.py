@@ -35,6 +35,15 @@ def test_random_routing_finds_what_one_cache_of_all_tenants_would() -> None:
     assert found(tight, "random").hits == pytest.approx(che(tight), abs=0.01)
 
 
+def test_what_was_asked_for_last_is_what_stays() -> None:
+    cloud = Cloud(devices=600, tenants=2, cache=1, read_ms=0.0)
+    assert cloud.replicas == 1
+    again = float(
+        (cloud.shares() ** 2).sum()
+    )  # 5 of 9; what never left would be found 3 or 6 times
+    assert found(cloud, "random").hits == pytest.approx(again, abs=0.02)
+
+
 def test_by_tenant_replicas_remember_together_what_one_of_their_room_would() -> None:
     together = che(replace(SMALL, cache=SMALL.cache * SMALL.replicas))
     assert found(SMALL, "tenant hash").hits == pytest.approx(together, abs=0.03)

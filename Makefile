@@ -30,7 +30,7 @@ install: .venv/.done  ## Make .venv with everything: edge, cloud, tools
 # The device's environment, as a Pi has it: no torch, no transformers.
 .venv-edge/.done: $(INPUTS)
 	$(PYTHON) -m venv .venv-edge
-	$(EDGE_BIN)/pip install -c constraints.txt pytest pytest-xdist hypothesis scipy hpack hyperframe -e protos -e 'edge[spacy,graph]'
+	$(EDGE_BIN)/pip install -c constraints.txt pytest pytest-xdist hypothesis scipy hpack hyperframe -e protos -e 'edge[spacy,graph,trace]'
 	@touch $@
 
 bundle: $(BUNDLE)  ## Build the default bundle into build/bundle
@@ -46,7 +46,7 @@ demo: install  ## Watch a device daemon learn a task through a cloud, privately
 test: install  ## Lint, then every test; the edge's without torch
 	@$(MAKE) --no-print-directory --jobs=2 .venv-edge/.done bundle lint
 	OMP_NUM_THREADS=1 $(EDGE_BIN)/pytest $(PYTEST_FLAGS) tests/edge tests/core tests/protos
-	OMP_NUM_THREADS=1 $(BIN)/pytest $(PYTEST_FLAGS) tests/e2e tests/cloud tests/bench tests/architecture tests/mutation tests/protos tests/campaign tests/deploy
+	OMP_NUM_THREADS=1 $(BIN)/pytest $(PYTEST_FLAGS) tests/campaign tests/e2e tests/cloud tests/bench tests/architecture tests/mutation tests/protos tests/deploy
 
 # Tests on PostgreSQL and HAProxy start servers of their own; without them they are skipped and say
 # so; the S3 server of others comes with `make install`. It never waits for a password, and has

@@ -31,8 +31,8 @@ COSINE: Final = 0.999
 LABELS: Final = 0.99
 """Least share of texts that get the same label at home."""
 STATES: Final = 0.995
-"""Least cosine of two states. Processors without products of bytes, as a Raspberry Pi 4's, take the
-encoder's weights as floats, so that what they compute is another rounding."""
+"""Least cosine of two states of the encoder: what it must have with torch on one machine. Its
+activations are rounded, too, and not alike by every processor's kernels."""
 
 
 @dataclass(frozen=True)

@@ -188,6 +188,6 @@ PARTS: Final = {
     "power-agent": Part("power cuts of the device", _agent_without_power, 150, 3, disks.needed),
     "power-worker": Part("power cuts of the worker", _worker_without_power, 100, 2, disks.needed),
     "threads": Part("too few threads for the device", _threads, 200, 4, threads.needed),
-    "clocks": Part("errands while clocks jump", _clocks, 240, 4, clocks.needed),
+    "clocks": Part("errands while clocks jump", _clocks, 240, 2, clocks.needed),
     "soak": Part("rounds of mixed use", _soak, 0, 0, minutes=60),
 }

@@ -13,8 +13,8 @@ import random
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import quantiles
@@ -247,10 +247,16 @@ def _tidied(line: grpc.Channel, tokens: dict[str, str]) -> None:
             jobs = caller.training.ListJobs(asked, metadata=caller.metadata).jobs
             return [job for job in jobs if job.state <= training.JOB_STATE_RUNNING]
 
-        for job in running():
-            asked = training.CancelJobRequest(job_id=job.id)
-            caller.training.CancelJob(asked, metadata=caller.metadata)
-        until(lambda: not running())
+        def over(caller: Caller = caller, running: Callable[[], list[Any]] = running) -> bool:
+            """A job that was asked for last may be made after the others were cancelled."""
+            left = running()
+            for job in left:
+                asked = training.CancelJobRequest(job_id=job.id)
+                with suppress(grpc.RpcError):  # it has ended meanwhile
+                    caller.training.CancelJob(asked, metadata=caller.metadata)
+            return not left
+
+        until(over)
 
 
 def _compared(tally: Tally, quiet: list[float], attacked: dict[str, list[float]]) -> None:

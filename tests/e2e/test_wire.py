@@ -183,7 +183,7 @@ def test_sizes_on_the_wire_are_few(told: Told) -> None:
     assert len(asked) == EXAMPLES
     assert len({len(one.released_text) for one in asked}) > EXAMPLES / 2
     sizes = {one.ByteSize() for one in asked}
-    assert sizes <= {512, 1024, 1536}
+    assert sizes <= {512, 1024, 1536, 2048}  # as chance has it: a long release is rare
     uploads = _of(training_pb2.UploadExamplesRequest, told.sent, "examples")
     assert all(one.ByteSize() == padded_size(one.ByteSize()) for one in uploads)
     answered = [

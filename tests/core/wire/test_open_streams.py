@@ -144,6 +144,7 @@ def test_the_crowd_of_one_host_costs_another_nothing() -> None:
         until(lambda: len(streams._open) == 1)
         crowd = held.enter_context(RawConnection(address))
         opened = [crowd.open("/test.Open/Echo") for _ in range(5 * MOST)]
-        assert set(crowd.ended(opened[: 1 - MOST]).values()) <= {"reset", "CANCELLED"}
+        # However it is turned away: gRPC does so itself where more come than it has room for.
+        assert set(crowd.ended(opened[: 1 - MOST]).values()) <= {"reset", "CANCELLED", "UNAVAILABLE"}
         quiet.send(stream, b"it")
         assert quiet.ended([stream]) == {stream: "OK"}

@@ -99,6 +99,15 @@ def test_of_processes_that_start_together_with_other_objects_one_has_them(
     assert len(list(tmp_path.glob("kept*/objects.id"))) == 1
 
 
+def test_what_another_has_left_is_left(tmp_path: Path) -> None:
+    both = [FileObjects(tmp_path / "kept") for _ in range(2)]
+    for each in both:
+        each.bind("drawn", take=True)
+    for each in both:
+        each.leave()
+    assert not (tmp_path / "kept" / "objects.id").exists()
+
+
 def test_no_transaction_waits_for_the_objects(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

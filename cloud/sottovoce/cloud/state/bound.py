@@ -51,9 +51,10 @@ class BoundObjects(ABC):
         return found.decode(errors="replace")
 
     def leave(self) -> None:
-        """See `Objects.leave`."""
-        with self._reached():
-            self._destroy(OBJECTS_ID)
+        """See `Objects.leave`. Another who took them with us may have left them, too."""
+        with self._asked():
+            if self._read(OBJECTS_ID) == self._owner:
+                self._destroy(OBJECTS_ID)
 
     def reach(self) -> None:
         """See `Objects.reach`."""

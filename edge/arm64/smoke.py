@@ -212,9 +212,8 @@ def _messages(part: str) -> tuple[list[str], list[str]]:
     """The example's messages, their first words alone, and what they are about."""
     lines = (MESSAGES / f"{part}.tsv").read_text(encoding="utf-8").splitlines()[1:]
     pairs = [line.split("\t") for line in lines]
-    return [" ".join(text.split()[:FIRST_WORDS]) for text, _ in pairs], [
-        label for _, label in pairs
-    ]
+    texts = [" ".join(text.split()[:FIRST_WORDS]) for text, _ in pairs]
+    return texts, [label for _, label in pairs]
 
 
 def _additions(shape: Shape) -> Additions:

@@ -42,8 +42,10 @@ def main() -> int:
             trials = _for_minutes(given.minutes or part.minutes * given.share)
         if given.trial is not None:
             trials = range(given.trial, given.trial + 1)
+        began = time.monotonic()
         with tempfile.TemporaryDirectory(prefix="campaign-") as folder:
             tallies[name] = tally = run(name, Path(folder), given.seed, trials)
+        tally.seconds = time.monotonic() - began
         for finding in tally.findings:
             print(finding, flush=True)
     print(table([*tallies.values()]))

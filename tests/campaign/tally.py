@@ -23,6 +23,7 @@ class Tally:
         command: shows one trial again, with its number in place of ``{}``.
         ends: how trials ended, by number.
         findings: a line for each fault.
+        seconds: that they took.
     """
 
     what: str
@@ -32,6 +33,7 @@ class Tally:
     faults: Counter[str] = field(default_factory=Counter)
     findings: list[str] = field(default_factory=list)
     figures: dict[str, float] = field(default_factory=dict)
+    seconds: float = 0.0
 
     def ended(self, how: str) -> None:
         """A trial ended as it may."""
@@ -49,6 +51,7 @@ class Tally:
         """For the one JSON object."""
         return {
             "count": self.count,
+            "seconds": round(self.seconds),
             **{kind: self.faults[kind] for kind in FAULTS},
             "ends": dict(sorted(self.ends.items())),
             "figures": self.figures,
@@ -58,8 +61,8 @@ class Tally:
 
 def table(tallies: Sequence[Tally]) -> str:
     """As Markdown."""
-    lines = [f"| what | count | {' | '.join(FAULTS)} |", "|---|--:|--:|--:|--:|--:|"]
+    lines = [f"| what | count | {' | '.join(FAULTS)} | seconds |", "|---" + 6 * "|--:" + "|"]
     for tally in tallies:
         found = " | ".join(str(tally.faults[kind]) for kind in FAULTS)
-        lines.append(f"| {tally.what} | {tally.count:,} | {found} |")
+        lines.append(f"| {tally.what} | {tally.count:,} | {found} | {tally.seconds:,.0f} |")
     return "\n".join(lines)

@@ -10,12 +10,16 @@ from pathlib import Path
 import pytest
 from transformers import AutoTokenizer, BertConfig, BertModel
 
+from bench.live import haproxy
 from bench.live.testbed import Agent, Cloud
 from sottovoce.cloud.building import device_encoder
 from sottovoce.cloud.models import backbone
 from sottovoce.core.bundle.folder import ENCODER
 from sottovoce.core.bundle.manifest import MANIFEST, Backbone, Manifest
 from tests.support.encoder_bundle import offered
+from tests.support.paths import HELPDESK
+
+behind_haproxy = pytest.mark.skipif(haproxy.found() is None, reason=haproxy.HINT)
 
 
 @dataclass(frozen=True)
@@ -69,6 +73,16 @@ def owner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
+def lesson(owner: Path) -> tuple[list[str], list[str]]:
+    """Options of ``sotto customize`` that have a head learn from 36 messages, and these."""
+    lines = (HELPDESK / "train.tsv").read_text(encoding="utf-8").splitlines()[:37]
+    table = owner / "train.tsv"
+    table.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    options = ["--input", str(table), "--method", "head", "--epochs", "1", "--json"]
+    return options, [line.split("\t")[0] for line in lines[1:]]
+
+
+@pytest.fixture
 def cloud(owner: Path, bundle_folder: Path) -> Iterator[Cloud]:
     """A running cloud with an empty state."""
     running = Cloud.at(owner, bundle_folder)
@@ -88,10 +102,10 @@ def alone(owner: Path, bundle_folder: Path) -> Iterator[Agent]:
 
 
 @pytest.fixture
-def agent(owner: Path, cloud: Cloud, bundle_folder: Path) -> Iterator[Agent]:
+def agent(owner: Path, cloud: Cloud) -> Iterator[Agent]:
     """A running agent, enrolled with the cloud, with its bundle."""
     running = Agent.at(owner, cloud=cloud.address, tenant="t", token=cloud.enroll("t"))
-    running.hold(bundle_folder)
+    running.hold(cloud.bundle)
     running.start()
     yield running
     running.kill()

@@ -4,27 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
-from bench.live import haproxy
 from bench.scale.callers import Callers
 from bench.scale.roles import roles
-from tests.support.paths import HELPDESK
 from tests.support.waiting import until
 
-from .conftest import Light
+from .conftest import Light, behind_haproxy
 
 
+@behind_haproxy
 def test_no_call_is_lost_and_every_job_is_done_when_a_replica_and_the_front_die(
-    owner: Path, light: Light
+    owner: Path, light: Light, lesson: tuple[list[str], list[str]]
 ) -> None:
-    if haproxy.found() is None:
-        pytest.skip(haproxy.HINT)
-    lines = (HELPDESK / "train.tsv").read_text(encoding="utf-8").splitlines()[:37]
-    table = owner / "train.tsv"
-    table.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    learn = ["--input", str(table), "--method", "head", "--epochs", "1", "--json"]
-    texts = [line.split("\t")[0] for line in lines[1:]]
+    learn, texts = lesson
     with roles(owner, light.bundle, trainers=1, backbone=str(light.backbone)) as parts:
         agent = parts.device(owner / "device", "t")
         try:

@@ -31,16 +31,6 @@ def cloud(owner: Path, light: Light) -> Iterator[Cloud]:
     running.kill()
 
 
-@pytest.fixture
-def agent(owner: Path, light: Light, cloud: Cloud) -> Iterator[Agent]:
-    """A running agent of a tenant's."""
-    running = Agent.at(owner, cloud=cloud.address, tenant="t", token=cloud.enroll("t"))
-    running.hold(light.bundle)
-    running.start()
-    yield running
-    running.kill()
-
-
 def _table(folder: Path, rows: int) -> Path:
     lines = (HELPDESK / "train.tsv").read_text(encoding="utf-8").splitlines()[: rows + 1]
     table = folder / "train.tsv"
@@ -110,14 +100,12 @@ def test_cloud_killed_during_a_job_finishes_it_after_a_restart(
 
 
 @contextmanager
-def _stalled_upload(
-    owner: Path, cloud: Cloud, light: Light, table: Path
-) -> Iterator[tuple[Agent, Wiretap]]:
+def _stalled_upload(owner: Path, cloud: Cloud, table: Path) -> Iterator[tuple[Agent, Wiretap]]:
     """An agent whose network stands still in the middle of an upload."""
     token = cloud.enroll("t")
     with Wiretap(cloud.address) as tap:
         agent = Agent.at(owner, cloud=tap.address, tenant="t", token=token)
-        agent.hold(light.bundle)
+        agent.hold(cloud.bundle)
         agent.start()
         try:
             stop_after = tap.stop_after = tap.bytes_sent + 30_000
@@ -145,9 +133,9 @@ def _holds_each_once(cloud: Cloud) -> None:
 
 
 def test_cloud_killed_during_an_upload_holds_each_example_once(
-    owner: Path, cloud: Cloud, light: Light, tmp_path: Path
+    owner: Path, cloud: Cloud, tmp_path: Path
 ) -> None:
-    with _stalled_upload(owner, cloud, light, _table(tmp_path, 480)) as (_, tap):
+    with _stalled_upload(owner, cloud, _table(tmp_path, 480)) as (_, tap):
         cloud.kill()
         tap.stop_after = None
         cloud.start()
@@ -157,9 +145,9 @@ def test_cloud_killed_during_an_upload_holds_each_example_once(
 
 
 def test_agent_killed_during_an_upload_sends_each_example_once(
-    owner: Path, cloud: Cloud, light: Light, tmp_path: Path
+    owner: Path, cloud: Cloud, tmp_path: Path
 ) -> None:
-    with _stalled_upload(owner, cloud, light, _table(tmp_path, 480)) as (agent, tap):
+    with _stalled_upload(owner, cloud, _table(tmp_path, 480)) as (agent, tap):
         agent.kill()
         tap.stop_after = None
         agent.start()

@@ -8,11 +8,11 @@ import pytest
 
 pytest.importorskip("opentelemetry.sdk", reason="pip install 'sottovoce-cloud[trace]'")
 
-from bench.live import haproxy
 from bench.scale.roles import roles
 from tests.support.collector import Collected, Collector, collecting
-from tests.support.paths import HELPDESK
 from tests.support.waiting import until
+
+from .conftest import Light, behind_haproxy
 
 
 def named(collector: Collector, name: str) -> list[Collected]:
@@ -28,19 +28,15 @@ def way(collector: Collector, span: Collected) -> list[tuple[str, str]]:
     return [(each.role.removeprefix("sottovoce-"), each.name) for each in found]
 
 
+@behind_haproxy
 def test_a_call_and_a_job_are_each_one_trace_from_the_device_on(
-    owner: Path, bundle_folder: Path
+    owner: Path, light: Light, lesson: tuple[list[str], list[str]]
 ) -> None:
-    if haproxy.found() is None:
-        pytest.skip(haproxy.HINT)
-    lines = (HELPDESK / "train.tsv").read_text(encoding="utf-8").splitlines()[:37]
-    table = owner / "train.tsv"
-    table.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    learn = ["--input", str(table), "--method", "head", "--epochs", "1", "--json"]
-    texts = [line.split("\t")[0] for line in lines[1:]]
+    learn, texts = lesson
+    small = {"replicas": 1, "trainers": 1, "backbone": str(light.backbone)}
     with (
         collecting() as collector,
-        roles(owner, bundle_folder, replicas=1, trainers=1, trace=collector.url) as parts,
+        roles(owner, light.bundle, trace=collector.url, **small) as parts,
     ):
         agent = parts.device(owner / "device", "t", SOTTO_AGENT_TRACE=collector.url)
         silent = parts.device(owner / "silent", "other")

@@ -92,16 +92,16 @@ def command(
     cluster's machines.
     """
     logs.configure(log_format, "trainer")
-    if ray or ray_trainers:
-        if not ray or metrics:
-            raise ConfigError(
-                "--ray-trainers is for --ray" if not ray else "--metrics is not for --ray",
-                fix="give --ray, too"
-                if not ray
-                else "leave it out: several trainers of a machine cannot have one port; "
-                "`sotto-cloud status` and a front's metrics tell what the database knows",
-                subject="ray",
-            )
+    if ray_trainers and not ray:
+        raise ConfigError("--ray-trainers is for --ray", fix="give --ray, too", subject="ray")
+    if ray and metrics:
+        raise ConfigError(
+            "--metrics is not for --ray",
+            fix="leave it out: several trainers of a machine cannot have one port; "
+            "`sotto-cloud status` and a front's metrics tell what the database knows",
+            subject="ray",
+        )
+    if ray:
         from sottovoce.cloud.training import on_ray
 
         given = on_ray.Given(

@@ -20,6 +20,7 @@ from sottovoce.cloud import logs
 from sottovoce.cloud.config import Limits
 from sottovoce.core.errors import ConfigError, NotReady, SottovoceError, Unavailable
 from sottovoce.core.wire.opentelemetry import traced
+from sottovoce.core.wire.status import kind_and_place
 
 __all__ = ["Given", "Trainer", "run"]
 
@@ -58,7 +59,11 @@ class Trainer:
 
     def work(self, given: Given) -> tuple[str, str, str] | None:
         """Trains until told to stop. Gives the reason, problem and fix of what it cannot go on
-        with: of exceptions Ray would show whatever they quote."""
+        with.
+
+        Raises:
+            RuntimeError: something else, by kind and place: Ray shows what an exception quotes.
+        """
         import torch
 
         from sottovoce.cloud.training.worker import Worker
@@ -85,6 +90,8 @@ class Trainer:
                 worker.database.close()
         except SottovoceError as error:
             return error.reason, error.problem, error.fix
+        except Exception as error:
+            raise RuntimeError(kind_and_place(error)) from None
         return None
 
     def stop(self) -> None:

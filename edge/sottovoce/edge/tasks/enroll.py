@@ -12,7 +12,7 @@ import hashlib
 import secrets
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -78,8 +78,9 @@ def enroll(cloud: Cloud, code: str, token_file: Path) -> Iterator[Enrolled]:
     with as_owner_of(token_file), disk(token_file):
         waiting.replace(token_file)
         for other in token_file.parent.glob(f"{glob.escape(token_file.name)}.*.new"):
-            if time.time() - other.stat().st_mtime > _CODES_LAST:
-                other.unlink(missing_ok=True)  # of a code that led nowhere and cannot any more
+            with suppress(FileNotFoundError):  # another enrolment has ended meanwhile
+                if time.time() - other.stat().st_mtime > _CODES_LAST:
+                    other.unlink()  # of a code that led nowhere, and cannot any more
         sync_folder(token_file.parent)
 
 

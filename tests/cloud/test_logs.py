@@ -68,4 +68,7 @@ def test_what_a_library_says_is_not_quoted(
 def test_people_read_sentences(configure: Configure, capsys: pytest.CaptureFixture[str]) -> None:
     configure("text", "trainer", "worker: ")
     logging.getLogger("sottovoce.cloud").info("job %s", "5f")
-    assert capsys.readouterr().err == "worker: job 5f\n"
+    logging.getLogger("grpc._server").error("Exception calling: %s", "canary text")
+    ours, library = capsys.readouterr().err.splitlines()
+    assert ours == "worker: job 5f"
+    assert library.startswith("worker: grpc._server at test_logs:")

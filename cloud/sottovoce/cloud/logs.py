@@ -1,8 +1,7 @@
 """What a process says on standard error: sentences for people, or JSON lines for those who collect.
 
-Why it is here: neither may hold text. Our own sentences never do. Of what a library logs nobody
-can say, as an exception's message may quote what it choked on; so a JSON line of a library says
-where it was logged and how grave it is, and not what.
+Why it is here: neither may hold text, as `sottovoce.core.wire.logs` says; a JSON line of a library
+says where it was logged and how grave it is.
 
     {"time": "2026-11-23T03:00:00.123Z", "level": "info", "role": "trainer", "pid": 7,
      "logger": "sottovoce.cloud.training.worker", "message": "job 5f0c: 24 examples",
@@ -19,12 +18,12 @@ import os
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from sottovoce.core.wire.logs import Sentences, is_ours, place, to_standard_error
 from sottovoce.core.wire.status import kind_and_place
 
 __all__ = ["FORMATS", "configure"]
 
 FORMATS: Final = ("text", "json")
-_OURS: Final = "sottovoce"
 
 
 class _Lines(logging.Formatter):
@@ -44,10 +43,10 @@ class _Lines(logging.Formatter):
             "pid": os.getpid(),
             "logger": record.name,
         }
-        if record.name.partition(".")[0] == _OURS:
+        if is_ours(record):
             line |= {"message": record.getMessage(), "event": str(record.msg)}
         else:
-            line["place"] = f"{record.module}:{record.lineno}"
+            line["place"] = place(record)
         if record.exc_info and record.exc_info[1] is not None:
             line["error"] = kind_and_place(record.exc_info[1])
         return json.dumps(line)
@@ -61,8 +60,4 @@ def configure(form: str, role: str, before: str = "") -> None:
         role: of the process, as its metrics name it.
         before: what stands before each sentence for people.
     """
-    handler = logging.StreamHandler()
-    handler.setFormatter(
-        _Lines(role) if form == "json" else logging.Formatter(f"{before}%(message)s")
-    )
-    logging.basicConfig(level=logging.INFO, handlers=[handler])
+    to_standard_error(_Lines(role) if form == "json" else Sentences(f"{before}%(message)s"))

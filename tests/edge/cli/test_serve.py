@@ -53,6 +53,27 @@ def test_a_bundle_pulled_while_it_runs_is_used(
     assert "doctor" not in log
 
 
+QUOTING = """
+import logging
+from sottovoce.edge.daemon import server
+serve = server.serve
+def quoting(*given, **named):
+    logging.getLogger("asyncio").error("Task exception was never retrieved: %s", "Zyxglorp")
+    serve(*given, **named)
+server.serve = quoting
+"""
+
+
+def test_what_a_library_says_of_a_text_is_not_quoted(device: Device) -> None:
+    with _served(device, first=QUOTING) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.terminate()
+        _, log = process.communicate(timeout=60)
+    assert "asyncio at " in log
+    assert "Zyxglorp" not in log
+
+
 def test_listen_overrides_the_configuration(device: Device, tmp_path: Path) -> None:
     with _served(device, "--listen", "127.0.0.1:0") as process:
         assert process.stdout is not None

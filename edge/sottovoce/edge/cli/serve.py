@@ -10,6 +10,7 @@ import sys
 import click
 
 from sottovoce.core.system.console import Command, json_option, print_json
+from sottovoce.core.wire.logs import Sentences, to_standard_error
 from sottovoce.edge.cli.common import load_config
 from sottovoce.edge.config import DoorwayConfig
 from sottovoce.edge.daemon import server
@@ -38,7 +39,7 @@ def command(ctx: click.Context, listen: str | None, doorway: str | None, as_json
         config = dataclasses.replace(config, agent=dataclasses.replace(config.agent, listen=listen))
     if doorway is not None:
         config = dataclasses.replace(config, doorway=DoorwayConfig(doorway))
-    logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
+    to_standard_error(Sentences("%(levelname)s %(name)s: %(message)s"))
 
     def ready(address: str) -> None:
         if as_json:

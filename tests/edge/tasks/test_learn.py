@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import shutil
 import sqlite3
 import tracemalloc
 from collections.abc import Iterator
@@ -152,6 +153,41 @@ def test_a_record_that_cannot_be_kept_leaves_the_old_one_in_use(
 
 def _full(*_: object) -> None:
     raise OSError(errno.ENOSPC, "full")
+
+
+@pytest.mark.parametrize("step", ["install", "_note"])
+@pytest.mark.parametrize("first", [True, False])
+def test_whenever_learning_is_killed_what_is_in_use_answers(
+    device: Agent,
+    tmp_path: Path,
+    lexicon_tagger: Tagger,
+    monkeypatch: pytest.MonkeyPatch,
+    step: str,
+    first: bool,
+) -> None:
+    if not first:
+        learn(device, *PAIRS)
+    real, killed = getattr(AdapterFolder, step), []
+
+    def as_a_kill_leaves_it() -> None:
+        killed.append(tmp_path / f"killed {len(killed)}")
+        shutil.copytree(tmp_path / "home", killed[-1] / "home", symlinks=True)
+
+    def watched(folder: AdapterFolder, *given: object) -> None:
+        as_a_kill_leaves_it()
+        real(folder, *given)
+        as_a_kill_leaves_it()
+
+    with monkeypatch.context() as patched:
+        patched.setattr(AdapterFolder, step, watched)
+        learn(device, ("river water", "blue"), ("stone salt", "grey"), replace=True)
+    assert len(killed) >= 2
+    for folder in killed:
+        with opened(configured(folder), lexicon_tagger) as again:
+            if again.outbox.all():
+                assert ask(again, "the river").label in ("wet", "blue")
+            learn(again, ("river water", "red"), ("stone salt", "pink"), replace=not first)
+            assert ask(again, "the river").label == "red"
 
 
 def test_the_cloud_may_train_one_in_its_place_and_hears_nothing_of_it(

@@ -124,11 +124,13 @@ class AdapterFolder:
 
     @contextmanager
     def undone(self) -> Iterator[None]:
-        """If the block raises, the version in use is the one before."""
+        """If the block raises, the version in use is the one before, and nothing is left of what
+        was to take its place."""
         versions, used = self._list()
         try:
             yield
         except BaseException:
+            self.partial()[0].unlink(missing_ok=True)
             if self._list() != (versions, used):
                 for added in set(self.versions()) - set(versions):
                     self.file(added).unlink(missing_ok=True)  # first, as the disk may be full

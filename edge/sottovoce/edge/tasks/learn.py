@@ -98,12 +98,26 @@ class Learner:
             folder.partial()[0].unlink(missing_ok=True)  # of one that was cut off
             with atomic(folder.begun(version)) as file:
                 file.write(data)
-            # No record without a file; nor a file in use without a record, if the disk is full.
-            with folder.undone(), self._store.transaction() as transaction:
-                self._outbox.insert(transaction, record, record.id, job, labels)
-                folder.install(folder.begun(version), version)
+            # Whenever this is killed, what is in use has a record that knows its labels: what takes
+            # the place of another does so after its record is there. The first of a name lies there
+            # before, or it would be the name of nothing. A full disk leaves all as it was.
+            replaces = any(one.adapter_id == opaque for one in self._outbox.all())
+            with folder.undone():
+                with self._store.transaction() as transaction:
+                    self._outbox.insert(transaction, record, record.id, job, labels)
+                    if not replaces:
+                        folder.install(folder.begun(version), version)
+                if replaces:
+                    self._put_in_use(folder, version, record)
             folder.prune()
         return record
+
+    def _put_in_use(self, folder: AdapterFolder, version: str, record: agent.Customization) -> None:
+        try:
+            folder.install(folder.begun(version), version)
+        except BaseException:
+            self._outbox.forget(record.id)
+            raise
 
     def _check(self, name: str, examples: Sequence[agent.LabelledText], *, replace: bool) -> None:
         check_name(name)

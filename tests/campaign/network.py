@@ -15,9 +15,10 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Final
 
 import grpc
@@ -39,7 +40,7 @@ from tests.campaign.tally import Tally
 from tests.support.processes import environment
 from tests.support.waiting import until
 
-__all__ = ["ERRANDS", "Errand", "World", "done", "network"]
+__all__ = ["ERRANDS", "Errand", "World", "customized", "done", "network", "soon", "watched"]
 
 _SECONDS: Final = 400.0
 """For anything: longer than every deadline of the device's, so that its own error is what comes."""
@@ -57,15 +58,24 @@ class World:
 
     Args:
         device, line, cloud: all running.
+
+    Attributes:
+        environ: of commands, beside the device's.
     """
+
+    environ: Mapping[str, str] = MappingProxyType({})
 
     def __init__(self, device: Daemon, line: FaultyLine, cloud: Daemon) -> None:
         self.device, self.line, self.cloud = device, line, cloud
-        self._channel = grpc.insecure_channel(device.address)
+        self.connect()
+        self.versions = [customized(self, _TOPICS, f"version {number}").id for number in range(2)]
+
+    def connect(self) -> None:
+        """Opens calls to the device's daemon, which may be another than before."""
+        self._channel = grpc.insecure_channel(self.device.address)
         self.agent: Any = agent_grpc.EdgeAgentStub(self._channel)  # type: ignore[no-untyped-call]
         self.chats: Any = chats_grpc.EdgeChatStub(self._channel)  # type: ignore[no-untyped-call]
         self.changes: Any = changes_grpc.EdgeAdaptersStub(self._channel)  # type: ignore[no-untyped-call]
-        self.versions = [customized(self, _TOPICS, f"version {number}").id for number in range(2)]
 
     def close(self) -> None:
         """Ends the calls; the daemons go on."""
@@ -88,10 +98,11 @@ class World:
 
         Raises:
             SottovoceError: what it said on its standard error.
+            AssertionError: it was killed.
         """
         done = subprocess.run(
             [sys.executable, "-c", PROGRAM.format("edge"), *arguments, "--json"],
-            env=environment() | self.device.environ | environ,
+            env=environment() | self.device.environ | self.environ | environ,
             capture_output=True,
             text=True,
             check=False,
@@ -100,6 +111,7 @@ class World:
         if done.returncode == 0:
             found: dict[str, Any] = json.loads(done.stdout)
             return found
+        assert done.returncode > 0, f"`sotto {arguments[0]}` ended with {done.returncode}"
         told = json.loads(done.stderr.splitlines()[-1])["error"]
         error = SottovoceError(told["problem"], fix=told["fix"])
         error.code = Code[told["code"]]  # type: ignore[misc]
@@ -210,11 +222,12 @@ def customized(world: World, adapter: str, name: str, epochs: int = 1) -> agent.
     )
     taken: agent.Customization = world.agent.Customize(iter(parts), timeout=_SECONDS).customization
     if epochs == 1:
-        list(_watched(world, taken.id))
+        list(watched(world, taken.id))
     return taken
 
 
-def _watched(world: World, identity: str) -> Iterator[agent.Customization]:
+def watched(world: World, identity: str) -> Iterator[agent.Customization]:
+    """A customisation at every change, until it ends."""
     asked = agent.WatchCustomizationRequest(id=identity)
     for answer in world.agent.WatchCustomization(asked, timeout=_SECONDS):
         yield answer.customization
@@ -222,14 +235,14 @@ def _watched(world: World, identity: str) -> Iterator[agent.Customization]:
 
 def _customized(world: World, name: str) -> Iterator[object]:
     taken = customized(world, name, name)
-    (*_, ended) = _watched(world, taken.id)
+    (*_, ended) = watched(world, taken.id)
     assert ended.state == agent.CUSTOMIZATION_STATE_SUCCEEDED, ended.message
     yield taken.id, ended.examples, ended.uploaded
 
 
 def _prepare_running(world: World, name: str) -> None:
     taken = customized(world, name, name, epochs=200)
-    for seen in _watched(world, taken.id):
+    for seen in watched(world, taken.id):
         if seen.state == agent.CUSTOMIZATION_STATE_TRAINING:
             return
 
@@ -308,7 +321,7 @@ def network(world: World, tally: Tally, seed: str, trials: Iterable[int]) -> Non
         world.line.arm(fault)
         first, said = done(errand, world, name)
         world.line.arm(None)
-        second, problem = _soon(errand, world, name)
+        second, problem = soon(errand, world, name)
         seen = f"{kind}, {fault.kind} at frame {fault.place} {fault.way}"
         if problem is not None:
             tally.fault("lost", trial, f"{seen}: afterwards {problem}")
@@ -340,7 +353,7 @@ def done(
     return came, None
 
 
-def _soon(
+def soon(
     errand: Errand, world: World, name: str
 ) -> tuple[list[object], SottovoceError | AssertionError | None]:
     """The same, once gRPC has found that the line is whole: where it broke, it waits a little."""

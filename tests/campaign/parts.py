@@ -12,9 +12,12 @@ from typing import Final
 from sottovoce.cloud.state.sqlite import SqliteDatabase
 from sottovoce.cloud.state.tenants import Tenants
 from tests.campaign import clocks, daemons, disks, kills, threads
+from tests.campaign.anywhere import anywhere
 from tests.campaign.damage import damage, device
+from tests.campaign.errands import LEARNER
 from tests.campaign.faulty_line import FaultyLine
 from tests.campaign.machine import machine
+from tests.campaign.moments import Death
 from tests.campaign.network import World, network
 from tests.campaign.soak import soak
 from tests.campaign.tally import Tally
@@ -23,6 +26,7 @@ from tests.campaign.wire import CLOUD, DEVICE, wire
 from tests.support import decoders
 from tests.support.backbones import tiny_bert
 from tests.support.caller import credentials
+from tests.support.encoder_bundle import with_encoder
 from tests.support.paths import BUNDLE
 from tests.support.small_bundle import write_small_bundle
 from tests.support.tiny_bundle import tiny_bundle
@@ -125,9 +129,10 @@ def _threads(folder: Path, tally: Tally, seed: str, trials: Iterable[int]) -> No
 
 @contextmanager
 def _world(
-    folder: Path, sides: Mapping[str, clocks.Clock] = MappingProxyType({})
+    folder: Path, environs: Mapping[str, Mapping[str, str]] = MappingProxyType({})
 ) -> Iterator[World]:
-    """A device, a line and a cloud that trains, predicts and writes, with their own clocks."""
+    """A device, a line and a cloud that trains, predicts and writes; each side may be started with
+    variables of its own."""
     database = SqliteDatabase(folder / "cloud" / "state")
     token = folder / "token"
     token.touch(mode=0o600)
@@ -135,11 +140,10 @@ def _world(
     database.close()
     decoder = str(decoders.save(folder / "decoder"))
     options = {"decoder": decoder, "hand_out_adapters": "acme"}
-    clocked = {name: clock.environ for name, clock in sides.items()}
     (folder / "device").mkdir()
     with (
         daemons.cloud(
-            folder / "cloud", "default", BUNDLE, clocked.get("cloud", {}), **options
+            folder / "cloud", "default", BUNDLE, environs.get("cloud", {}), **options
         ) as provider,
         closing(FaultyLine(provider.address)) as line,
         daemons.device(
@@ -148,7 +152,7 @@ def _world(
             SOTTO_CLOUD_ADDRESS=line.address,
             SOTTO_CLOUD_TENANT="acme",
             SOTTO_CLOUD_TOKEN_FILE=str(token),
-            **clocked.get("device", {}),
+            **environs.get("device", {}),
         ) as owners,
         closing(World(owners, line, provider)) as world,
     ):
@@ -162,8 +166,21 @@ def _network(folder: Path, tally: Tally, seed: str, trials: Iterable[int]) -> No
 
 def _clocks(folder: Path, tally: Tally, seed: str, trials: Iterable[int]) -> None:
     sides = {name: clocks.Clock(folder / f"{name}.clock") for name in ("device", "cloud")}
-    with _world(folder, sides) as world:
+    with _world(folder, {name: clock.environ for name, clock in sides.items()}) as world:
         clocks.clocks(world, sides, tally, seed, trials)
+
+
+def _anywhere(folder: Path, tally: Tally, seed: str, trials: Iterable[int]) -> None:
+    file = folder / "death"
+    death = Death(file)
+    environs = {name: death.environment(name) for name in ("device", "cloud")}
+    with _world(folder, environs) as world:
+        bundles = world.device.folder / LEARNER / "bundles"
+        bundles.mkdir(parents=True)
+        with_encoder(bundles / "small", tiny_bert(folder / "bert"))
+        (bundles / "current").symlink_to(bundles / "small")
+        world.environ = death.environment("command")
+        anywhere(world, death, file, tally, seed, trials)
 
 
 def _soak(folder: Path, tally: Tally, seed: str, trials: Iterable[int]) -> None:
@@ -185,6 +202,7 @@ PARTS: Final = {
     "tenants": Part("days of one tenant against four", _tenants, 300, 6),
     "kill-agent": Part("kills of the device's daemon", _agent_killed, 300, 3),
     "kill-worker": Part("jobs whose worker was killed", _worker_killed, 200, 2),
+    "kill-anywhere": Part("kills on both sides", _anywhere, 200, 4),
     "power-agent": Part("power cuts of the device", _agent_without_power, 150, 3, disks.needed),
     "power-worker": Part("power cuts of the worker", _worker_without_power, 100, 2, disks.needed),
     "threads": Part("too few threads for the device", _threads, 200, 4, threads.needed),

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -17,42 +15,13 @@ from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.queue import Queue
 from sottovoce.cloud.state import migrations, quotas
 from sottovoce.cloud.state.adapters import digest, locate
-from sottovoce.cloud.state.credentials import Credentials, Scope, hashed
+from sottovoce.cloud.state.credentials import Credentials, Scope
 from sottovoce.cloud.state.migrations import VERSIONS
 from sottovoce.cloud.state.sqlite import SqliteDatabase
 from sottovoce.cloud.state.tenants import Tenants
 from sottovoce.core.errors import NotFound
 from tests.support.caller import credentials
-from tests.support.examples import RELEASE
-
-
-def stored(state: Path, version: int) -> None:
-    """A state as version ``version`` left it: four jobs, the last of them in training."""
-    with sqlite3.connect(state / "sottovoce.db") as connection:
-        for each in VERSIONS[:version]:
-            connection.executescript(each.statements)
-        connection.execute(f"PRAGMA user_version = {version}")
-        if version < 8:
-            row = ("acme", hashed("old"), 3.0)
-            connection.execute("INSERT INTO tenants VALUES (?, ?, ?)", row)
-        else:
-            connection.execute("INSERT INTO tenants (name, created) VALUES ('acme', 3)")
-        rows = [("j", "QUEUED", 0), ("done", "SUCCEEDED", 0), ("gone", "SUCCEEDED", 1)]
-        for job, job_state, deleted in (*rows, ("run", "RUNNING", 0)):
-            connection.execute(
-                "INSERT INTO jobs (id, tenant, request_id, adapter, state, training, release, "
-                "deleted, created, updated) VALUES (?, 'acme', ?, 'topics', ?, '{\"seed\": 4}', ?, "
-                "?, 0, 0)",
-                (job, job, job_state, json.dumps(asdict(RELEASE)), deleted),
-            )
-        if version > 1:
-            connection.execute("INSERT INTO limits VALUES ('acme', 'examples', 7)")
-            connection.execute(
-                "UPDATE jobs SET trained = 50 WHERE id = 'done'"
-                if version > 3
-                else "UPDATE jobs SET trained = 50, started = unixepoch() WHERE id = 'done'"
-            )
-    connection.close()
+from tests.support.old_state import add_open_examples, stored
 
 
 def adapter(state: Path, job: str, name: str) -> Path:
@@ -172,11 +141,7 @@ def test_a_job_left_running_is_claimed_with_what_it_had_reached(
 
 def test_examples_in_the_open_are_sealed(tmp_path: Path) -> None:
     stored(tmp_path, 6)
-    rows = [(n, f"e{n}", f"text {n}", "ab"[n % 2], '["w"]', "[3]", f"out {n}") for n in range(300)]
-    with sqlite3.connect(tmp_path / "sottovoce.db") as connection:
-        connection.executemany("INSERT INTO examples VALUES ('j', ?, ?, ?, ?, ?, ?, ?)", rows)
-        connection.execute("UPDATE jobs SET next_sequence = 300 WHERE id = 'j'")
-    connection.close()
+    rows = add_open_examples(tmp_path, 300)
     for _ in range(2):
         database = SqliteDatabase(tmp_path)
         found = Queue(database).examples("j")

@@ -46,6 +46,8 @@ class Part:
         full, short: how many, in the whole campaign and among the tests; none are no test.
         minutes: that the whole campaign goes on with it, where trials are not counted.
         missing: what this machine lacks for it; empty if nothing.
+        pieces: that the whole may be cut into, as each trial is judged by itself.
+        alone: whether nothing else may go on meanwhile, as it judges how long things take.
     """
 
     what: str
@@ -54,6 +56,8 @@ class Part:
     short: int
     missing: Callable[[], str] = lambda: ""
     minutes: float = 0
+    pieces: int = 1
+    alone: bool = False
 
 
 def run(name: str, folder: Path, seed: str, trials: Iterable[int]) -> Tally:
@@ -193,19 +197,19 @@ def _machine(folder: Path, tally: Tally, seed: str, trials: Iterable[int]) -> No
 
 
 PARTS: Final = {
-    "network": Part("errands over a line that fails", _network, 1_000, 6),
-    "machine": Part("commands in want of something", _machine, 400, 8),
-    "damage": Part("damaged files of the device", _damage, 6_000, 150),
-    "damage-cloud": Part("damaged files of the cloud", _damage_cloud, 1_000, 12),
+    "network": Part("errands over a line that fails", _network, 1_000, 6, pieces=4),
+    "machine": Part("commands in want of something", _machine, 400, 8, pieces=2),
+    "damage": Part("damaged files of the device", _damage, 1_500, 150),
+    "damage-cloud": Part("damaged files of the cloud", _damage_cloud, 500, 12, pieces=2),
     "wire-device": Part("messages to the device's daemon", _to_device, 50_000, 1_200),
     "wire-cloud": Part("messages to the cloud", _to_cloud, 50_000, 1_200),
-    "tenants": Part("days of one tenant against four", _tenants, 300, 6),
-    "kill-agent": Part("kills of the device's daemon", _agent_killed, 300, 3),
-    "kill-worker": Part("jobs whose worker was killed", _worker_killed, 200, 2),
-    "kill-anywhere": Part("kills on both sides", _anywhere, 200, 4),
+    "tenants": Part("days of one tenant against four", _tenants, 300, 6, alone=True),
+    "kill-agent": Part("kills of the device's daemon", _agent_killed, 100, 3),
+    "kill-worker": Part("jobs whose worker was killed", _worker_killed, 100, 2, pieces=2),
+    "kill-anywhere": Part("kills on both sides", _anywhere, 200, 4, pieces=2),
     "power-agent": Part("power cuts of the device", _agent_without_power, 150, 3, disks.needed),
     "power-worker": Part("power cuts of the worker", _worker_without_power, 100, 2, disks.needed),
     "threads": Part("too few threads for the device", _threads, 200, 4, threads.needed),
-    "clocks": Part("errands while clocks jump", _clocks, 240, 2, clocks.needed),
+    "clocks": Part("errands while clocks jump", _clocks, 240, 2, clocks.needed, pieces=2),
     "soak": Part("rounds of mixed use", _soak, 0, 0, minutes=60),
 }

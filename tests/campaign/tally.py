@@ -23,7 +23,8 @@ class Tally:
         command: shows one trial again, with its number in place of ``{}``.
         ends: how trials ended, by number.
         findings: a line for each fault.
-        seconds: that they took.
+        seconds: that they took, those of pieces at a time added up.
+        processor: seconds of one that they took, without what goes on.
     """
 
     what: str
@@ -34,6 +35,22 @@ class Tally:
     findings: list[str] = field(default_factory=list)
     figures: dict[str, float] = field(default_factory=dict)
     seconds: float = 0.0
+    processor: float = 0.0
+
+    @classmethod
+    def merged(cls, tallies: Sequence[Tally]) -> Tally:
+        """One of several of the same kind; of figures the largest."""
+        whole = cls(tallies[0].what, tallies[0].command)
+        for each in tallies:
+            whole.count += each.count
+            whole.ends += each.ends
+            whole.faults += each.faults
+            whole.findings += each.findings
+            whole.seconds += each.seconds
+            whole.processor += each.processor
+            for name, value in each.figures.items():
+                whole.figures[name] = max(value, whole.figures.get(name, value))
+        return whole
 
     def ended(self, how: str) -> None:
         """A trial ended as it may."""
@@ -47,11 +64,17 @@ class Tally:
         self.faults[kind] += 1
         self.findings.append(f"{kind}: {seen}; again: {self.command.format(trial)}")
 
+    def line(self) -> str:
+        """For who waits: how many, how long, and what was found."""
+        told = f"{self.what}: {self.count:,} in {self.seconds:,.0f} s"
+        return "\n".join([f"{told}, {self.processor:,.0f} of a processor", *self.findings])
+
     def to_dict(self) -> dict[str, Any]:
         """For the one JSON object."""
         return {
             "count": self.count,
             "seconds": round(self.seconds),
+            "processor": round(self.processor),
             **{kind: self.faults[kind] for kind in FAULTS},
             "ends": dict(sorted(self.ends.items())),
             "figures": self.figures,
@@ -61,8 +84,10 @@ class Tally:
 
 def table(tallies: Sequence[Tally]) -> str:
     """As Markdown."""
-    lines = [f"| what | count | {' | '.join(FAULTS)} | seconds |", "|---" + 6 * "|--:" + "|"]
+    columns = ("what", "count", *FAULTS, "seconds", "of a processor")
+    lines = [f"| {' | '.join(columns)} |", "|---" + (len(columns) - 1) * "|--:" + "|"]
     for tally in tallies:
         found = " | ".join(str(tally.faults[kind]) for kind in FAULTS)
-        lines.append(f"| {tally.what} | {tally.count:,} | {found} | {tally.seconds:,.0f} |")
+        took = f"{tally.seconds:,.0f} | {tally.processor:,.0f}"
+        lines.append(f"| {tally.what} | {tally.count:,} | {found} | {took} |")
     return "\n".join(lines)

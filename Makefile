@@ -119,7 +119,7 @@ build/mutmut/.done: requirements-mutants.txt constraints.txt .venv/.done
 	$(BIN)/pip install --target build/mutmut -c constraints.txt -r requirements-mutants.txt
 	@touch $@
 
-campaign: bundle  ## Attack both sides at random and say what held (about 4 hours, one of them a soak; ARGS="--share .1 --seed S")
+campaign: bundle  ## Attack both sides at random and say what held (an hour of it is a soak; ARGS="--share .1 --seed S")
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.campaign $(ARGS)
 
 mutants: build/mutmut/.done .venv-edge/.done bundle  ## Break the code in small places: what do the tests miss? (MODULES="noise ledger")

@@ -12,7 +12,7 @@ import random
 import signal
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -26,7 +26,7 @@ from tests.campaign.network import Errand, World, done, soon
 from tests.campaign.standing import Books, faults_of_cloud, faults_of_device, processes
 from tests.campaign.tally import Tally
 
-__all__ = ["anywhere", "told"]
+__all__ = ["anywhere"]
 
 _PROBES: Final = ("The doctor was in the garden with Anna", "A letter from the market, 4711")
 _START: Final = 10.0
@@ -115,12 +115,12 @@ def anywhere(
         errand.prepare(world, name)
         watch.probes = watch.probes or watch.probe()
         before, queued = Books.of(world), len(world.jobs())
+        call = chance.randint(1, moment.calls) if moment and turn // len(MOMENTS) % 2 else 1
         if moment is not None:
-            call = chance.randint(1, moment.calls) if turn >= len(MOMENTS) else 1
             death.arm(moment, call)
         begun = time.monotonic()
         first, said = _disturbed(watch, errand, name, fate)
-        if moment is not None:
+        if moment is not None and call == 1:  # later calls there may be, or not
             tried[moment.name] += 1
             reached[moment.name] += fate.killed
         if not fate.killed:
@@ -151,16 +151,7 @@ def anywhere(
         tally.figures[f"processor's seconds of the slowest start: {name}"] = seconds
         if seconds > _START:
             tally.fault("unexplained", 0, f"a start of the {name} took {seconds} s")
-    told(tally, tried, reached)
-
-
-def told(tally: Tally, tried: Mapping[str, int], reached: Mapping[str, int]) -> None:
-    """Says how many of the named moments were come by; one that never was has been no trial."""
-    missed = [name for name in tried if not reached[name]]
-    tally.figures["named moments tried"] = len(tried)
-    tally.figures["named moments reached"] = len(tried) - len(missed)
-    for name in missed:
-        tally.fault("unexplained", 0, f"{name!r} was never reached")
+    tally.came_by(tried, reached)
 
 
 def _fate(watch: _Watch, chance: random.Random, kind: str, moment: Moment | None) -> _Fate:

@@ -8,6 +8,7 @@ import random
 import shutil
 import signal
 import time
+from collections import Counter
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -140,20 +141,24 @@ def worker_killed(
     job = killed_jobs.queue(folder / "undisturbed")
     assert killed_jobs.work(folder / "undisturbed", backbone)[0] == 0
     wanted = killed_jobs.tensors(folder / "undisturbed")
+    tried: Counter[str] = Counter()
+    reached: Counter[str] = Counter()
     for trial in trials:
         chance = random.Random(f"{seed} {trial}")
         state = (folder if disk is None else disk.folder) / f"trial-{trial}"
         job = killed_jobs.queue(state)
         if disk is not None:
             disk.cut()
-        deaths = []
+        deaths: list[str] = []
         for _ in range(chance.randint(1, 3)):
-            what, most = chance.choice(_MOMENTS)
-            moment = (what, chance.randint(1, most))
+            moment = _moment(chance, trial, first=not deaths)
             code, _ = killed_jobs.work(state, backbone, moment)
             if disk is not None:
                 disk.cut()
-            deaths.append(f"{what} {moment[1]}")
+            if moment[1] == 1 and not deaths:  # later there may be none of these
+                tried[moment[0]] += 1
+                reached[moment[0]] += code == -signal.SIGKILL
+            deaths.append(f"{moment[0]} {moment[1]}")
             if code not in (0, -signal.SIGKILL):
                 tally.fault("unexplained", trial, f"the worker ended with {code} at {deaths}")
         code, _ = killed_jobs.work(state, backbone)
@@ -165,3 +170,12 @@ def worker_killed(
         else:
             tally.ended("the very adapter")
         shutil.rmtree(state)
+    tally.came_by(tried, reached)
+
+
+def _moment(chance: random.Random, trial: int, *, first: bool) -> tuple[str, int]:
+    """What to die at, and at which call of it: a job's first death is by each in turn, every other
+    time as it begins; where it died before, any."""
+    turn, which = divmod(trial, len(_MOMENTS))
+    what, most = _MOMENTS[which] if first else chance.choice(_MOMENTS)
+    return what, 1 if first and turn % 2 == 0 else chance.randint(1, most)

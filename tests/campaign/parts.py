@@ -206,7 +206,7 @@ PARTS: Final = {
     "tenants": Part("days of one tenant against four", _tenants, 300, 6, alone=True),
     "kill-agent": Part("kills of the device's daemon", _agent_killed, 100, 3),
     "kill-worker": Part("jobs whose worker was killed", _worker_killed, 100, 2, pieces=2),
-    "kill-anywhere": Part("kills on both sides", _anywhere, 200, 4, pieces=2),
+    "kill-anywhere": Part("kills on both sides", _anywhere, 300, 4, pieces=2),
     "power-agent": Part("power cuts of the device", _agent_without_power, 150, 3, disks.needed),
     "power-worker": Part("power cuts of the worker", _worker_without_power, 100, 2, disks.needed),
     "threads": Part("too few threads for the device", _threads, 200, 4, threads.needed),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -63,6 +63,14 @@ class Tally:
         self.count += 1
         self.faults[kind] += 1
         self.findings.append(f"{kind}: {seen}; again: {self.command.format(trial)}")
+
+    def came_by(self, tried: Mapping[str, int], reached: Mapping[str, int]) -> None:
+        """Says how many named moments were come by; one that never was has been no trial."""
+        missed = [name for name in tried if not reached.get(name)]
+        self.figures["named moments tried"] = len(tried)
+        self.figures["named moments reached"] = len(tried) - len(missed)
+        for name in missed:
+            self.fault("unexplained", 0, f"{name!r} was never reached")
 
     def line(self) -> str:
         """For who waits: how many, how long, and what was found."""

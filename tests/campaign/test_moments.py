@@ -9,13 +9,11 @@ import os
 import signal
 import subprocess
 import sys
-from collections import Counter
 from functools import reduce
 from pathlib import Path
 
 import pytest
 
-from tests.campaign.anywhere import told
 from tests.campaign.errands import ALL
 from tests.campaign.moments import FILE, MOMENTS, PROCESS, Death, Moment
 from tests.campaign.standing import Books, faults_of_device, processes
@@ -79,7 +77,7 @@ def test_it_dies_at_that_call_and_nobody_else_does(tmp_path: Path) -> None:
 
 def test_a_moment_that_is_never_reached_is_a_fault() -> None:
     tally = Tally("kills", "again {}")
-    told(tally, Counter({"a": 2, "b": 1}), Counter({"a": 1}))
+    tally.came_by({"a": 2, "b": 1}, {"a": 1})
     assert tally.faults["unexplained"] == 1
     assert "'b' was never reached" in tally.findings[0]
     assert tally.figures == {"named moments tried": 2, "named moments reached": 1}

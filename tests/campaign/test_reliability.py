@@ -38,3 +38,10 @@ def test_every_line_of_the_first_attack_is_held_by_a_test() -> None:
 def test_every_part_of_the_campaign_is_explained() -> None:
     for name in PARTS:
         assert re.search(rf"^\| [^|]*`{name}`", PAGE, re.MULTILINE), name
+
+
+def test_the_page_says_how_many_trials_each_part_has() -> None:
+    said = dict(re.findall(r"`([\w-]+)` \| ([\d,]+) \|", PAGE.partition("| part | trials |")[2]))
+    for name, part in PARTS.items():
+        if part.full:
+            assert said[name] == f"{part.full:,}", name

@@ -146,7 +146,7 @@ class UpstreamSettings:
 class Settings:
     """How ``sotto-cloud serve`` runs.
 
-    ``bundles`` are bundle folders, the first one the default; ``threads`` are
+    ``bundles`` are bundle folders or ids of published ones, the first the default; ``threads`` are
     CPU threads for predictions, ``training_threads`` those of the worker; ``decoder``
     is the model that writes, by name or path, "" for none.
     ``adapter_memory`` is bytes for adapters, ``precision`` of predictions "auto",

@@ -32,6 +32,7 @@ COMMANDS = {
     "audit-log": "Show who let in, shut out or changed whom.",
     "audit": "Test the epsilon of private training, by trying to refute it.",
     "build-bundle": "Build the bundle that devices fetch.",
+    "bundles": "Publish bundles for many machines, list and delete them.",
     "train-tagger": "Train the part-of-speech tagger from treebanks.",
     "train-names": "Train the finder of names of persons, places and organisations.",
     "train-denoiser": "Train the denoiser that devices run on noisy answers.",
@@ -52,6 +53,7 @@ ALIASES = {
     "quota": "limit",
     "ps": "jobs",
     "build": "build-bundle",
+    "bundle": "bundles",
 }
 """What else commands are called by who comes from another tool."""
 
@@ -67,6 +69,8 @@ HINTS = {
     "enable": "`sotto-cloud tenants enable TENANT` lets it in again",
     "stop": "Ctrl-C or SIGTERM ends `sotto-cloud serve`",
     "train": "devices start trainings, by `sotto customize`; `sotto-cloud jobs list` shows them",
+    "publish": "`sotto-cloud bundles publish FOLDER` publishes a bundle",
+    "publish-bundle": "`sotto-cloud bundles publish FOLDER` publishes a bundle",
     "pull": "`sotto pull` is for devices; here, `sotto-cloud build-bundle` makes what they pull",
 }
 """What is no command here, and what to type."""

@@ -18,7 +18,14 @@ from sottovoce.cloud.state.pairing import check_objects
 from sottovoce.core.system.console import progress_bar
 
 __all__ = ["DURATION", "backbone_option", "decoder_option", "folder", "limit_option"]
-__all__ += ["key_file_option", "objects_option", "opened", "state_option", "store_option"]
+__all__ += [
+    "BUNDLE_VARIABLE",
+    "key_file_option",
+    "objects_option",
+    "opened",
+    "state_option",
+    "store_option",
+]
 __all__ += ["log_option", "metrics_option", "tls_ca_option", "trace_option", "watch_stages"]
 
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -92,6 +99,8 @@ decoder_option = click.option(
     help="Model that writes, to serve and to train for generation: a folder or a Hugging Face name "
     "of a causal language model.  [default: none]",
 )
+
+BUNDLE_VARIABLE: Final = "SOTTO_CLOUD_BUNDLE"
 
 metrics_option = click.option(
     "--metrics",

@@ -11,6 +11,7 @@ from typing import Any, Final
 import click
 
 from sottovoce.cloud.cli.options import (
+    BUNDLE_VARIABLE,
     backbone_option,
     decoder_option,
     folder,
@@ -48,7 +49,10 @@ _ADDRESS: Final[tuple[Option, ...]] = (
         type=folder,
         multiple=True,
         required=True,
-        help="Bundle folder to serve; may be given again. The first is the default.",
+        envvar=BUNDLE_VARIABLE,
+        show_envvar=True,
+        help="Folder of a bundle to serve, or id of a published one (`sotto-cloud bundles`); may "
+        "be given again. The first is the default.",
     ),
     click.option("--tls-cert", type=_file, help="PEM certificate chain."),
     click.option("--tls-key", type=_file, help="PEM private key."),

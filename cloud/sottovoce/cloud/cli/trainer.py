@@ -9,6 +9,7 @@ import click
 
 from sottovoce.cloud import logs
 from sottovoce.cloud.cli.options import (
+    BUNDLE_VARIABLE,
     backbone_option,
     decoder_option,
     folder,
@@ -37,7 +38,10 @@ from sottovoce.core.wire.opentelemetry import traced
     "bundles",
     type=folder,
     multiple=True,
-    help="Bundle folder that is served, for the noise-aware input; may be given again.",
+    envvar=BUNDLE_VARIABLE,
+    show_envvar=True,
+    help="Folder of a bundle that is served, or id of a published one, for the noise-aware input; "
+    "may be given again.",
 )
 @backbone_option
 @decoder_option
@@ -102,13 +106,14 @@ def command(
             subject="ray",
         )
     if ray:
+        from sottovoce.cloud.state.bundle_copies import is_id
         from sottovoce.cloud.training import on_ray
 
         given = on_ray.Given(
             state.absolute(),
             backbone,
             decoder,
-            tuple(bundle.absolute() for bundle in bundles),
+            tuple(bundle if is_id(bundle) else bundle.absolute() for bundle in bundles),
             objects,
             key_file.absolute() if key_file else None,
             threads,

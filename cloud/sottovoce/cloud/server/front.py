@@ -20,6 +20,7 @@ from sottovoce.cloud.server.listener import TRAINING, Listener
 from sottovoce.cloud.server.running import until_told
 from sottovoce.cloud.server.training_service import UPLOADS, WATCHES, TrainingService
 from sottovoce.cloud.server.watching import FOLLOWERS
+from sottovoce.cloud.state import bundle_copies
 from sottovoce.cloud.state.opening import open_database
 from sottovoce.cloud.state.pairing import check_objects
 from sottovoce.cloud.state.tenants import Tenants
@@ -36,11 +37,11 @@ class Front:
     """
 
     def __init__(self, settings: Settings) -> None:
-        bundles = open_bundles(settings.bundles)
         self.database = open_database(
             settings.state, settings.store, settings.objects, settings.key_file
         )
         check_objects(self.database)
+        bundles = open_bundles(bundle_copies.folders(self.database, settings.bundles))
         clear(settings.state, Queue(self.database))
         self.database.keys.check(self.database)
         jobs = Jobs(self.database, settings.limits)

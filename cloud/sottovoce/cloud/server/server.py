@@ -48,6 +48,7 @@ from sottovoce.cloud.serving.generator import Generator
 from sottovoce.cloud.serving.model_thread import ModelThread, numbers
 from sottovoce.cloud.serving.predictor import Predictor
 from sottovoce.cloud.serving.upstream import Upstream
+from sottovoce.cloud.state import bundle_copies
 from sottovoce.cloud.state.codes import Codes
 from sottovoce.cloud.state.opening import open_database
 from sottovoce.cloud.state.pairing import check_objects
@@ -81,11 +82,12 @@ class Server:
         dtype = numbers(DTYPES[settings.precision])
         self.decoder = decoder.load(settings.decoder, dtype=dtype) if settings.decoder else None
         upstream = _upstream(settings)
-        self.bundles = open_bundles(settings.bundles, (loaded.name, loaded.sha256))
         self.database = open_database(
             settings.state, settings.store, settings.objects, settings.key_file
         )
         check_objects(self.database)
+        folders = bundle_copies.folders(self.database, settings.bundles)
+        self.bundles = open_bundles(folders, (loaded.name, loaded.sha256))
         clear(settings.state, Queue(self.database))
         self.signatures = {
             identity: signature_of(bundle, settings.state / SIGNING_KEY)

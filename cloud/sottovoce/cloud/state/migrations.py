@@ -214,6 +214,19 @@ ALTER TABLE codes ADD COLUMN replaces INTEGER NOT NULL DEFAULT 1;
 _TRACE: Final = """
 ALTER TABLE jobs ADD COLUMN trace TEXT NOT NULL DEFAULT '';
 """
+_BUNDLES: Final = """
+CREATE TABLE bundles (
+  sha256 TEXT PRIMARY KEY,
+  name TEXT NOT NULL,
+  state TEXT NOT NULL,
+  manifest BLOB NOT NULL,
+  signature BLOB NOT NULL,
+  backbone TEXT NOT NULL,
+  language TEXT NOT NULL,
+  size INTEGER NOT NULL,
+  created REAL NOT NULL
+) STRICT;
+"""
 _AT_ONCE: Final = 256
 
 
@@ -308,6 +321,7 @@ VERSIONS: Final = (
     Version(_OBJECTS),
     Version(_REPLACES),
     Version(_TRACE),
+    Version(_BUNDLES),
 )
 
 

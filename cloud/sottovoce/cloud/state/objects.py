@@ -1,4 +1,4 @@
-"""Where adapters and checkpoints lie: folders of files under names that are given once.
+"""Where adapters, checkpoints and bundles lie: files under names that are given once.
 
 Why it is here: one machine keeps them in a folder, many in a store that all of them reach. Either
 way an object is written under a new name, and is of no consequence until a row of the database
@@ -16,7 +16,7 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 from sottovoce.cloud.state.bound import OBJECTS_ID, BoundObjects
 from sottovoce.core.errors import Unavailable
@@ -24,11 +24,13 @@ from sottovoce.core.system.files import in_place_of, sync_folder
 
 __all__ = ["FileObjects", "Objects", "copy_files", "one_by_one"]
 
+_PIECE: Final = 1 << 20
 _log = logging.getLogger(__name__)
 
 
 class Objects(Protocol):
-    """Folders of files by name, such as ``jobs/4f2a/1/adapter``; files lie in them directly.
+    """Folders of files by name, such as ``jobs/4f2a/1/adapter``; files lie in them directly. And
+    single files, which are too large to be fetched anew whenever they are read.
 
     Whatever is asked of them, but for `place`, raises Unavailable while they cannot be reached, are
     not those that were bound, or the disk is full.
@@ -83,6 +85,19 @@ class Objects(Protocol):
 
     def within(self, name: str) -> list[str]:
         """What stands next in the names that begin with ``name/``."""
+        ...
+
+    def put_file(self, source: Path, name: str) -> None:
+        """Keeps a file, which stays where it is, under a name that has this content whoever puts
+        it: of several at once none disturbs another. All of it lasts when this returns."""
+        ...
+
+    def size(self, name: str) -> int | None:
+        """Bytes of what `put_file` keeps; None while it is not whole."""
+        ...
+
+    def pieces(self, name: str, offset: int) -> Iterator[bytes]:
+        """Its bytes from there on; none if there is no such file. Whoever reads compares them."""
         ...
 
     def put_secret(self, job: str, secret: bytes) -> bytes:
@@ -158,6 +173,26 @@ class FileObjects(BoundObjects):
         with self._reached(), suppress(FileNotFoundError):
             return sorted(os.listdir(self.root / name))
         return []
+
+    def put_file(self, source: Path, name: str) -> None:
+        """See `Objects.put_file`."""
+        with self._reached():
+            _make((self.root / name).parent, self.root)
+            with in_place_of(self.root / name) as aside:
+                shutil.copyfile(source, aside)
+
+    def size(self, name: str) -> int | None:
+        """See `Objects.size`."""
+        with self._reached(), suppress(FileNotFoundError):
+            return (self.root / name).stat().st_size
+        return None
+
+    def pieces(self, name: str, offset: int) -> Iterator[bytes]:
+        """See `Objects.pieces`."""
+        with self._reached(), suppress(FileNotFoundError), (self.root / name).open("rb") as file:
+            file.seek(offset)
+            while data := file.read(_PIECE):
+                yield data
 
     def _read(self, name: str) -> bytes | None:
         with suppress(FileNotFoundError):

@@ -137,6 +137,26 @@ class S3Objects(BoundObjects):
             rests = (key.removeprefix(f"{name}/") for key in self._keys(name))
             return sorted({rest.partition("/")[0] for rest in rests})
 
+    def put_file(self, source: Path, name: str) -> None:
+        """See `Objects.put_file`. A key is there when all of it is."""
+        with self._reached():
+            self._put(name, source)
+
+    def size(self, name: str) -> int | None:
+        """See `Objects.size`."""
+        with self._reached(), suppress(FileNotFoundError):
+            return obstore.head(self._store, name)["size"]
+        return None
+
+    def pieces(self, name: str, offset: int) -> Iterator[bytes]:
+        """See `Objects.pieces`. By ranges, each a request of its own, however large the file."""
+        with self._reached(), suppress(FileNotFoundError), ExitStack() as held:
+            reader = obstore.open_reader(self._store, name, buffer_size=_PART)
+            held.enter_context(closing(reader))
+            reader.seek(offset)
+            while data := reader.read(_PART):
+                yield bytes(data)
+
     def _put(self, key: str, data: bytes | Path, *, once: bool = False) -> None:
         put = obstore.put(
             self._store,

@@ -36,7 +36,7 @@ from sottovoce.cloud.models import backbone, decoder, methods, noise_aware
 from sottovoce.cloud.models.backbone import LoadedBackbone
 from sottovoce.cloud.models.decoder import Decoder, no_decoder
 from sottovoce.cloud.models.noise_aware import NoiseTable, WordPlaces
-from sottovoce.cloud.state import quotas
+from sottovoce.cloud.state import bundle_copies, quotas
 from sottovoce.cloud.state.adapters import AdapterFiles
 from sottovoce.cloud.state.opening import open_database
 from sottovoce.cloud.state.pairing import check_objects
@@ -74,7 +74,7 @@ class Worker:
             process is gone. None for a worker that stands alone.
         limits: ``training_seconds`` ends a job that takes longer as FAILED. Its weights so far
             are thrown away: a half-trained adapter must not take the place of a good one.
-        bundles: folders of those served, which the noise-aware input needs.
+        bundles: those served, which the noise-aware input needs; see `bundle_copies.folders`.
         decoder: what jobs of generation are trained on; "" for none.
         owner: goes on at once with the jobs of an earlier worker of that name, which must be dead;
             by default a name of its own.
@@ -102,10 +102,10 @@ class Worker:
         key_file: Path | None = None,
     ) -> None:
         self.state = state
-        self._bundles = bundles
         self.database = open_database(state, store, objects, key_file)
         check_objects(self.database)
         self.database.keys.check(self.database)
+        self._bundles = bundle_copies.folders(self.database, bundles)
         self.objects = self.database.objects
         self.jobs = Jobs(self.database, limits)
         self.queue = Queue(self.database, lease_seconds)

@@ -1,0 +1,134 @@
+"""``sotto-cloud bundles``: those that machines fetch by themselves."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import click
+
+from sottovoce.cloud.cli.options import folder, objects_option, opened, state_option, store_option
+from sottovoce.cloud.state import bundles
+from sottovoce.cloud.state.bundles import BundleState, PublishedBundle
+from sottovoce.cloud.state.database import when
+from sottovoce.cloud.state.opening import open_database
+from sottovoce.cloud.state.pairing import check_objects
+from sottovoce.core.errors import NotFound
+from sottovoce.core.system.console import (
+    Command,
+    json_option,
+    print_json,
+    print_table,
+    progress_bar,
+)
+
+_STATES = {
+    BundleState.UPLOADING: "half: publish it again",
+    BundleState.PUBLISHED: "published",
+    BundleState.DELETING: "half: delete it again",
+}
+
+
+@click.group("bundles")
+def command() -> None:
+    """Publish bundles for many machines, list and delete them.
+
+    A published bundle lies in --objects. serve, replica, front and trainer take its id for
+    --bundle and fetch it themselves, so no folder has to be copied to their machines.
+    """
+
+
+@command.command("publish", cls=Command)
+@click.argument("bundle", metavar="FOLDER", type=folder)
+@state_option
+@store_option
+@objects_option
+@json_option
+def publish(bundle: Path, state: Path, store: str, objects: str, as_json: bool) -> None:
+    """Publish the bundle in FOLDER, as `build-bundle` wrote it.
+
+    It can be had once all of it is there. What was cut off goes on when the same bundle is
+    published again, and what is there is not sent twice. A bundle that `build-bundle --key` has
+    not signed is signed by each machine that serves it, with the signing.key of its --state.
+    """
+    try:
+        database = open_database(state, store, objects, create=False)
+    except NotFound:  # before the first server was started, which takes the bundle's id
+        database = open_database(state, store, objects)
+    with closing(database), progress_bar(enabled=not as_json) as bar:
+        task = bar.add_task("publishing", total=None, note="")
+
+        def progress(name: str, done: int, total: int) -> None:
+            bar.update(task, completed=done >> 10, total=total >> 10, note=f"KiB  {name}")
+
+        bundles.shared(database)
+        check_objects(database)
+        published, sent = bundles.publish(database, bundle, progress)
+    if as_json:
+        print_json({**_view(published), "sent_bytes": sent})
+    elif sent:
+        click.echo(f"published as {published.id}, {sent / 1e6:.1f} MB sent; give --bundle that id")
+    else:
+        click.echo(f"was published as {published.id}; nothing had to be sent")
+
+
+@command.command("list", cls=Command)
+@state_option
+@store_option
+@json_option
+def list_(state: Path, store: str, as_json: bool) -> None:
+    """All there are, the oldest first."""
+    with opened(state, store) as database:
+        found = bundles.published(database)
+    if as_json:
+        print_json({"bundles": [_view(bundle) for bundle in found]})
+        return
+    columns = ("id", "backbone", "language", "size", "published", "state", "signed by")
+    print_table(columns, [_row(bundle) for bundle in found])
+
+
+@command.command("delete", cls=Command)
+@click.argument("bundle_id", metavar="ID")
+@state_option
+@store_option
+@objects_option
+@json_option
+def delete(bundle_id: str, state: Path, store: str, objects: str, as_json: bool) -> None:
+    """Delete a published bundle, by the beginning of its id.
+
+    Nobody can fetch it any more. What runs goes on with its copy, which goes when the next
+    process starts on that machine after it.
+    """
+    with opened(state, store, objects) as database:
+        gone = bundles.delete(database, bundle_id)
+    if as_json:
+        print_json({"id": gone.id, "deleted": True})
+    else:
+        click.echo(f"deleted {gone.id}")
+
+
+def _view(bundle: PublishedBundle) -> dict[str, Any]:
+    return {
+        "id": bundle.id,
+        "sha256": bundle.sha256,
+        "state": bundle.state.value,
+        "backbone": bundle.backbone,
+        "language": bundle.language,
+        "bytes": bundle.size,
+        "key": bundle.signer,
+        "created": when(bundle.created),
+    }
+
+
+def _row(bundle: PublishedBundle) -> tuple[str, ...]:
+    size, signer = f"{bundle.size / 1e6:.1f} MB", bundle.signer or "each server"
+    return (
+        bundle.id,
+        bundle.backbone,
+        bundle.language,
+        size,
+        when(bundle.created),
+        _STATES[bundle.state],
+        signer,
+    )

@@ -1,0 +1,276 @@
+"""Bundles that are published: files among the objects, by a row that has their manifest.
+
+Why it is here: a cloud of many machines copies no folders between them. What devices draw from is
+the bundle's, so the manifest, whose hashes all else is compared with, lies in the row and not
+beside what it names: who can write the objects, and not the database, can spoil a bundle and never
+swap one.
+
+A bundle can be had once all of its files are there. Each publication has a name of its own among
+the objects; who goes on with one that was cut off finds the name in the row.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Final
+
+from sottovoce.cloud.state import acts
+from sottovoce.cloud.state.database import Database, Row, Transaction
+from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.bundle.manifest import MANIFEST, Manifest, sha256
+from sottovoce.core.bundle.signature import Signature, show_key
+from sottovoce.core.errors import ConfigError, DataLoss, InvalidInput, NotFound, NotReady
+
+__all__ = ["BundleState", "PublishedBundle", "delete", "find", "publish", "published"]
+__all__ += ["shared"]
+
+_ID: Final = 16
+"""Digits of the hash that are the bundle's id, see `core.bundle.manifest.bundle_id`."""
+_KEY: Final = 32
+"""Bytes of the public key that a signature begins with, see `Signature.to_bytes`."""
+Progress = Callable[[str, int, int], None]
+"""Called with the file's name, the bytes there so far, and the bytes of the whole bundle."""
+
+
+class BundleState(StrEnum):
+    """How far a bundle's files are."""
+
+    UPLOADING = "UPLOADING"
+    PUBLISHED = "PUBLISHED"
+    DELETING = "DELETING"
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedBundle:
+    """A row: the manifest's exact bytes and their SHA-256, ``signature`` as `Signature.to_bytes`
+    has it or nothing, ``name`` what its objects' names begin with, ``size`` of all files but the
+    manifest in bytes, ``created`` in seconds since 1970 by the database's clock. Without its
+    manifest where that is not asked for."""
+
+    sha256: str
+    name: str
+    state: BundleState
+    signature: bytes
+    backbone: str
+    language: str
+    size: int
+    created: float
+    manifest: bytes = b""
+
+    @property
+    def id(self) -> str:
+        """The bundle's."""
+        return self.sha256[:_ID]
+
+    @property
+    def signer(self) -> str:
+        """The public key that has signed it, as people read it; "" if none has."""
+        return show_key(self.signature[:_KEY]) if self.signature else ""
+
+
+_BRIEF: Final = ", ".join(f.name for f in fields(PublishedBundle) if f.name != "manifest")
+
+
+def publish(
+    database: Database, folder: Path, progress: Progress = lambda name, done, total: None
+) -> tuple[PublishedBundle, int]:
+    """Has other machines fetch the bundle in ``folder``; gives what it is published as, and the
+    bytes that were sent for it. What is there already is not sent again.
+
+    Raises:
+        NotFound: no bundle is there.
+        DataLoss: it is damaged, or its signature does not fit.
+        NotReady: it was deleted meanwhile.
+        ConfigError: there are no objects that other machines reach. Unavailable: they are away.
+    """
+    shared(database)
+    manifest, signature = _checked(folder)
+    files = {**manifest.files, **manifest.optional}
+    done, sent, total = 0, 0, sum(stored.bytes for stored in files.values())
+    row = _begun(database, manifest, (folder / MANIFEST).read_bytes(), signature, total)
+    for path, stored in files.items():
+        if database.objects.size(f"{row.name}/{path}") != stored.bytes:
+            database.objects.put_file(folder / path, f"{row.name}/{path}")
+            sent += stored.bytes
+        done += stored.bytes
+        progress(path, done, total)
+    return _ended(database, row), sent
+
+
+def published(database: Database) -> list[PublishedBundle]:
+    """All there are, those that are half there too; the oldest first."""
+    with database.read() as transaction:
+        rows = transaction.rows(f"SELECT {_BRIEF} FROM bundles ORDER BY created, sha256")
+    return [_of(row) for row in rows]
+
+
+def find(database: Database, given: str) -> PublishedBundle:
+    """The published bundle of that id, or the only one whose id begins so, with its manifest.
+
+    Raises:
+        NotFound: there is none, or not yet. InvalidInput: there are several.
+    """
+    found = _one(given, [b for b in published(database) if b.state == BundleState.PUBLISHED])
+    with database.read() as transaction:
+        row = transaction.row("SELECT * FROM bundles WHERE sha256 = :sha256", sha256=found.sha256)
+    if row is None:
+        raise _unknown(given)
+    return _of(row)
+
+
+def delete(database: Database, given: str) -> PublishedBundle:
+    """Takes a bundle back, or what there is of one. Who has fetched it goes on with its copy.
+
+    Raises:
+        NotFound: there is none. InvalidInput: there are several whose ids begin so.
+        Unavailable: its files cannot be removed now; nobody can fetch it, and it can be deleted
+            again.
+    """
+    shared(database)
+    found = _one(given, published(database))
+    with database.write() as transaction:
+        _set_state(transaction, found, BundleState.DELETING)
+        acts.record(transaction, "bundle deleted", "", found.id)
+    _remove(database, found)
+    return found
+
+
+def shared(database: Database) -> None:
+    """Nothing, if there are objects that other machines reach.
+
+    Raises:
+        ConfigError: those of this cloud lie in its own folder.
+    """
+    if database.objects.place("") == database.state:
+        raise ConfigError(
+            "published bundles need objects that all machines reach, and these are in --state",
+            fix="give --objects, such as file:///srv/sotto-objects or s3://bucket/prefix, or the "
+            "bundle's folder to --bundle",
+            subject="objects",
+        )
+
+
+def _checked(folder: Path) -> tuple[Manifest, Signature | None]:
+    """What is in the folder, if all of it is as it was built."""
+    if not (folder / MANIFEST).is_file():
+        raise NotFound(
+            f"no bundle at {folder}",
+            fix="give the folder that `sotto-cloud build-bundle` wrote",
+            subject="bundle",
+        )
+    try:
+        manifest = Bundle.open(folder).manifest
+        for path, stored in manifest.optional.items():
+            if not (folder / path).is_file() or sha256(folder / path) != stored.sha256:
+                raise DataLoss(f"bundle file {path} is missing or was altered", subject=path)
+        signature = Signature.read(folder)
+        if signature is not None:
+            signature.check((folder / MANIFEST).read_bytes())
+    except DataLoss as error:
+        raise DataLoss(
+            error.problem,
+            fix="build it again with `sotto-cloud build-bundle`, or copy it again from where it is "
+            "whole",
+            subject=error.subject,
+        ) from error
+    return manifest, signature
+
+
+def _begun(
+    database: Database, manifest: Manifest, data: bytes, signature: Signature | None, size: int
+) -> PublishedBundle:
+    """The row that is to become visible: a new one, or that of who published it before or does
+    now."""
+    digest = hashlib.sha256(data).hexdigest()
+    while True:
+        with database.write() as transaction:
+            transaction.change(
+                "INSERT INTO bundles (sha256, name, state, manifest, signature, backbone, "
+                "language, size, created) VALUES (:sha256, :name, :state, :manifest, :signature, "
+                ":backbone, :language, :size, :now) ON CONFLICT (sha256) DO NOTHING",
+                sha256=digest,
+                name=f"bundles/{digest[:_ID]}-{secrets.token_hex(4)}",
+                state=BundleState.UPLOADING.value,
+                manifest=data,
+                signature=b"",
+                backbone=manifest.backbone.name,
+                language=manifest.language,
+                size=size,
+                now=transaction.now(),
+            )
+            if signature is not None:  # which may be made later than the bundle, or anew
+                transaction.change(
+                    "UPDATE bundles SET signature = :signature WHERE sha256 = :sha256",
+                    signature=signature.to_bytes(),
+                    sha256=digest,
+                )
+            row = _locked(transaction, "sha256", digest)
+        if row is not None and row.state != BundleState.DELETING:
+            return row
+        if row is not None:
+            _remove(database, row)
+
+
+def _ended(database: Database, bundle: PublishedBundle) -> PublishedBundle:
+    """Has it be visible."""
+    with database.write() as transaction:
+        row = _locked(transaction, "name", bundle.name)
+        if row is None or row.state == BundleState.DELETING:
+            raise NotReady(
+                "the bundle was deleted while it was published",
+                fix="publish it again if it is to be there",
+                subject="bundle",
+            )
+        if row.state == BundleState.UPLOADING:
+            _set_state(transaction, row, BundleState.PUBLISHED)
+            acts.record(transaction, "bundle published", "", row.id)
+    return replace(row, state=BundleState.PUBLISHED)
+
+
+def _remove(database: Database, bundle: PublishedBundle) -> None:
+    """The row goes last: it is what is known of the files."""
+    database.objects.remove(bundle.name)
+    with database.write() as transaction:
+        transaction.change("DELETE FROM bundles WHERE name = :name", name=bundle.name)
+
+
+def _locked(transaction: Transaction, column: str, value: str) -> PublishedBundle | None:
+    row = transaction.lock(f"SELECT {_BRIEF} FROM bundles WHERE {column} = :value", value=value)
+    return None if row is None else _of(row)
+
+
+def _set_state(transaction: Transaction, bundle: PublishedBundle, state: BundleState) -> None:
+    transaction.change(
+        "UPDATE bundles SET state = :state WHERE name = :name", state=state.value, name=bundle.name
+    )
+
+
+def _one(given: str, among: list[PublishedBundle]) -> PublishedBundle:
+    found = [bundle for bundle in among if given and bundle.sha256.startswith(given)]
+    if not found:
+        raise _unknown(given)
+    if len(found) > 1:
+        raise InvalidInput(
+            f"several published bundles begin with {given}",
+            fix=f"write more of it: {', '.join(bundle.id for bundle in found)}",
+            subject="bundle",
+        )
+    return found[0]
+
+
+def _unknown(given: str) -> NotFound:
+    return NotFound(
+        f"no bundle is published as {given}",
+        fix="publish its folder with `sotto-cloud bundles publish FOLDER`, or see `sotto-cloud "
+        "bundles list` for those there are",
+        subject="bundle",
+    )
+
+
+def _of(row: Row) -> PublishedBundle:
+    return PublishedBundle(**{**row, "state": BundleState(row["state"])})

@@ -65,6 +65,49 @@ def test_what_goes_is_all_below_a_name_and_nothing_else(objects: Objects, tmp_pa
     assert read(objects, "jobs/ab/1/adapter") == {"f": "x"}
 
 
+def test_a_file_comes_back_from_any_place(objects: Objects, tmp_path: Path) -> None:
+    source, content = tmp_path / "rows", bytes(range(251)) * 80_000  # three parts of a bucket's
+    source.write_bytes(content)
+    assert objects.size("bundles/a/deep/rows") is None
+    assert [*objects.pieces("bundles/a/deep/rows", 0)] == []
+    objects.put_file(source, "bundles/a/deep/rows")
+    assert source.read_bytes() == content
+    assert objects.size("bundles/a/deep/rows") == len(content)
+    for begin in (0, 1, 9 << 20, len(content) - 1, len(content), len(content) + 1):
+        assert b"".join(objects.pieces("bundles/a/deep/rows", begin)) == content[begin:]
+    with source.open("r+b") as changed:
+        changed.write(b"another")
+    assert next(objects.pieces("bundles/a/deep/rows", 0))[:7] == content[:7], "it is a copy"
+    objects.remove("bundles/a")
+    assert objects.size("bundles/a/deep/rows") is None
+
+
+def test_who_puts_the_same_file_at_once_disturbs_nobody(objects: Objects, tmp_path: Path) -> None:
+    (tmp_path / "rows").write_bytes(b"r" * 1000)
+    objects.put_file(tmp_path / "rows", "bundles/a/rows")
+    with ThreadPoolExecutor(4) as threads:
+        puts = [threads.submit(objects.put_file, tmp_path / "rows", "bundles/a/rows")] * 4
+        while not all(put.done() for put in puts):
+            assert objects.size("bundles/a/rows") == 1000
+        assert all(put.result() is None for put in puts)
+    assert objects.within("bundles/a") == ["rows"]
+
+
+def test_who_dies_while_a_file_is_put_leaves_none(
+    folder: Objects, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cut(source: Path, to: Path) -> None:
+        to.write_bytes(b"half")
+        raise KeyboardInterrupt
+
+    (tmp_path / "rows").write_bytes(b"rows")
+    with monkeypatch.context() as patched:
+        patched.setattr(shutil, "copyfile", cut)
+        with pytest.raises(KeyboardInterrupt):
+            folder.put_file(tmp_path / "rows", "bundles/a/rows")
+    assert folder.size("bundles/a/rows") is None
+
+
 def test_who_dies_while_an_object_is_put_leaves_none(
     folder: Objects, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -132,6 +175,7 @@ def test_a_share_that_answers_with_errors_is_away(
             (Path, "open"),
             (Path, "read_bytes"),
             (Path, "iterdir"),
+            (Path, "stat"),
             (Path, "touch"),
         ):
             patched.setattr(owner, name, stale)

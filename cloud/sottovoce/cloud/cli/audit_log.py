@@ -28,9 +28,9 @@ from sottovoce.core.system.console import Command, json_option, print_json, prin
 def command(tenant: str, most: int, state: Path, store: str, as_json: bool) -> None:
     """Show who let in, shut out or changed whom, newest first.
 
-    Tenants, tokens, codes, limits and the provider's own cancelling and deleting of
-    jobs: who by the system's user name, when by the database's clock. The last
-    10,000 are kept; there is no text, token or code in them.
+    Tenants, tokens, codes, limits, published bundles, and the provider's own cancelling
+    and deleting of jobs: who by the system's user name, when by the database's clock.
+    The last 10,000 are kept; there is no text, token or code in them.
     """
     with opened(state, store) as database:
         found = recorded(database, most=most, tenant=tenant)

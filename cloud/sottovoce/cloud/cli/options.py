@@ -72,8 +72,8 @@ objects_option = click.option(
     envvar="SOTTO_CLOUD_OBJECTS",
     show_envvar=True,
     metavar="URL",
-    help="file:///folder or s3://bucket/prefix for adapters and checkpoints, shared by many; in "
-    "--state by default.",
+    help="file:///folder or s3://bucket/prefix for adapters, checkpoints and published bundles, "
+    "shared by many; in --state by default.",
 )
 
 key_file_option = click.option(

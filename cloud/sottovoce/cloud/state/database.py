@@ -72,7 +72,7 @@ class Database(Protocol):
 
     Attributes:
         state: a folder of this machine, for what it keeps for itself.
-        objects: where adapters and checkpoints lie.
+        objects: where adapters, checkpoints and published bundles lie.
         keys: what examples are sealed with.
     """
 

@@ -9,7 +9,7 @@ import shutil
 import signal
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
@@ -28,6 +28,8 @@ __all__ = ["agent_killed", "worker_killed"]
 
 _PLACES: Final = ("garden", "kitchen", "river", "market", "school", "street", "lake", "bridge")
 _TEXTS: Final = 8
+_EARLIER: Final = 40
+"""Texts of trials before that are asked for after each; all are in the end."""
 _SECONDS: Final = 120.0
 _ENOUGH, _START = 50, 10.0
 """Trials for starts to be judged, and seconds that one may take."""
@@ -53,8 +55,8 @@ def agent_killed(
     disk: SmallDisk | None = None,
 ) -> None:
     """Kills the device's daemon while texts are being privatised, once a trial, and starts it
-    again. Afterwards each text that was ever answered must be answered the same, and the ledger
-    hold each that was ever sent once.
+    again. Afterwards what was answered must be answered the same, and the ledger hold each text
+    that was ever sent once.
 
     Args:
         disk: holds its state, and loses its power each time, before the daemon or with it.
@@ -83,21 +85,33 @@ def agent_killed(
             tally.fault("lost", trial, f"it does not start: {error}"[:600])
             return
         slowest = max(slowest, time.monotonic() - begun)
-        again: dict[str, bytes] = {}
+        earlier = chance.sample([*answered], min(_EARLIER, len(answered)))
         answered |= found
-        _ask(daemon.address, [*answered, *texts], again)
-        changed = [text for text, answer in answered.items() if again.get(text) != answer]
+        again, changed = _asked_again(daemon.address, answered, {*earlier, *texts})
         answered |= again
         releases = _releases(daemon.address)
         if changed:
-            tally.fault("lost", trial, f"{len(changed)} of {len(answered)} answers are others now")
+            tally.fault("lost", trial, f"{changed} of {len(answered)} answers are others now")
         elif releases != len(answered):
             tally.fault("lost", trial, f"{releases} charged, {len(answered)} released")
         else:
             tally.ended("as it was")
+    _, changed = _asked_again(daemon.address, answered, answered)
+    if changed:
+        tally.fault("lost", trial, f"in the end {changed} of {len(answered)} answers are others")
     tally.figures["seconds of the slowest start"] = round(slowest, 1)
     if tally.count >= _ENOUGH and slowest > _START:
         tally.fault("unexplained", 0, f"a start took {slowest:.1f} s")
+
+
+def _asked_again(
+    address: str, answered: Mapping[str, bytes], texts: Iterable[str]
+) -> tuple[dict[str, bytes], int]:
+    """Answers to ``texts``, and how many of those known before came otherwise or not at all."""
+    again: dict[str, bytes] = {}
+    asked = [*texts]
+    _ask(address, asked, again)
+    return again, sum(again.get(text) != answered[text] for text in asked if text in answered)
 
 
 def _text(trial: int, number: int) -> str:

@@ -23,13 +23,10 @@ from tests.campaign.soak import soak
 from tests.campaign.tally import Tally
 from tests.campaign.tenants import settled, tenants
 from tests.campaign.wire import CLOUD, DEVICE, wire
-from tests.support import decoders
-from tests.support.backbones import tiny_bert
 from tests.support.caller import credentials
 from tests.support.encoder_bundle import with_encoder
 from tests.support.paths import BUNDLE
 from tests.support.small_bundle import write_small_bundle
-from tests.support.tiny_bundle import tiny_bundle
 
 __all__ = ["PARTS", "Part", "run"]
 
@@ -68,6 +65,19 @@ def run(name: str, folder: Path, seed: str, trials: Iterable[int]) -> Tally:
     return tally
 
 
+def _bert(folder: Path) -> Path:
+    from tests.support.backbones import tiny_bert  # which imports torch, as many parts do without
+
+    return tiny_bert(folder / "bert")
+
+
+def _tiny(folder: Path) -> tuple[Path, Path]:
+    from tests.support.tiny_bundle import tiny_bundle  # which does, too
+
+    bert = _bert(folder)
+    return bert, tiny_bundle(folder / "bundle", bert)
+
+
 def _damage(folder: Path, tally: Tally, seed: str, trials: Iterable[int]) -> None:
     write_small_bundle(folder / "small")
     (folder / "worlds").mkdir()
@@ -86,8 +96,7 @@ def _to_device(folder: Path, tally: Tally, seed: str, trials: Iterable[int]) -> 
 
 
 def _to_cloud(folder: Path, tally: Tally, seed: str, trials: Iterable[int]) -> None:
-    bert = tiny_bert(folder / "bert")
-    bundle = tiny_bundle(folder / "bundle", bert)
+    bert, bundle = _tiny(folder)
     database = SqliteDatabase(folder / "state")
     tenant = credentials("acme", Tenants(database).enroll("acme"))
     database.close()
@@ -96,8 +105,7 @@ def _to_cloud(folder: Path, tally: Tally, seed: str, trials: Iterable[int]) -> N
 
 
 def _tenants(folder: Path, tally: Tally, seed: str, trials: Iterable[int]) -> None:
-    bert = tiny_bert(folder / "bert")
-    bundle = tiny_bundle(folder / "bundle", bert)
+    bert, bundle = _tiny(folder)
     town = settled(folder / "state", str(bert), bundle)
     with daemons.cloud(folder, str(bert), bundle) as daemon:
         tenants(daemon, town, tally, seed, trials)
@@ -109,7 +117,7 @@ def _agent_killed(folder: Path, tally: Tally, seed: str, trials: Iterable[int]) 
 
 
 def _worker_killed(folder: Path, tally: Tally, seed: str, trials: Iterable[int]) -> None:
-    kills.worker_killed(folder, str(tiny_bert(folder / "bert")), tally, seed, trials)
+    kills.worker_killed(folder, str(_bert(folder)), tally, seed, trials)
 
 
 def _agent_without_power(folder: Path, tally: Tally, seed: str, trials: Iterable[int]) -> None:
@@ -121,7 +129,7 @@ def _agent_without_power(folder: Path, tally: Tally, seed: str, trials: Iterable
 
 
 def _worker_without_power(folder: Path, tally: Tally, seed: str, trials: Iterable[int]) -> None:
-    bert = str(tiny_bert(folder / "bert"))
+    bert = str(_bert(folder))
     with disks.small_disk(folder) as disk:
         kills.worker_killed(folder, bert, tally, seed, trials, disk)
 
@@ -137,6 +145,8 @@ def _world(
 ) -> Iterator[World]:
     """A device, a line and a cloud that trains, predicts and writes; each side may be started with
     variables of its own."""
+    from tests.support import decoders  # which imports torch
+
     database = SqliteDatabase(folder / "cloud" / "state")
     token = folder / "token"
     token.touch(mode=0o600)
@@ -181,7 +191,7 @@ def _anywhere(folder: Path, tally: Tally, seed: str, trials: Iterable[int]) -> N
     with _world(folder, environs) as world:
         bundles = world.device.folder / LEARNER / "bundles"
         bundles.mkdir(parents=True)
-        with_encoder(bundles / "small", tiny_bert(folder / "bert"))
+        with_encoder(bundles / "small", _bert(folder))
         (bundles / "current").symlink_to(bundles / "small")
         world.environ = death.environment("command")
         anywhere(world, death, file, tally, seed, trials)

@@ -10,10 +10,12 @@ import ctypes
 import multiprocessing
 import os
 import resource
+import signal
 import tempfile
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count, pairwise
 from pathlib import Path
@@ -98,13 +100,12 @@ def tried(piece: Piece, seed: str) -> Tally:
 
 
 def _processor() -> float:
-    """Seconds of a processor that this process has had, and all that ended under it."""
-    while True:  # children of the dead, which nobody has waited for
-        try:
-            if os.waitpid(-1, os.WNOHANG) == (0, 0):
-                break
-        except ChildProcessError:
-            break
+    """Seconds of a processor that this process has had, and all under it, who must have ended."""
+    for task in Path("/proc/self/task").iterdir():
+        for child in (task / "children").read_text().split():
+            with suppress(ProcessLookupError, ChildProcessError):
+                os.kill(int(child), signal.SIGKILL)  # a server of forks, say
+                os.waitpid(int(child), 0)
     used = [resource.getrusage(whose) for whose in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(each.ru_utime + each.ru_stime for each in used)
 

@@ -100,14 +100,19 @@ def tried(piece: Piece, seed: str) -> Tally:
 
 
 def _processor() -> float:
-    """Seconds of a processor that this process has had, and all under it, who must have ended."""
-    for task in Path("/proc/self/task").iterdir():
-        for child in (task / "children").read_text().split():
+    """Seconds of a processor that this process has had, and all under it, who are ended here."""
+    while children := [*_children()]:  # whose own are ours next
+        for child in children:
             with suppress(ProcessLookupError, ChildProcessError):
-                os.kill(int(child), signal.SIGKILL)  # a server of forks, say
-                os.waitpid(int(child), 0)
+                os.kill(child, signal.SIGKILL)  # a server of forks, say
+                os.waitpid(child, 0)
     used = [resource.getrusage(whose) for whose in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(each.ru_utime + each.ru_stime for each in used)
+
+
+def _children() -> Iterator[int]:
+    for task in Path("/proc/self/task").iterdir():
+        yield from map(int, (task / "children").read_text().split())
 
 
 def _for_minutes(minutes: float) -> Iterator[int]:

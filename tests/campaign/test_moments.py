@@ -15,8 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.campaign.errands import ALL
-from tests.campaign.moments import FILE, MOMENTS, PROCESS, Death, Moment
-from tests.campaign.standing import Books, faults_of_device, processes
+from tests.campaign.moments import MOMENTS, Death, Moment
 from tests.campaign.tally import Tally
 
 WRITES = """
@@ -81,23 +80,3 @@ def test_a_moment_that_is_never_reached_is_a_fault() -> None:
     assert tally.faults["unexplained"] == 1
     assert "'b' was never reached" in tally.findings[0]
     assert tally.figures == {"named moments tried": 2, "named moments reached": 1}
-
-
-def test_books_that_do_not_agree_are_told() -> None:
-    before = Books(releases=10, accounts=10, noted=10)
-    assert not [*faults_of_device(before, Books(12, 12, 12), 2, rotated=False)]
-    assert not [*faults_of_device(before, Books(10, 10, 0), 0, rotated=True)]
-    for wrong in (Books(13, 13, 13), Books(12, 11, 12), Books(12, 12, 11)):
-        assert [*faults_of_device(before, wrong, 2, rotated=False)], wrong
-
-
-def test_whoever_may_still_die_is_found(tmp_path: Path) -> None:
-    file = tmp_path / "death"
-    environ = os.environ | {FILE: str(file), PROCESS: "device"}
-    waiting = subprocess.Popen(["sleep", "100"], env=environ)
-    try:
-        assert processes(file) == {waiting.pid: "device"}
-    finally:
-        waiting.kill()
-        waiting.wait()
-    assert processes(file) == {}

@@ -163,9 +163,10 @@ class UiConfig:
 @dataclass(frozen=True, slots=True)
 class PredictConfig:
     """Where texts are classified: "device", "cloud", or "auto", which is the device for adapters
-    that it holds."""
+    that it holds. ``corrections`` is how many answers of an adapter may be corrected at a time."""
 
     where: str = "auto"
+    corrections: int = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -372,6 +373,7 @@ def _check(config: Config) -> None:
             "predict.where",
             '"device", "cloud" or "auto"',
         ),
+        (0 <= config.predict.corrections <= 100_000, "predict.corrections", "0 to 100000"),
         (0 <= config.chat.keep_days <= 3650, "chat.keep_days", "a number from 0 to 3650"),
         (agent.listen, "agent.listen", '"unix:PATH" or "HOST:PORT"'),
     )

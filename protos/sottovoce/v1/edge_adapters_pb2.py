@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from sottovoce.v1 import edge_agent_pb2 as sottovoce_dot_v1_dot_edge__agent__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n sottovoce/v1/edge_adapters.proto\x12\x0csottovoce.v1\x1a\x1dsottovoce/v1/edge_agent.proto\"9\n\x1a\x43\x61ncelCustomizationRequest\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x61pter\x18\x02 \x01(\t\"Q\n\x1b\x43\x61ncelCustomizationResponse\x12\x32\n\rcustomization\x18\x01 \x01(\x0b\x32\x1b.sottovoce.v1.Customization\"5\n\x16RollBackAdapterRequest\x12\x0f\n\x07\x61\x64\x61pter\x18\x01 \x01(\t\x12\n\n\x02id\x18\x02 \x01(\t\"M\n\x17RollBackAdapterResponse\x12\x32\n\rcustomization\x18\x01 \x01(\x0b\x32\x1b.sottovoce.v1.Customization\"6\n\x14\x44\x65leteAdapterRequest\x12\x0f\n\x07\x61\x64\x61pter\x18\x01 \x01(\t\x12\r\n\x05\x66orce\x18\x02 \x01(\x08\"(\n\x15\x44\x65leteAdapterResponse\x12\x0f\n\x07\x64\x65leted\x18\x01 \x01(\r2\xb4\x02\n\x0c\x45\x64geAdapters\x12j\n\x13\x43\x61ncelCustomization\x12(.sottovoce.v1.CancelCustomizationRequest\x1a).sottovoce.v1.CancelCustomizationResponse\x12^\n\x0fRollBackAdapter\x12$.sottovoce.v1.RollBackAdapterRequest\x1a%.sottovoce.v1.RollBackAdapterResponse\x12X\n\rDeleteAdapter\x12\".sottovoce.v1.DeleteAdapterRequest\x1a#.sottovoce.v1.DeleteAdapterResponseBK\n\x0csottovoce.v1P\x01Z\x18sottovoce/v1;sottovocev1\xa2\x02\x03SVX\xaa\x02\x0cSottovoce.V1\xba\x02\tSottovoceb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n sottovoce/v1/edge_adapters.proto\x12\x0csottovoce.v1\x1a\x1dsottovoce/v1/edge_agent.proto\"9\n\x1a\x43\x61ncelCustomizationRequest\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x61pter\x18\x02 \x01(\t\"Q\n\x1b\x43\x61ncelCustomizationResponse\x12\x32\n\rcustomization\x18\x01 \x01(\x0b\x32\x1b.sottovoce.v1.Customization\"5\n\x16RollBackAdapterRequest\x12\x0f\n\x07\x61\x64\x61pter\x18\x01 \x01(\t\x12\n\n\x02id\x18\x02 \x01(\t\"M\n\x17RollBackAdapterResponse\x12\x32\n\rcustomization\x18\x01 \x01(\x0b\x32\x1b.sottovoce.v1.Customization\"6\n\x14\x44\x65leteAdapterRequest\x12\x0f\n\x07\x61\x64\x61pter\x18\x01 \x01(\t\x12\r\n\x05\x66orce\x18\x02 \x01(\x08\"(\n\x15\x44\x65leteAdapterResponse\x12\x0f\n\x07\x64\x65leted\x18\x01 \x01(\r\")\n\nCorrection\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\r\n\x05label\x18\x02 \x01(\t\"X\n\x16KeepCorrectionsRequest\x12\x0f\n\x07\x61\x64\x61pter\x18\x01 \x01(\t\x12-\n\x0b\x63orrections\x18\x02 \x03(\x0b\x32\x18.sottovoce.v1.Correction\"*\n\x17KeepCorrectionsResponse\x12\x0f\n\x07waiting\x18\x01 \x01(\x04\")\n\x16ListCorrectionsRequest\x12\x0f\n\x07\x61\x64\x61pter\x18\x01 \x01(\t\"G\n\x17ListCorrectionsResponse\x12,\n\ncorrection\x18\x01 \x01(\x0b\x32\x18.sottovoce.v1.Correction\"9\n\x18\x46orgetCorrectionsRequest\x12\x0f\n\x07\x61\x64\x61pter\x18\x01 \x01(\t\x12\x0c\n\x04text\x18\x02 \x01(\t\".\n\x19\x46orgetCorrectionsResponse\x12\x11\n\tforgotten\x18\x01 \x01(\x04\x32\xdc\x04\n\x0c\x45\x64geAdapters\x12j\n\x13\x43\x61ncelCustomization\x12(.sottovoce.v1.CancelCustomizationRequest\x1a).sottovoce.v1.CancelCustomizationResponse\x12^\n\x0fRollBackAdapter\x12$.sottovoce.v1.RollBackAdapterRequest\x1a%.sottovoce.v1.RollBackAdapterResponse\x12X\n\rDeleteAdapter\x12\".sottovoce.v1.DeleteAdapterRequest\x1a#.sottovoce.v1.DeleteAdapterResponse\x12^\n\x0fKeepCorrections\x12$.sottovoce.v1.KeepCorrectionsRequest\x1a%.sottovoce.v1.KeepCorrectionsResponse\x12`\n\x0fListCorrections\x12$.sottovoce.v1.ListCorrectionsRequest\x1a%.sottovoce.v1.ListCorrectionsResponse0\x01\x12\x64\n\x11\x46orgetCorrections\x12&.sottovoce.v1.ForgetCorrectionsRequest\x1a\'.sottovoce.v1.ForgetCorrectionsResponseBK\n\x0csottovoce.v1P\x01Z\x18sottovoce/v1;sottovocev1\xa2\x02\x03SVX\xaa\x02\x0cSottovoce.V1\xba\x02\tSottovoceb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -45,6 +45,20 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_DELETEADAPTERREQUEST']._serialized_end=411
   _globals['_DELETEADAPTERRESPONSE']._serialized_start=413
   _globals['_DELETEADAPTERRESPONSE']._serialized_end=453
-  _globals['_EDGEADAPTERS']._serialized_start=456
-  _globals['_EDGEADAPTERS']._serialized_end=764
+  _globals['_CORRECTION']._serialized_start=455
+  _globals['_CORRECTION']._serialized_end=496
+  _globals['_KEEPCORRECTIONSREQUEST']._serialized_start=498
+  _globals['_KEEPCORRECTIONSREQUEST']._serialized_end=586
+  _globals['_KEEPCORRECTIONSRESPONSE']._serialized_start=588
+  _globals['_KEEPCORRECTIONSRESPONSE']._serialized_end=630
+  _globals['_LISTCORRECTIONSREQUEST']._serialized_start=632
+  _globals['_LISTCORRECTIONSREQUEST']._serialized_end=673
+  _globals['_LISTCORRECTIONSRESPONSE']._serialized_start=675
+  _globals['_LISTCORRECTIONSRESPONSE']._serialized_end=746
+  _globals['_FORGETCORRECTIONSREQUEST']._serialized_start=748
+  _globals['_FORGETCORRECTIONSREQUEST']._serialized_end=805
+  _globals['_FORGETCORRECTIONSRESPONSE']._serialized_start=807
+  _globals['_FORGETCORRECTIONSRESPONSE']._serialized_end=853
+  _globals['_EDGEADAPTERS']._serialized_start=856
+  _globals['_EDGEADAPTERS']._serialized_end=1460
 # @@protoc_insertion_point(module_scope)

@@ -26,11 +26,13 @@ if _version_not_supported:
 
 
 class EdgeAdaptersStub:
-    """Ends, takes back and deletes customisations. EdgeAgent.GetStatus lists them.
+    """Ends, takes back and deletes customisations, and keeps what their answers should
+    have been. EdgeAgent.GetStatus lists them.
 
     Errors are those of EdgeAgent: NOT_FOUND where nothing of the name was
     customised on this device, FAILED_PRECONDITION where there is no version to go
-    back to, UNAVAILABLE where the cloud could not be told.
+    back to, UNAVAILABLE where the cloud could not be told, RESOURCE_EXHAUSTED where
+    no more corrections may be kept.
     """
 
     def __init__(self, channel):
@@ -54,14 +56,31 @@ class EdgeAdaptersStub:
                 request_serializer=sottovoce_dot_v1_dot_edge__adapters__pb2.DeleteAdapterRequest.SerializeToString,
                 response_deserializer=sottovoce_dot_v1_dot_edge__adapters__pb2.DeleteAdapterResponse.FromString,
                 _registered_method=True)
+        self.KeepCorrections = channel.unary_unary(
+                '/sottovoce.v1.EdgeAdapters/KeepCorrections',
+                request_serializer=sottovoce_dot_v1_dot_edge__adapters__pb2.KeepCorrectionsRequest.SerializeToString,
+                response_deserializer=sottovoce_dot_v1_dot_edge__adapters__pb2.KeepCorrectionsResponse.FromString,
+                _registered_method=True)
+        self.ListCorrections = channel.unary_stream(
+                '/sottovoce.v1.EdgeAdapters/ListCorrections',
+                request_serializer=sottovoce_dot_v1_dot_edge__adapters__pb2.ListCorrectionsRequest.SerializeToString,
+                response_deserializer=sottovoce_dot_v1_dot_edge__adapters__pb2.ListCorrectionsResponse.FromString,
+                _registered_method=True)
+        self.ForgetCorrections = channel.unary_unary(
+                '/sottovoce.v1.EdgeAdapters/ForgetCorrections',
+                request_serializer=sottovoce_dot_v1_dot_edge__adapters__pb2.ForgetCorrectionsRequest.SerializeToString,
+                response_deserializer=sottovoce_dot_v1_dot_edge__adapters__pb2.ForgetCorrectionsResponse.FromString,
+                _registered_method=True)
 
 
 class EdgeAdaptersServicer:
-    """Ends, takes back and deletes customisations. EdgeAgent.GetStatus lists them.
+    """Ends, takes back and deletes customisations, and keeps what their answers should
+    have been. EdgeAgent.GetStatus lists them.
 
     Errors are those of EdgeAgent: NOT_FOUND where nothing of the name was
     customised on this device, FAILED_PRECONDITION where there is no version to go
-    back to, UNAVAILABLE where the cloud could not be told.
+    back to, UNAVAILABLE where the cloud could not be told, RESOURCE_EXHAUSTED where
+    no more corrections may be kept.
     """
 
     def CancelCustomization(self, request, context):
@@ -87,6 +106,30 @@ class EdgeAdaptersServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def KeepCorrections(self, request, context):
+        """Keeps labels that texts should have been answered with, sealed on the device:
+        all of a call or none. Nothing leaves until a customisation asks for them
+        (CustomizationSettings.corrections); one that succeeded forgets them.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListCorrections(self, request, context):
+        """Those of an adapter that wait, the oldest first.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ForgetCorrections(self, request, context):
+        """Forgets those of an adapter. Of what a customisation has taken already the
+        release goes its way.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_EdgeAdaptersServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -105,6 +148,21 @@ def add_EdgeAdaptersServicer_to_server(servicer, server):
                     request_deserializer=sottovoce_dot_v1_dot_edge__adapters__pb2.DeleteAdapterRequest.FromString,
                     response_serializer=sottovoce_dot_v1_dot_edge__adapters__pb2.DeleteAdapterResponse.SerializeToString,
             ),
+            'KeepCorrections': grpc.unary_unary_rpc_method_handler(
+                    servicer.KeepCorrections,
+                    request_deserializer=sottovoce_dot_v1_dot_edge__adapters__pb2.KeepCorrectionsRequest.FromString,
+                    response_serializer=sottovoce_dot_v1_dot_edge__adapters__pb2.KeepCorrectionsResponse.SerializeToString,
+            ),
+            'ListCorrections': grpc.unary_stream_rpc_method_handler(
+                    servicer.ListCorrections,
+                    request_deserializer=sottovoce_dot_v1_dot_edge__adapters__pb2.ListCorrectionsRequest.FromString,
+                    response_serializer=sottovoce_dot_v1_dot_edge__adapters__pb2.ListCorrectionsResponse.SerializeToString,
+            ),
+            'ForgetCorrections': grpc.unary_unary_rpc_method_handler(
+                    servicer.ForgetCorrections,
+                    request_deserializer=sottovoce_dot_v1_dot_edge__adapters__pb2.ForgetCorrectionsRequest.FromString,
+                    response_serializer=sottovoce_dot_v1_dot_edge__adapters__pb2.ForgetCorrectionsResponse.SerializeToString,
+            ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
             'sottovoce.v1.EdgeAdapters', rpc_method_handlers)
@@ -114,11 +172,13 @@ def add_EdgeAdaptersServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class EdgeAdapters:
-    """Ends, takes back and deletes customisations. EdgeAgent.GetStatus lists them.
+    """Ends, takes back and deletes customisations, and keeps what their answers should
+    have been. EdgeAgent.GetStatus lists them.
 
     Errors are those of EdgeAgent: NOT_FOUND where nothing of the name was
     customised on this device, FAILED_PRECONDITION where there is no version to go
-    back to, UNAVAILABLE where the cloud could not be told.
+    back to, UNAVAILABLE where the cloud could not be told, RESOURCE_EXHAUSTED where
+    no more corrections may be kept.
     """
 
     @staticmethod
@@ -192,6 +252,87 @@ class EdgeAdapters:
             '/sottovoce.v1.EdgeAdapters/DeleteAdapter',
             sottovoce_dot_v1_dot_edge__adapters__pb2.DeleteAdapterRequest.SerializeToString,
             sottovoce_dot_v1_dot_edge__adapters__pb2.DeleteAdapterResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def KeepCorrections(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/sottovoce.v1.EdgeAdapters/KeepCorrections',
+            sottovoce_dot_v1_dot_edge__adapters__pb2.KeepCorrectionsRequest.SerializeToString,
+            sottovoce_dot_v1_dot_edge__adapters__pb2.KeepCorrectionsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListCorrections(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/sottovoce.v1.EdgeAdapters/ListCorrections',
+            sottovoce_dot_v1_dot_edge__adapters__pb2.ListCorrectionsRequest.SerializeToString,
+            sottovoce_dot_v1_dot_edge__adapters__pb2.ListCorrectionsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ForgetCorrections(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/sottovoce.v1.EdgeAdapters/ForgetCorrections',
+            sottovoce_dot_v1_dot_edge__adapters__pb2.ForgetCorrectionsRequest.SerializeToString,
+            sottovoce_dot_v1_dot_edge__adapters__pb2.ForgetCorrectionsResponse.FromString,
             options,
             channel_credentials,
             insecure,

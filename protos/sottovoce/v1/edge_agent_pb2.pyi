@@ -232,7 +232,7 @@ class CustomizeRequest(_message.Message):
     def __init__(self, settings: _Optional[_Union[CustomizationSettings, _Mapping]] = ..., examples: _Optional[_Union[LabelledTexts, _Mapping]] = ...) -> None: ...
 
 class CustomizationSettings(_message.Message):
-    __slots__ = ("adapter", "privacy", "reconstruction", "plain_tokens", "label_epsilon", "epochs", "seed", "request_id", "method", "virtual_tokens", "rank", "label_words", "noise_aware", "reconstruction_width", "reconstruction_weight", "batch_size", "learning_rate", "plain_sequences", "plain_vocabulary", "plain_sampling", "dp_epsilon", "dp_delta", "dp_few_examples", "task", "pate", "replace", "add")
+    __slots__ = ("adapter", "privacy", "reconstruction", "plain_tokens", "label_epsilon", "epochs", "seed", "request_id", "method", "virtual_tokens", "rank", "label_words", "noise_aware", "reconstruction_width", "reconstruction_weight", "batch_size", "learning_rate", "plain_sequences", "plain_vocabulary", "plain_sampling", "dp_epsilon", "dp_delta", "dp_few_examples", "task", "pate", "replace", "add", "corrections")
     ADAPTER_FIELD_NUMBER: _ClassVar[int]
     PRIVACY_FIELD_NUMBER: _ClassVar[int]
     RECONSTRUCTION_FIELD_NUMBER: _ClassVar[int]
@@ -260,6 +260,7 @@ class CustomizationSettings(_message.Message):
     PATE_FIELD_NUMBER: _ClassVar[int]
     REPLACE_FIELD_NUMBER: _ClassVar[int]
     ADD_FIELD_NUMBER: _ClassVar[int]
+    CORRECTIONS_FIELD_NUMBER: _ClassVar[int]
     adapter: str
     privacy: PrivacyOptions
     reconstruction: bool
@@ -287,7 +288,8 @@ class CustomizationSettings(_message.Message):
     pate: bool
     replace: bool
     add: bool
-    def __init__(self, adapter: _Optional[str] = ..., privacy: _Optional[_Union[PrivacyOptions, _Mapping]] = ..., reconstruction: _Optional[bool] = ..., plain_tokens: _Optional[int] = ..., label_epsilon: _Optional[float] = ..., epochs: _Optional[int] = ..., seed: _Optional[int] = ..., request_id: _Optional[str] = ..., method: _Optional[_Union[_training_pb2.Method, str]] = ..., virtual_tokens: _Optional[int] = ..., rank: _Optional[int] = ..., label_words: _Optional[bool] = ..., noise_aware: _Optional[bool] = ..., reconstruction_width: _Optional[int] = ..., reconstruction_weight: _Optional[float] = ..., batch_size: _Optional[int] = ..., learning_rate: _Optional[float] = ..., plain_sequences: _Optional[int] = ..., plain_vocabulary: _Optional[int] = ..., plain_sampling: _Optional[_Union[PlainSampling, str]] = ..., dp_epsilon: _Optional[float] = ..., dp_delta: _Optional[float] = ..., dp_few_examples: _Optional[bool] = ..., task: _Optional[_Union[_training_pb2.Task, str]] = ..., pate: _Optional[bool] = ..., replace: _Optional[bool] = ..., add: _Optional[bool] = ...) -> None: ...
+    corrections: bool
+    def __init__(self, adapter: _Optional[str] = ..., privacy: _Optional[_Union[PrivacyOptions, _Mapping]] = ..., reconstruction: _Optional[bool] = ..., plain_tokens: _Optional[int] = ..., label_epsilon: _Optional[float] = ..., epochs: _Optional[int] = ..., seed: _Optional[int] = ..., request_id: _Optional[str] = ..., method: _Optional[_Union[_training_pb2.Method, str]] = ..., virtual_tokens: _Optional[int] = ..., rank: _Optional[int] = ..., label_words: _Optional[bool] = ..., noise_aware: _Optional[bool] = ..., reconstruction_width: _Optional[int] = ..., reconstruction_weight: _Optional[float] = ..., batch_size: _Optional[int] = ..., learning_rate: _Optional[float] = ..., plain_sequences: _Optional[int] = ..., plain_vocabulary: _Optional[int] = ..., plain_sampling: _Optional[_Union[PlainSampling, str]] = ..., dp_epsilon: _Optional[float] = ..., dp_delta: _Optional[float] = ..., dp_few_examples: _Optional[bool] = ..., task: _Optional[_Union[_training_pb2.Task, str]] = ..., pate: _Optional[bool] = ..., replace: _Optional[bool] = ..., add: _Optional[bool] = ..., corrections: _Optional[bool] = ...) -> None: ...
 
 class LabelledText(_message.Message):
     __slots__ = ("text", "label", "output", "public")
@@ -423,8 +425,18 @@ class LedgerStatus(_message.Message):
     adapter_delta: float
     def __init__(self, spent: _Optional[float] = ..., limit: _Optional[float] = ..., releases: _Optional[int] = ..., label_epsilon: _Optional[float] = ..., labels_randomized: _Optional[int] = ..., labels_as_they_are: _Optional[int] = ..., adapters_private: _Optional[int] = ..., adapter_epsilon: _Optional[float] = ..., adapter_delta: _Optional[float] = ...) -> None: ...
 
+class CorrectionsStatus(_message.Message):
+    __slots__ = ("adapter", "waiting", "taken")
+    ADAPTER_FIELD_NUMBER: _ClassVar[int]
+    WAITING_FIELD_NUMBER: _ClassVar[int]
+    TAKEN_FIELD_NUMBER: _ClassVar[int]
+    adapter: str
+    waiting: int
+    taken: int
+    def __init__(self, adapter: _Optional[str] = ..., waiting: _Optional[int] = ..., taken: _Optional[int] = ...) -> None: ...
+
 class GetStatusResponse(_message.Message):
-    __slots__ = ("version", "bundle_id", "backbone", "levels", "default_level", "default_mechanism", "cloud_address", "ledger", "customizations", "embed_levels", "doorway")
+    __slots__ = ("version", "bundle_id", "backbone", "levels", "default_level", "default_mechanism", "cloud_address", "ledger", "customizations", "embed_levels", "doorway", "corrections")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     BUNDLE_ID_FIELD_NUMBER: _ClassVar[int]
     BACKBONE_FIELD_NUMBER: _ClassVar[int]
@@ -436,6 +448,7 @@ class GetStatusResponse(_message.Message):
     CUSTOMIZATIONS_FIELD_NUMBER: _ClassVar[int]
     EMBED_LEVELS_FIELD_NUMBER: _ClassVar[int]
     DOORWAY_FIELD_NUMBER: _ClassVar[int]
+    CORRECTIONS_FIELD_NUMBER: _ClassVar[int]
     version: str
     bundle_id: str
     backbone: str
@@ -447,4 +460,5 @@ class GetStatusResponse(_message.Message):
     customizations: _containers.RepeatedCompositeFieldContainer[Customization]
     embed_levels: _containers.RepeatedCompositeFieldContainer[EmbedLevelStatus]
     doorway: str
-    def __init__(self, version: _Optional[str] = ..., bundle_id: _Optional[str] = ..., backbone: _Optional[str] = ..., levels: _Optional[_Iterable[_Union[LevelStatus, _Mapping]]] = ..., default_level: _Optional[str] = ..., default_mechanism: _Optional[str] = ..., cloud_address: _Optional[str] = ..., ledger: _Optional[_Union[LedgerStatus, _Mapping]] = ..., customizations: _Optional[_Iterable[_Union[Customization, _Mapping]]] = ..., embed_levels: _Optional[_Iterable[_Union[EmbedLevelStatus, _Mapping]]] = ..., doorway: _Optional[str] = ...) -> None: ...
+    corrections: _containers.RepeatedCompositeFieldContainer[CorrectionsStatus]
+    def __init__(self, version: _Optional[str] = ..., bundle_id: _Optional[str] = ..., backbone: _Optional[str] = ..., levels: _Optional[_Iterable[_Union[LevelStatus, _Mapping]]] = ..., default_level: _Optional[str] = ..., default_mechanism: _Optional[str] = ..., cloud_address: _Optional[str] = ..., ledger: _Optional[_Union[LedgerStatus, _Mapping]] = ..., customizations: _Optional[_Iterable[_Union[Customization, _Mapping]]] = ..., embed_levels: _Optional[_Iterable[_Union[EmbedLevelStatus, _Mapping]]] = ..., doorway: _Optional[str] = ..., corrections: _Optional[_Iterable[_Union[CorrectionsStatus, _Mapping]]] = ...) -> None: ...

@@ -73,3 +73,11 @@ def test_what_was_trained_can_be_read_again(linked: Device) -> None:
         _customize(linked, "river")
         (line,) = linked.sotto("logs", "desk").stdout.splitlines()
     assert line.endswith("trained, held-out accuracy 87.5%")
+
+
+def test_an_agent_that_runs_forgets_a_deleted_name_in_its_ledger_too(linked: Device) -> None:
+    with running(linked.config):
+        _customize(linked, "river")
+        assert "desk" in linked.sotto("ledger").stdout
+        linked.sotto("rm", "desk", "--yes")
+        assert "desk" not in linked.sotto("ledger").stdout

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import json
 import threading
-from pathlib import Path
 
 import pytest
 
-from sottovoce.core.errors import InvalidInput
-from sottovoce.edge.cli.customize import read_table
 from sottovoce.v1 import training_pb2 as training
 from tests.support.agent import running
 from tests.support.fake_cloud import FakeCloud
@@ -192,49 +189,3 @@ def test_an_agent_that_ends_meanwhile_loses_nothing(linked: Device, cloud: FakeC
     with running(linked.config):
         until(lambda: linked.json("status")[0]["customizations"][0]["state"] == "SUCCEEDED")
     assert len(cloud.jobs) == 1
-
-
-@pytest.mark.parametrize(
-    ("header", "rows", "said"),
-    [
-        ("text\tclass", ROWS, "line 1: no column 'label'"),
-        ("label", ROWS, "line 1: no column 'text'"),
-        ("text\tlabel\tlabel", ROWS, "line 1: no column 'label'"),
-        ("text\tlabel", [*ROWS[:3], "no tab"], "line 5: 1 columns where the header has 2"),
-        ("text\tlabel", [*ROWS[:3], "a\tb\tc"], "line 5: 3 columns"),
-        ("text\tlabel", [*ROWS[:3], " \twet"], "line 5: the text is empty"),
-        ("text\tlabel", [*ROWS[:3], "the lake\t"], "line 5: the label is empty"),
-    ],
-)
-def test_broken_tables_name_the_line(
-    device: Device, header: str, rows: list[str], said: str
-) -> None:
-    with pytest.raises(InvalidInput, match=said):
-        read_table(Path(_table(device, rows, header)))
-
-
-def test_columns_may_stand_in_any_order_among_others(device: Device) -> None:
-    table = _table(device, ["7\twet\tthe lake\r", "", "8\tdry\tthe stone\r"], "id\tlabel\ttext\r")
-    assert [(e.text, e.label) for e in read_table(Path(table))] == [
-        ("the lake", "wet"),
-        ("the stone", "dry"),
-    ]
-
-
-def test_a_header_says_which_task_it_is(device: Device) -> None:
-    columns = (("text", "label"), ("input", "output"))
-    table = Path(_table(device, ["7\ta lake\ta stone "], "id\tinput\toutput"))
-    (example,) = read_table(table, *columns)
-    assert (example.text, example.output, example.label) == ("a lake", "a stone ", "")
-    with pytest.raises(InvalidInput, match="no column 'text'"):
-        read_table(table)
-    both = Path(_table(device, ["a\tb\tc\td"], "text\tlabel\tinput\toutput"))
-    with pytest.raises(InvalidInput, match="both classification and generation"):
-        read_table(both, *columns)
-
-
-def test_bytes_that_are_no_text_name_line_and_offset(device: Device) -> None:
-    file = device.folder / "train.tsv"
-    file.write_bytes(b"text\tlabel\nthe lake\twet\ncaf\xe9\tdry\n")
-    with pytest.raises(InvalidInput, match="line 3 is not UTF-8: byte 3"):
-        read_table(file)

@@ -83,7 +83,11 @@ def added(
     Raises:
         InvalidInput: settings that the adapter decides; ``subject`` is the field's name.
     """
-    given = {field.name for field, _ in settings.ListFields()} - {"add", "request_id"}
+    given = {field.name for field, _ in settings.ListFields()} - {
+        "add",
+        "corrections",
+        "request_id",
+    }
     for name in sorted(given.difference(WITH_ADDED)):
         raise InvalidInput(
             f"{name.replace('_', ' ')} together with added examples",

@@ -25,6 +25,8 @@ COMMANDS = {
     "privatize": "Replace the words of texts; contacts no cloud.",
     "try": "Show a text under every level and policy; sends and charges nothing.",
     "predict": "Have an adapter classify texts, here or privatised in the cloud.",
+    "correct": "Keep what a text should have been called, on this device.",
+    "corrections": "Count, show or forget what `sotto correct` has kept.",
     "fetch": "Bring an adapter home, so that this device answers itself.",
     "learn": "Train an adapter on this device alone.",
     "share": "Write down what your other devices need to use an adapter.",

@@ -167,7 +167,7 @@ def command(
 
 def _utility(config: Config, bundle: Bundle, mechanism: str, labelled: Path) -> Utility:
     """What the labelled texts teach at each level; as remembered, or estimated now."""
-    from sottovoce.edge.cli.customize import read_table
+    from sottovoce.edge.cli.tables import read_table
     from sottovoce.edge.measure import utility as utilities
     from sottovoce.edge.tasks.engine import Engine
 

@@ -82,6 +82,15 @@ class Backend(Protocol):
     def delete(self, request: adapters.DeleteAdapterRequest) -> int:
         """Deletes an adapter; how many customisations were of it."""
 
+    def keep_corrections(self, request: adapters.KeepCorrectionsRequest) -> int:
+        """Keeps what texts should have been called; how many wait then."""
+
+    def corrections(self, adapter: str) -> Iterator[adapters.Correction]:
+        """Those of an adapter that wait, the oldest first."""
+
+    def forget_corrections(self, request: adapters.ForgetCorrectionsRequest) -> int:
+        """Forgets those of an adapter, or of one text; how many."""
+
 
 class Remote:
     """A running agent, over its socket. Errors arrive as the agent raised them."""
@@ -165,6 +174,17 @@ class Remote:
 
     def delete(self, request: adapters.DeleteAdapterRequest) -> int:
         return int(self._call(self._adapters.DeleteAdapter, request).deleted)
+
+    def keep_corrections(self, request: adapters.KeepCorrectionsRequest) -> int:
+        return int(self._call(self._adapters.KeepCorrections, request).waiting)
+
+    def corrections(self, adapter: str) -> Iterator[adapters.Correction]:
+        request = adapters.ListCorrectionsRequest(adapter=adapter)
+        for response in self._streamed(self._adapters.ListCorrections, request):
+            yield response.correction
+
+    def forget_corrections(self, request: adapters.ForgetCorrectionsRequest) -> int:
+        return int(self._call(self._adapters.ForgetCorrections, request).forgotten)
 
     def customize(self, requests: Iterable[agent.CustomizeRequest]) -> agent.Customization:
         """Sends settings and examples; returns once all are privatised and queued."""

@@ -18,16 +18,16 @@ from sottovoce.edge.cli import views
 from sottovoce.edge.cli.client import Remote, remote, request_id
 from sottovoce.edge.cli.common import load_config, privacy_options
 from sottovoce.edge.cli.lines import read_lines
+from sottovoce.edge.cli.tables import FOR_EITHER, read_table
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import training_pb2 as training
 
-__all__ = ["command", "read_table"]
+__all__ = ["command"]
 
 _EXAMPLES_A_MESSAGE = 16
-_COLUMNS: Final = (("text", "label"), ("input", "output"))
-"""Of tables for classification and for generation."""
-
-_WITH_ADDED: Final = {"source", "add", "watch", "as_json", *training_settings.WITH_ADDED}
+_WITH_ADDED: Final = frozenset({"source", "add", "corrections", "watch", "as_json"}).union(
+    training_settings.WITH_ADDED
+)
 
 _SAMPLING = {
     "uniform": agent.PLAIN_SAMPLING_UNIFORM,
@@ -45,7 +45,6 @@ def _up_to(setting: str) -> click.IntRange:
     "--input",
     "source",
     type=click.Path(path_type=Path),
-    required=True,
     help="Table: a header with the columns text and label, then one example a line, tab-separated. "
     "With input and output instead, the cloud's decoder learns to write the outputs.",
 )
@@ -182,13 +181,19 @@ def _up_to(setting: str) -> click.IntRange:
     help="Add the examples to those the adapter has learnt from, here or on other devices that "
     "share it: training goes on from what it is.",
 )
+@click.option(
+    "--corrections",
+    is_flag=True,
+    help="With --add, which then needs no --input: add what `sotto correct` has kept. It is "
+    "released as other examples are, and forgotten once it was learnt.",
+)
 @click.option("--watch/--no-watch", default=True, show_default=True, help="Wait until it ends.")
 @json_option
 @click.pass_context
 def command(
     ctx: click.Context,
     adapter: str,
-    source: Path,
+    source: Path | None,
     level: str,
     mechanism: str,
     policy: str,
@@ -215,6 +220,7 @@ def command(
     seed: int,
     replace: bool,
     add: bool,
+    corrections: bool,
     watch: bool,
     as_json: bool,
 ) -> None:
@@ -225,6 +231,8 @@ def command(
     all texts are privatised and queued, upload and training go on without this command; the same
     command again then waits for them, and starts no second training.
     """
+    if source is None and not corrections:
+        raise click.MissingParameter(ctx=ctx, param_type="option", param_hint="'--input'")
     config = load_config(ctx)
     settings = agent.CustomizationSettings(
         adapter=adapter,
@@ -250,6 +258,7 @@ def command(
         batch_size=batch_size,
         learning_rate=learning_rate,
         seed=seed,
+        corrections=corrections,
     )
     if add:
         settings = _added(ctx, settings)
@@ -257,7 +266,7 @@ def command(
         training_settings.check_plain(settings)
         training_settings.check(training_settings.of(settings, plain_tokens or int(reconstruction)))
     with remote(config) as running:
-        examples = read_table(source, *_COLUMNS)
+        examples = read_table(source, *FOR_EITHER) if source else []
         if examples and examples[0].output:
             settings.task = training.TASK_GENERATION
         if public:
@@ -296,58 +305,7 @@ def _added(ctx: click.Context, given: agent.CustomizationSettings) -> agent.Cust
                 subject=name,
             )
     kept = {name: getattr(given, name) for name in training_settings.WITH_ADDED}
-    return agent.CustomizationSettings(add=True, **kept)
-
-
-def read_table(source: Path, *columns: tuple[str, str]) -> list[agent.LabelledText]:
-    """The examples of a tab-separated file whose header names two columns.
-
-    Args:
-        source: the file.
-        columns: which they may be, of `_COLUMNS`; texts and labels if not said.
-
-    Raises:
-        InvalidInput: the header or a row is wrong; the message gives the line's number.
-    """
-    columns = columns or _COLUMNS[:1]
-    rows = read_lines(source, "reading")
-    header = next(rows).text.rstrip("\r").split("\t")
-    found = [names for names in columns if all(header.count(name) == 1 for name in names)]
-    if len(found) != 1:
-        wanted = " or ".join("<TAB>".join(names) for names in columns)
-        missing = [name for name in columns[0] if header.count(name) != 1]
-        raise InvalidInput(
-            f"{source}, line 1: no column {missing[0]!r}"
-            if missing
-            else f"{source}, line 1: columns for both classification and generation",
-            fix=f"begin the file with a header: {wanted}",
-            subject="input",
-        )
-    names = found[0]
-    examples: list[agent.LabelledText] = []
-    for line in rows:
-        fields = line.text.rstrip("\r").split("\t")
-        if fields == [""]:
-            continue
-        if len(fields) != len(header):
-            raise InvalidInput(
-                f"{line.place}: {len(fields)} columns where the header has {len(header)}",
-                fix=f"put one tab between {names[0]} and {names[1]}, and none inside them",
-                subject="input",
-            )
-        row = dict(zip(header, fields, strict=True))
-        for name in names:
-            if not row[name].strip():
-                raise InvalidInput(
-                    f"{line.place}: the {name} is empty", fix="fill it in or drop the line"
-                )
-        text, other = (row[name] for name in names)
-        examples.append(
-            agent.LabelledText(text=text, label=other.strip())
-            if names == _COLUMNS[0]
-            else agent.LabelledText(text=text, output=other)
-        )
-    return examples
+    return agent.CustomizationSettings(add=True, corrections=given.corrections, **kept)
 
 
 def _public_texts(source: Path) -> list[agent.LabelledText]:

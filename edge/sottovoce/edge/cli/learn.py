@@ -10,7 +10,7 @@ from sottovoce.core.system.console import Command, json_option, print_json, prog
 from sottovoce.edge.cli import views
 from sottovoce.edge.cli.client import in_process
 from sottovoce.edge.cli.common import load_config
-from sottovoce.edge.cli.customize import read_table
+from sottovoce.edge.cli.tables import read_table
 from sottovoce.edge.tasks.learn import Learner
 
 __all__ = ["command"]

@@ -210,4 +210,8 @@ def status(response: agent.GetStatusResponse, *, running: bool) -> dict[str, Any
             "adapter_delta": response.ledger.adapter_delta,
         },
         "customizations": [customization(record) for record in response.customizations],
+        "corrections": [
+            {"adapter": each.adapter, "waiting": each.waiting, "taken": each.taken}
+            for each in response.corrections
+        ],
     }

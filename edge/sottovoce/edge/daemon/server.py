@@ -100,7 +100,7 @@ def serve(
     ):
         service, checks = Service(device), health.HealthServicer()
         doorkeeper = Doorkeeper(most=WAITING, seconds=(PATIENCE, PATIENCE))
-        adapters, owner = AdaptersService(device.adapters), OwnerService(device)
+        adapters, owner = AdaptersService(device), OwnerService(device)
         server = _server(service, ChatService(device), adapters, owner, checks, doorkeeper)
         with (
             owner,

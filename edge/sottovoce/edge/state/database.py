@@ -2,7 +2,8 @@
 
 Why it is here: a release must be charged before it is given out, in one step that a power cut
 cannot split; SQLite gives that, shared by the daemon and by commands run without it. No text of the
-user is stored: documents are known by a keyed hash, released texts are encrypted.
+user is stored but the corrections that he asks to be kept, sealed: documents are known by a keyed
+hash, released texts are encrypted.
 
 The database and its key are two halves of one state. Either without the other, or with another's,
 is an error and never a fresh start: that would forget what was spent and draw noise a second time.
@@ -28,7 +29,7 @@ __all__ = ["DATABASE", "KEY", "Store", "noise_place"]
 DATABASE = "agent.db"
 KEY = "agent.key"
 _NEW_KEY = ".agent.key.new"
-_VERSION = 8
+_VERSION = 9
 _WAIT_SECONDS = 15
 _LOST = "is gone or empty, and its key is still there"
 _MARK = "CREATE TABLE seal (mark BLOB NOT NULL)"
@@ -133,6 +134,16 @@ CREATE TABLE accounts (
     releases INTEGER NOT NULL,
     PRIMARY KEY (day, name)
 ) WITHOUT ROWID;
+"""
+_NINTH = """
+CREATE TABLE corrections (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,  -- the newest has the largest
+    adapter BLOB NOT NULL,             -- keyed hash of the owner's name
+    text BLOB UNIQUE NOT NULL,         -- keyed hash of adapter and text
+    sealed BLOB NOT NULL,              -- LabelledText
+    taken TEXT                         -- by the customisation of this id, until it ends
+);
+CREATE INDEX corrections_by_adapter ON corrections (adapter, number);
 """
 
 
@@ -272,8 +283,11 @@ def _prepare(connection: sqlite3.Connection, folder: Path) -> Seal:
     if version < 7:
         connection.execute("ALTER TABLE ledger ADD COLUMN mac BLOB")  # of what is in the row
         ledger_row.sign(connection, seal)
-    if version < _VERSION:
+    if version < 8:
         for statement in _EIGHTH.split(";\n"):
+            connection.execute(statement)
+    if version < _VERSION:
+        for statement in _NINTH.split(";\n"):
             connection.execute(statement)
         connection.execute(f"PRAGMA user_version = {_VERSION}")
         connection.execute("COMMIT")

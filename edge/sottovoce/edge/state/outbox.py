@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from sottovoce.core.errors import NotFound, QuotaExceeded
 from sottovoce.core.privacy.setting import Setting
+from sottovoce.edge.state import corrections
 from sottovoce.edge.state.database import Store
 from sottovoce.edge.state.pseudonyms import BY_ID, Pseudonyms
 from sottovoce.v1 import edge_agent_pb2 as agent
@@ -179,8 +180,9 @@ class Outbox:
                 self._changed.notify_all()
 
     def save(self, record: agent.Customization) -> bool:
-        """Writes a record down. One that has ended needs its examples no more, and stays as it is:
-        False where it had ended before, and nothing was written."""
+        """Writes a record down. One that has ended needs its examples no more, nor the corrections
+        among them if it succeeded, and stays as it is: False where it had ended before, and nothing
+        was written."""
         ended = record.state in ENDED
         sealed = self._seal(record)
         with self._store.transaction() as transaction:
@@ -190,6 +192,8 @@ class Outbox:
             )
             if ended:
                 transaction.execute("DELETE FROM outbox WHERE customization = ?", (record.id,))
+                learnt = record.state == agent.CUSTOMIZATION_STATE_SUCCEEDED
+                corrections.settle(transaction, record.id, learnt=learnt)
         if not (ended or written.rowcount):
             return False
         if not ended:
@@ -211,10 +215,15 @@ class Outbox:
             )
 
     def forget(self, identity: str) -> None:
-        """Deletes a record and what waits to be sent of it."""
+        """Deletes a record and what waits to be sent of it; with the last one of an adapter's name
+        the corrections that wait for it."""
+        adapter = self.get(identity).adapter
+        last = all(one.id == identity for one in self.all() if one.adapter == adapter)
         with self._store.transaction() as transaction:
             transaction.execute("DELETE FROM outbox WHERE customization = ?", (identity,))
             transaction.execute("DELETE FROM customizations WHERE id = ?", (identity,))
+            if last:
+                corrections.forget_all(transaction, self._store.seal, adapter)
         with self._changed:
             self._ended.add(identity)
             self._live.pop(identity, None)

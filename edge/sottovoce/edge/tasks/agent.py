@@ -21,6 +21,7 @@ from sottovoce.edge.state.record import Record
 from sottovoce.edge.tasks.adapters import Adapters
 from sottovoce.edge.tasks.chat import Chat
 from sottovoce.edge.tasks.cloud_writer import CloudWriter
+from sottovoce.edge.tasks.correcting import Corrector
 from sottovoce.edge.tasks.embed import Embedder
 from sottovoce.edge.tasks.engine import Engine
 from sottovoce.edge.tasks.home import Home
@@ -54,6 +55,7 @@ class Agent:
         self.cloud = Cloud(config.cloud)
         fetched = config.agent.state / ADAPTERS
         self.adapters = Adapters(self.cloud, self.outbox, fetched)
+        self.corrector = Corrector(self.store, self.outbox, config.predict.corrections)
         self.releases = Releases(self.engine, self.keyring, self.ledger)
         self.home = Home(self.engine, self.cloud, self.outbox, fetched, config.predict.where)
         self.predictor = Predictor(
@@ -129,6 +131,19 @@ class Agent:
             if all(record.adapter != request.adapter for record in self.outbox.all()):
                 self.ledger.accounts.forget(request.adapter)
 
+    def keep_corrections(self, request: adapters.KeepCorrectionsRequest) -> int:
+        """See `Corrector.keep`."""
+        return self.corrector.keep(request)
+
+    def corrections(self, adapter: str) -> Iterator[adapters.Correction]:
+        """See `Corrector.waiting`."""
+        for each in self.corrector.waiting(adapter):
+            yield adapters.Correction(text=each.text, label=each.label)
+
+    def forget_corrections(self, request: adapters.ForgetCorrectionsRequest) -> int:
+        """See `Corrector.forget`."""
+        return self.corrector.forget(request)
+
     def _writer(self) -> Writer:
         """Who answers conversations, as the owner chose."""
         if self.config.chat.upstream:
@@ -176,6 +191,7 @@ class Agent:
                 adapter_delta=spending.adapter_delta,
             ),
             customizations=self.outbox.all(),
+            corrections=self.corrector.status(),
         )
         try:
             bundle = self.engine.current().bundle

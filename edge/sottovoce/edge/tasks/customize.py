@@ -14,18 +14,21 @@ import secrets
 import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 
 from google.protobuf import timestamp_pb2
 
 from sottovoce.core.bundle.folder import Bundle
-from sottovoce.core.errors import InvalidInput, SottovoceError
+from sottovoce.core.errors import InvalidInput, NotReady, SottovoceError
 from sottovoce.core.privacy import plain_tokens
 from sottovoce.core.privacy.noise import SecureRandom
 from sottovoce.core.privacy.randomized_response import check_epsilon, respond
 from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.text.words import iter_words
 from sottovoce.core.wire import training_settings
+from sottovoce.edge.state.corrections import Corrections
 from sottovoce.edge.state.database import Store
 from sottovoce.edge.state.ledger import Ledger
 from sottovoce.edge.state.outbox import Outbox, outbox_place
@@ -77,6 +80,7 @@ class Customizer:
         self._releases = releases
         self._outbox = outbox
         self._defaults = defaults
+        self._corrections = Corrections(store)
 
     def clear_staging(self) -> None:
         """Forgets what calls cut off by a crash had staged; only while no call is at work."""
@@ -93,7 +97,7 @@ class Customizer:
             InvalidInput: wrong settings, or examples that could not be trained on; the message
                 gives the example's number and never its text.
             NotFound: unknown level, mechanism or policy. NotReady: no bundle, or the name is in use
-                and is not to be replaced.
+                and is not to be replaced; or no corrections wait, or they changed meanwhile.
             QuotaExceeded: the ledger's limit, the disk, or too many unfinished ones. After any
                 error nothing is charged or queued.
         """
@@ -114,12 +118,16 @@ class Customizer:
         opened.privatizer.mechanism(setting)
         plain = _plain_tokens(settings, wanted.plain_tokens, opened.bundle, setting.policy)
         identity = secrets.token_hex(16)
+        taken: list[int] = []
+        if settings.corrections:
+            examples = chain(examples, self._corrected(settings.adapter, taken))
         try:
             writes = wanted.task == training.TASK_GENERATION
             seen, public = self._stage(identity, opened, setting, plain, examples, writes=writes)
-            check_number(seen.total())
-            if not writes:
-                check_labels(seen)
+            with _beside(taken):
+                check_number(seen.total())
+                if not writes:
+                    check_labels(seen)
             check_private(settings, seen.total(), public)
             if wanted.dp_epsilon:
                 wanted.dp_delta = wanted.dp_delta or training_settings.usual_delta(seen.total())
@@ -140,6 +148,7 @@ class Customizer:
                     if wanted.dp_epsilon:
                         self._ledger.charge_adapter(transaction, wanted.dp_epsilon, wanted.dp_delta)
                     self._outbox.insert(transaction, record, request_id, job, own)
+                    self._corrections.take(transaction, taken, identity)
             except SottovoceError:
                 twin = self._outbox.find_request(request_id)
                 if twin is None:
@@ -150,6 +159,18 @@ class Customizer:
                 transaction.execute("DELETE FROM staged WHERE customization = ?", (identity,))
         self._outbox.show(record)
         return record
+
+    def _corrected(self, adapter: str, taken: list[int]) -> Iterator[agent.LabelledText]:
+        """The corrections that wait, as examples; notes in `taken` which they were."""
+        for each in self._corrections.waiting(adapter):
+            taken.append(each.number)
+            yield agent.LabelledText(text=each.text, label=each.label)
+        if not taken:
+            raise NotReady(
+                f"no corrections of {adapter!r} wait",
+                fix=f"`sotto correct {adapter} TEXT LABEL` keeps one",
+                subject="corrections",
+            )
 
     def _named(
         self, adapter: str, seen: Iterable[str], wanted: training.TrainingSettings
@@ -167,6 +188,12 @@ class Customizer:
     ) -> training.TrainingSettings:
         """Checks the settings; returns what the cloud is to be asked for."""
         check_name(settings.adapter)
+        if settings.corrections and not settings.add:
+            raise InvalidInput(
+                "corrections of an adapter that is trained anew",
+                fix="ask for add too: they are added to what the adapter has learnt",
+                subject="corrections",
+            )
         if settings.label_epsilon:
             check_epsilon(settings.label_epsilon)
             if settings.task == training.TASK_GENERATION:
@@ -338,6 +365,18 @@ def _plain_tokens(
         bundle, policy, settings.plain_vocabulary, by_frequency=by_frequency
     )
     return plain_tokens.sequences(words, length, settings.plain_sequences, SecureRandom())
+
+
+@contextmanager
+def _beside(taken: list[int]) -> Iterator[None]:
+    """Says of corrections that are too few, or too much alike (InvalidInput), what helps."""
+    try:
+        yield
+    except InvalidInput as error:
+        if not taken:
+            raise
+        fix = f"{error.fix}; examples of a table (--input) may be given beside corrections"
+        raise InvalidInput(error.problem, fix=fix, subject=error.subject) from error
 
 
 def _staged_place(identity: str, drawn: bytes) -> bytes:

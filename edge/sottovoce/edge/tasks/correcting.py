@@ -1,0 +1,120 @@
+"""Keeps what texts should have been called, for whoever may correct an adapter of this device.
+
+Why it is here: a correction that could never be taught is refused when it is made, while the owner
+has the text before him. Nothing is released, sent or charged here: that is the customiser's, when
+the owner asks it to.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Sequence
+
+from sottovoce.core.errors import InvalidInput, NotReady
+from sottovoce.core.text.checks import check_text
+from sottovoce.core.wire import training_settings
+from sottovoce.edge.state.corrections import Correction, Corrections
+from sottovoce.edge.state.database import Store
+from sottovoce.edge.state.outbox import Outbox
+from sottovoce.edge.tasks.adding import base_of
+from sottovoce.edge.tasks.examples import check_example, numbered
+from sottovoce.v1 import edge_adapters_pb2 as adapters
+from sottovoce.v1 import edge_agent_pb2 as agent
+
+__all__ = ["Corrector"]
+
+_SHOWN = 20
+
+
+class Corrector:
+    """Keeps corrections, at most ``most`` of an adapter; 0 keeps none."""
+
+    def __init__(self, store: Store, outbox: Outbox, most: int) -> None:
+        self._outbox = outbox
+        self._kept = Corrections(store)
+        self._most = most
+
+    def keep(self, request: adapters.KeepCorrectionsRequest) -> int:
+        """Keeps texts with the labels they should have been answered with; how many wait then.
+
+        Raises:
+            InvalidInput: a text or a label that could not be taught; the message gives its number
+                and never the text. NotFound: no such adapter on this device.
+            NotReady: nothing is to be kept, or the adapter is none that examples can be added to.
+            QuotaExceeded: too many, or the disk is full. After any error none of them is kept.
+        """
+        if not self._most:
+            raise NotReady(
+                "this device keeps no corrections",
+                fix="set predict.corrections to how many it may keep of an adapter",
+                subject="predict.corrections",
+            )
+        labels = self._labels(request.adapter)
+        pairs = [(each.text, each.label.strip()) for each in request.corrections]
+        for place, (text, label) in enumerate(pairs):
+            check_example(place, agent.LabelledText(text=text, label=label), writes=False)
+            with numbered(place):
+                check_text(text)
+                if labels and label not in labels:
+                    raise _unknown(label, labels)
+        self._kept.keep(request.adapter, pairs, self._most)
+        return self._kept.count(request.adapter)[0]
+
+    def waiting(self, adapter: str) -> Iterator[Correction]:
+        """Those of an adapter that wait, the oldest first.
+
+        Raises:
+            NotFound: no such adapter on this device. DataLoss: one was altered.
+        """
+        self._outbox.newest(adapter)
+        return self._kept.waiting(adapter)
+
+    def forget(self, request: adapters.ForgetCorrectionsRequest) -> int:
+        """Forgets those of an adapter, or the one of a text; how many.
+
+        Raises:
+            NotFound: no such adapter on this device.
+            Unavailable: see `Corrections.forget`.
+        """
+        self._outbox.newest(request.adapter)
+        return self._kept.forget(request.adapter, request.text)
+
+    def status(self) -> Iterator[agent.CorrectionsStatus]:
+        """Of each adapter that has any, how many."""
+        for name in sorted({record.adapter for record in self._outbox.all()}):
+            waiting, taken = self._kept.count(name)
+            if waiting or taken:
+                yield agent.CorrectionsStatus(adapter=name, waiting=waiting, taken=taken)
+
+    def _labels(self, name: str) -> Sequence[str]:
+        """The labels of an adapter that examples can be added to; none where they are not known."""
+        _, trained = self._outbox.adapter(name)
+        if trained and self._outbox.get(trained).local:
+            raise NotReady(
+                f"{name!r} was learnt on this device alone, from a table that it does not keep",
+                fix=f"correct the table, then `sotto learn {name} --input FILE --replace`",
+                subject=name,
+            )
+        base = base_of(self._outbox, name)
+        try:
+            wanted = agent.CustomizationSettings(adapter=name, add=True)
+            training_settings.check(training_settings.added(wanted, base.training))
+        except InvalidInput as error:
+            raise NotReady(
+                f"nothing can be added to {name!r}: {error.problem}",
+                fix=f"train it anew with the text among the examples: `sotto customize {name} "
+                "--input FILE --replace`",
+                subject=name,
+            ) from error
+        return sorted(base.names.labels.values())
+
+
+def _unknown(label: str, labels: Sequence[str]) -> InvalidInput:
+    near = difflib.get_close_matches(label, labels, 1)
+    rest = f" and {len(labels) - _SHOWN} more" if len(labels) > _SHOWN else ""
+    meant = f"did you mean {near[0]!r}? " if near else ""
+    return InvalidInput(
+        f"the adapter has no label {label!r}",
+        fix=f"{meant}it has: {', '.join(labels[:_SHOWN])}{rest}",
+        subject="label",
+    )

@@ -1,0 +1,284 @@
+"""Corrected answers: refused when they could not be taught, else taught once, as examples are."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sottovoce.core.errors import DataLoss, InvalidInput, NotFound, NotReady, QuotaExceeded
+from sottovoce.core.text.tagger import Tagger
+from sottovoce.edge.state.outbox import ENDED
+from sottovoce.edge.tasks import home as homes
+from sottovoce.edge.tasks.agent import Agent
+from sottovoce.edge.tasks.customize import Customizer, Defaults
+from sottovoce.edge.tasks.learn import Learner
+from sottovoce.edge.tasks.uploader import Uploader
+from sottovoce.v1 import edge_adapters_pb2 as adapters
+from sottovoce.v1 import edge_agent_pb2 as agent
+from sottovoce.v1 import training_pb2 as training
+from tests.support.agent import configured, opened, queued, teach
+from tests.support.fake_cloud import FakeCloud, fake_cloud
+from tests.support.plain_encoder import PlainEncoder
+from tests.support.waiting import until
+
+TAUGHT = (("river water", "wet"), ("stone salt", "dry"))
+PAIRS = tuple((word + " the" * n, label) for word, label in TAUGHT for n in range(1, 6))
+FIRST = PAIRS[0][0]
+WANTED = agent.CustomizationSettings(adapter="desk", add=True, corrections=True)
+
+
+@contextmanager
+def _device(
+    folder: Path, bundle: Path, tagger: Tagger, **environ: str
+) -> Iterator[tuple[Agent, FakeCloud]]:
+    """A device whose adapter "desk" the cloud has trained."""
+    with fake_cloud() as cloud:
+        config = configured(folder, bundle=bundle, SOTTO_CLOUD_ADDRESS=cloud.address, **environ)
+        with opened(config, tagger) as device:
+            teach(device, "desk", TAUGHT)
+            yield device, cloud
+
+
+@pytest.fixture
+def taught(
+    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
+) -> Iterator[tuple[Agent, FakeCloud]]:
+    with _device(tmp_path, small_bundle_folder, lexicon_tagger) as both:
+        yield both
+
+
+def _customizer(device: Agent) -> Customizer:
+    return Customizer(
+        device.engine,
+        device.store,
+        device.ledger,
+        device.releases,
+        device.outbox,
+        Defaults(device.default, 1),
+    )
+
+
+def _correct(device: Agent, *pairs: tuple[str, str], adapter: str = "desk") -> int:
+    each = [adapters.Correction(text=text, label=label) for text, label in pairs]
+    return device.keep_corrections(
+        adapters.KeepCorrectionsRequest(adapter=adapter, corrections=each)
+    )
+
+
+def _waiting(device: Agent) -> list[tuple[str, str]]:
+    return [(each.text, each.label) for each in device.corrections("desk")]
+
+
+def _ended(device: Agent, record: agent.Customization) -> agent.Customization:
+    Uploader(device.cloud, device.outbox, first_wait=0.02).carry(record.id)
+    until(lambda: device.outbox.get(record.id).state in ENDED)
+    return device.outbox.get(record.id)
+
+
+def test_they_are_released_as_examples_are_and_learnt_once(
+    taught: tuple[Agent, FakeCloud],
+) -> None:
+    device, cloud = taught
+    before = device.ledger.spending()
+    known = Counter(text for job in cloud.jobs.values() for text in _texts(job.learnt))
+    assert _correct(device, *PAIRS) == 10
+    assert device.ledger.spending() == before  # nothing was released
+    assert [(s.adapter, s.waiting, s.taken) for s in device.status().corrections] == [
+        ("desk", 10, 0)
+    ]
+    record = _customizer(device).accept(WANTED, [])
+    setting = device.outbox.trained_with(record.id)
+    assert setting is not None
+    assert (setting.level, record.examples) == ("light", 10)
+    own = device.outbox.adapter("desk")[0].label
+    released = Counter((e.released_text, own(e.label)) for e in queued(device, record.id))
+    assert released == Counter(
+        (device.releases.release(text, setting).text, label) for text, label in PAIRS
+    )
+    spent = device.ledger.spending()
+    assert spent.releases == before.releases + 10
+    assert spent.labels_as_they_are == before.labels_as_they_are + 10
+    assert (_waiting(device), device.status().corrections[0].taken) == ([], 10)
+    assert _ended(device, record).state == agent.CUSTOMIZATION_STATE_SUCCEEDED
+    assert not device.status().corrections
+    last = max(cloud.jobs.values(), key=lambda job: len(job.learnt))
+    assert Counter(_texts(last.learnt)) - known == Counter(text for text, _ in released.elements())
+    with pytest.raises(NotReady, match="no corrections of 'desk' wait"):
+        _customizer(device).accept(WANTED, [])
+
+
+def _texts(examples: list[training.PrivatizedExample]) -> list[str]:
+    return [example.released_text for example in examples]
+
+
+def test_a_text_corrected_again_is_the_same_release_and_costs_its_label_alone(
+    taught: tuple[Agent, FakeCloud],
+) -> None:
+    device, _ = taught
+    _correct(device, *PAIRS)
+    first = _customizer(device).accept(WANTED, [])
+    before, released = device.ledger.spending(), queued(device, first.id)
+    _ended(device, first)
+    _correct(device, (FIRST, "wet"), (FIRST, "dry"), *PAIRS[1:])
+    again = _customizer(device).accept(WANTED, [])
+    assert Counter(_texts(queued(device, again.id))) == Counter(_texts(released))
+    spent = device.ledger.spending()
+    assert (spent.spent, spent.releases) == (before.spent, before.releases)
+    assert spent.labels_as_they_are == before.labels_as_they_are + 1
+
+
+@pytest.mark.parametrize("how", ["failed", "cancelled"])
+def test_they_come_back_where_nothing_was_learnt(taught: tuple[Agent, FakeCloud], how: str) -> None:
+    device, cloud = taught
+    _correct(device, *PAIRS)
+    record = _customizer(device).accept(WANTED, [])
+    if how == "cancelled":
+        device.cancel(adapters.CancelCustomizationRequest(id=record.id))
+    else:
+        cloud.fail_training = "no room"
+        assert _ended(device, record).state == agent.CUSTOMIZATION_STATE_FAILED
+    assert _waiting(device) == list(PAIRS)
+    cloud.fail_training = ""
+    before = device.ledger.spending()
+    again = _customizer(device).accept(WANTED, [])
+    assert device.ledger.spending() == before  # they had been released, and were charged then
+    assert _ended(device, again).state == agent.CUSTOMIZATION_STATE_SUCCEEDED
+    assert _waiting(device) == []
+
+
+def test_what_is_refused_takes_and_charges_nothing(taught: tuple[Agent, FakeCloud]) -> None:
+    device, _ = taught
+    before, made = device.ledger.spending(), len(device.outbox.all())
+    refusals: list[tuple[tuple[tuple[str, str], ...], agent.CustomizationSettings, str, str]] = [
+        (PAIRS, agent.CustomizationSettings(adapter="desk", corrections=True), "anew", "add"),
+        (PAIRS[:5], WANTED, "5 examples are too few", "beside corrections"),
+        (PAIRS[:4] + PAIRS[5:6] + PAIRS[:4], WANTED, "too few", "--input"),
+    ]
+    for pairs, wanted, said, fix in refusals:
+        _correct(device, *pairs)
+        held = _waiting(device)
+        with pytest.raises(InvalidInput, match=said) as refused:
+            _customizer(device).accept(wanted, [])
+        assert fix in refused.value.fix
+        assert _waiting(device) == held
+        device.forget_corrections(adapters.ForgetCorrectionsRequest(adapter="desk"))
+    assert (device.ledger.spending(), len(device.outbox.all())) == (before, made)
+    assert device.store.rows("SELECT * FROM staged") == []
+    _correct(device, *PAIRS[:2])
+    others = [agent.LabelledText(text=text, label=label) for text, label in PAIRS[2:]]
+    assert _customizer(device).accept(WANTED, others).examples == 10
+
+
+def test_one_corrected_while_they_are_released_is_not_learnt_as_it_was(
+    taught: tuple[Agent, FakeCloud], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device, _ = taught
+    _correct(device, *PAIRS)
+    customizer = _customizer(device)
+    stage = Customizer._stage
+
+    def meanwhile(*args: Any, **kwargs: Any) -> Any:
+        staged = stage(*args, **kwargs)
+        _correct(device, (FIRST, "dry"))
+        return staged
+
+    before = device.ledger.spending()
+    with monkeypatch.context() as patched:
+        patched.setattr(Customizer, "_stage", meanwhile)
+        with pytest.raises(NotReady, match="changed meanwhile"):
+            customizer.accept(WANTED, [])
+    assert device.ledger.spending() == before
+    assert set(_waiting(device)) == {*PAIRS[1:], (FIRST, "dry")}
+    assert customizer.accept(WANTED, []).examples == 10
+
+
+@pytest.mark.parametrize(
+    ("text", "label", "said", "fix"),
+    [
+        ("the lake", "wett", "no label 'wett'", "did you mean 'wet'? it has: dry, wet"),
+        ("the lake", "blue", "no label 'blue'", "it has: dry, wet"),
+        ("the lake", " ", "example 2: it has no label", "label"),
+        (" ", "wet", "example 2: the text is empty", "word"),
+        ("a\0b", "wet", "example 2: the text looks binary", "text"),
+        ("long " * 20_000, "wet", "example 2: its text is too long", "64 KiB"),
+    ],
+)
+def test_what_could_not_be_taught_is_refused_and_none_is_kept(
+    taught: tuple[Agent, FakeCloud], text: str, label: str, said: str, fix: str
+) -> None:
+    device, _ = taught
+    with pytest.raises(InvalidInput, match=said) as refused:
+        _correct(device, ("the river", "wet"), (text, label))
+    assert fix in refused.value.fix
+    assert _waiting(device) == []
+
+
+def test_only_what_can_be_added_to_is_corrected(
+    taught: tuple[Agent, FakeCloud], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device, cloud = taught
+    monkeypatch.setattr(homes, "_open_encoder", PlainEncoder)
+    examples = [agent.LabelledText(text=text, label=label) for text, label in PAIRS]
+    Learner(device.store, device.outbox, device.home, device.home.folder).learn("mine", examples)
+    teach(device, "aware", TAUGHT, noise_aware=True)
+    cloud.may_train.clear()
+    settings = agent.CustomizationSettings(adapter="new")
+    _customizer(device).accept(settings, examples)
+    for name, said in (
+        ("mine", "learnt on this device alone"),
+        ("aware", "nothing can be added to 'aware': noise aware"),
+        ("new", "has not trained"),
+    ):
+        with pytest.raises(NotReady, match=said) as refused:
+            _correct(device, PAIRS[0], adapter=name)
+        assert refused.value.fix
+    cloud.may_train.set()
+    for ask in (
+        lambda: _correct(device, PAIRS[0], adapter="none"),
+        lambda: [*device.corrections("none")],
+        lambda: device.forget_corrections(adapters.ForgetCorrectionsRequest(adapter="none")),
+    ):
+        with pytest.raises(NotFound):
+            ask()
+
+
+def test_the_owner_bounds_them_and_may_have_none(
+    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
+) -> None:
+    bounded = {"SOTTO_PREDICT_CORRECTIONS": "3"}
+    with _device(tmp_path, small_bundle_folder, lexicon_tagger, **bounded) as (device, _):
+        assert _correct(device, *PAIRS[:3]) == 3
+        with pytest.raises(QuotaExceeded, match="may have 3"):
+            _correct(device, PAIRS[3])
+    none = configured(tmp_path, SOTTO_PREDICT_CORRECTIONS="0")
+    with opened(none, lexicon_tagger) as device:
+        with pytest.raises(NotReady, match="keeps no corrections") as refused:
+            _correct(device, PAIRS[0])
+        assert "predict.corrections" in refused.value.fix
+        assert len(_waiting(device)) == 3  # what there is can be shown, released and forgotten
+
+
+def test_one_that_was_altered_stops_the_release_of_all(taught: tuple[Agent, FakeCloud]) -> None:
+    device, _ = taught
+    _correct(device, *PAIRS)
+    before = device.ledger.spending()
+    with device.store.transaction() as transaction:
+        transaction.execute("UPDATE corrections SET sealed = x'00' WHERE number = 3")
+    with pytest.raises(DataLoss):
+        _customizer(device).accept(WANTED, [])
+    assert device.ledger.spending() == before
+
+
+def test_they_go_with_their_adapter(taught: tuple[Agent, FakeCloud]) -> None:
+    device, cloud = taught
+    _correct(device, *PAIRS)
+    cloud.may_train.clear()
+    _customizer(device).accept(WANTED, [])
+    device.delete(adapters.DeleteAdapterRequest(adapter="desk"))
+    assert device.store.rows("SELECT * FROM corrections") == []
+    cloud.may_train.set()

@@ -135,13 +135,14 @@ def test_what_was_taken_is_dropped_once_it_was_learnt_else_given_back(
 
 def test_none_is_in_two_customisations(store: Store) -> None:
     kept = Corrections(store)
-    kept.keep("desk", [RIVER, STONE], MOST)
-    read = [each.number for each in kept.waiting("desk")]
     for change in (
         lambda: kept.keep("desk", [("the stone", "wet")], MOST),
         lambda: kept.forget("desk", "the river"),
         lambda: take(store, "two"),
     ):
+        kept.forget("desk")
+        kept.keep("desk", [RIVER, STONE], MOST)
+        read = [each.number for each in kept.waiting("desk")]
         change()
         before = kept.count("desk")
         with pytest.raises(NotReady, match="changed meanwhile"), store.transaction() as transaction:

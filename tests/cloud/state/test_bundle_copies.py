@@ -310,8 +310,12 @@ def test_a_copy_goes_when_its_bundle_is_deleted_and_nobody_uses_it(machine: Mach
     with machine.fetching() as process:
         assert process.stdout is not None
         copy = Path(process.stdout.readline().decode().strip())
-        bundle_copies.folders(machine.database, [machine.folder])
-        assert contents(copy) == contents(machine.folder), "it is published"
+        process.kill()
+    bundle_copies.folders(machine.database, [machine.folder])
+    assert contents(copy) == contents(machine.folder), "it is published"
+    with machine.fetching() as process:
+        assert process.stdout is not None
+        assert process.stdout.readline()
         bundles.delete(machine.database, machine.id)
         bundle_copies.folders(machine.database, [machine.folder])
         assert contents(copy) == contents(machine.folder), "somebody uses it"

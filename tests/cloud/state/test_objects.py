@@ -82,14 +82,25 @@ def test_a_file_comes_back_from_any_place(objects: Objects, tmp_path: Path) -> N
     assert objects.size("bundles/a/deep/rows") is None
 
 
-def test_who_puts_the_same_file_at_once_disturbs_nobody(objects: Objects, tmp_path: Path) -> None:
+def test_who_dies_while_a_file_is_put_again_disturbs_nobody(
+    objects: Objects, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cut(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
     (tmp_path / "rows").write_bytes(b"r" * 1000)
     objects.put_file(tmp_path / "rows", "bundles/a/rows")
+    with monkeypatch.context() as patched:
+        patched.setattr(shutil, "copyfile", cut)
+        patched.setattr(obstore, "put", cut)
+        with pytest.raises(KeyboardInterrupt):
+            objects.put_file(tmp_path / "rows", "bundles/a/rows")
+    assert objects.size("bundles/a/rows") == 1000
     with ThreadPoolExecutor(4) as threads:
-        puts = [threads.submit(objects.put_file, tmp_path / "rows", "bundles/a/rows")] * 4
-        while not all(put.done() for put in puts):
-            assert objects.size("bundles/a/rows") == 1000
-        assert all(put.result() is None for put in puts)
+        puts = [
+            threads.submit(objects.put_file, tmp_path / "rows", "bundles/a/rows") for _ in range(4)
+        ]
+        assert [put.result() for put in puts] == [None] * 4
     assert objects.within("bundles/a") == ["rows"]
 
 

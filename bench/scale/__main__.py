@@ -13,6 +13,10 @@ With ``--local``: what do calls and jobs of devices notice, behind a balancer, o
 With ``--simulate``: what do a million devices take, and what does each routing policy give them?
 
     python -m bench.scale --simulate
+
+With ``--before``: is one process as quick as it was at another commit?
+
+    python -m bench.scale --before CHECKOUT
 """
 
 from __future__ import annotations
@@ -51,6 +55,12 @@ def main() -> None:
     parser.add_argument(
         "--simulate", action="store_true", help="a large cloud on paper: routing, sizes, costs"
     )
+    parser.add_argument(
+        "--before", type=Path, metavar="CHECKOUT", help="serve beside what it was there"
+    )
+    parser.add_argument(
+        "--rounds", type=int, default=30, help="of --before: 400 calls, or a third of a job"
+    )
     paper.add_inputs(parser)
     arguments = parser.parse_args()
     if arguments.simulate:
@@ -61,6 +71,10 @@ def main() -> None:
     if arguments.local:
         arguments.name += "_local"
         _local(arguments)
+        return
+    if arguments.before:
+        arguments.name += "_before"
+        _before(arguments)
         return
     found = _measured(arguments)
     rows = [(name.replace("_", " "), value) for name, value in found.items()]
@@ -80,6 +94,20 @@ def _local(arguments: Namespace) -> None:
             seconds=arguments.seconds,
         )
     console.publish(arguments, found, *local.tables(found))
+
+
+def _before(arguments: Namespace) -> None:
+    from bench.scale import before
+
+    with tempfile.TemporaryDirectory() as folder:
+        found = before.measure(
+            Path(folder),
+            arguments.bundle,
+            arguments.before,
+            rounds=arguments.rounds,
+            jobs=arguments.rounds // 3,
+        )
+    console.publish(arguments, found, *before.tables(found))
 
 
 def _measured(arguments: Namespace) -> Figures:

@@ -93,8 +93,8 @@ def _of_task(task: str, made: list[Row]) -> Iterator[Table | str]:
                 told = PUBLISHED.get(method, {}).get(_NAMES[mechanism], ())
                 published = " / ".join(map(str, told)) if task == "sst2" else ""
                 cells.append((method, _NAMES[mechanism], *map(_percent, (*of, clear)), published))
-                if clear and "at_home" in clear:
-                    home = [_of_device(row, clear) for row in (*of, clear)]
+                home = [_of_device(row, clear) for row in (*of, clear)]
+                if any(home):
                     name = f"{_NAMES[mechanism]}, asked at home"
                     cells.append((method, name, *map(_percent, home), ""))
         if clear and len(cells) == before:  # nothing else was asked for
@@ -119,12 +119,14 @@ def _of_task(task: str, made: list[Row]) -> Iterator[Table | str]:
         yield f"  Matthews, {name} {row['target']:g}: {row['matthews']:.3f}"
 
 
-def _of_device(row: Row | None, clear: Row) -> Row | None:
-    """What a device answered, in the place of what the cloud did."""
-    if row is None:
+def _of_device(row: Row | None, clear: Row | None) -> Row | None:
+    """What a device answered, in the place of what the cloud did; nothing if none was asked."""
+    if row is None or "at_home" not in row:
         return None
     found = row | {"accuracy": row["at_home"], "accuracy_sd": row["at_home_sd"]}
-    return found | ({"drop": clear["at_home"] - row["at_home"]} if "drop" in row else {})
+    if clear and "drop" in row:
+        found["drop"] = clear["at_home"] - row["at_home"]
+    return found
 
 
 def _percent(row: Row | None) -> str:

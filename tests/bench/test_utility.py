@@ -6,6 +6,7 @@ import gzip
 from io import StringIO
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -157,13 +158,19 @@ def test_what_is_asked_at_home_stands_beside_what_the_cloud_answered() -> None:
         )
         for share in (0.0, 0.85, 0.45, 0.14)
     ]
-    shown = Console(file=StringIO(), width=200, record=True)
-    shown.print(*report.show({"rows": report.rows(cells)}))
-    text = shown.export_text()
+    text = _shown(cells)
     (cloud,) = (line for line in text.splitlines() if "PCT2T" in line and "," not in line)
     (home,) = (line for line in text.splitlines() if "asked at home" in line)
     assert [place in cloud for place in ("37.5", "57.5", "73.0", "80.0")] == [True] * 4
     assert [place in home for place in ("68.8", "78.8", "86.5", "90.0")] == [True] * 4
+    (home,) = (line for line in _shown(cells[1:3]).splitlines() if "asked at home" in line)
+    assert [place in home for place in ("68.8", "78.8", "86.5", "(")] == [True, True, False, False]
+
+
+def _shown(cells: list[tuple[Cell, dict[str, Any]]]) -> str:
+    shown = Console(file=StringIO(), width=200, record=True)
+    shown.print(*report.show({"rows": report.rows(cells)}))
+    return shown.export_text()
 
 
 def test_messages_are_a_task_of_their_beginnings(tmp_path: Path) -> None:

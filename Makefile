@@ -15,7 +15,7 @@ JOBS ?= 3
 PYTEST_FLAGS := -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help install bundle demo test test-deps check-arm64 deb check-deb lock sbom audit lint bench campaign mutants report protos clients docs clean
+.PHONY: help install bundle demo test test-deps check-arm64 deb check-deb lock sbom audit lint bench campaign mutants report protos baseline clients docs clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -104,9 +104,10 @@ audit: .venv-supply/.done  ## Ask a public list of known faults about them
 check-deb: bundle  ## Install, use, upgrade and purge them in clean Debian systems (root; mmdebstrap)
 	$(BIN)/python -m deploy.debian check $(DEB)
 
-lint: install  ## ruff and mypy --strict
+lint: install  ## ruff, mypy --strict, buf
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	cd protos && ../$(BIN)/buf lint && ../$(BIN)/buf breaking --against baseline.binpb
 	$(BIN)/mypy -p sottovoce.core -p sottovoce.edge -p sottovoce.cloud -p bench -p examples -p deploy
 
 bench: bundle  ## Measure the device: time, stage by stage, and memory
@@ -142,6 +143,9 @@ clients: bundle  ## Build the clients in other languages and hold them to the Py
 
 protos: install  ## Regenerate the gRPC stubs from the .proto files
 	cd protos && ../$(BIN)/python -m grpc_tools.protoc -I . --python_out=. --pyi_out=. --grpc_python_out=. $(PROTOS:protos/%=%)
+
+released: install  ## Note the wire as it is, against which `make lint` looks for breaks (at a release)
+	cd protos && ../$(BIN)/buf build --exclude-source-info -o baseline.binpb
 
 clean:  ## Remove build products; environments stay
 	rm -rf build .pytest_cache .mypy_cache .ruff_cache .hypothesis

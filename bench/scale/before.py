@@ -141,7 +141,7 @@ def _ask(device: Agent, texts: Sequence[str]) -> int:
         grpc.insecure_channel(device.address) as channel,
         ThreadPoolExecutor(_CALLERS) as callers,
     ):
-        stub = edge_agent_pb2_grpc.EdgeAgentStub(channel)  # type: ignore[no-untyped-call]
+        stub = edge_agent_pb2_grpc.EdgeAgentServiceStub(channel)  # type: ignore[no-untyped-call]
 
         def ask(number: int) -> None:
             text = texts[number % len(texts)]

@@ -78,7 +78,7 @@ class Callers:
 
     def _ask(self, device: str) -> None:
         with grpc.insecure_channel(device, (("grpc.use_local_subchannel_pool", 1),)) as channel:
-            stub = edge_agent_pb2_grpc.EdgeAgentStub(channel)  # type: ignore[no-untyped-call]
+            stub = edge_agent_pb2_grpc.EdgeAgentServiceStub(channel)  # type: ignore[no-untyped-call]
             for request in self._requests():
                 began, failed = time.monotonic(), ""
                 try:
@@ -98,7 +98,7 @@ class Callers:
                 yield agent.PredictStreamRequest(request_id=str(number), request=request)
 
         with grpc.insecure_channel(device, (("grpc.use_local_subchannel_pool", 1),)) as channel:
-            stub = edge_agent_pb2_grpc.EdgeAgentStub(channel)  # type: ignore[no-untyped-call]
+            stub = edge_agent_pb2_grpc.EdgeAgentServiceStub(channel)  # type: ignore[no-untyped-call]
             try:
                 for number, answer in enumerate(stub.PredictStream(ask())):
                     failed = "" if answer.request_id == str(number) else "OUT_OF_ORDER"

@@ -90,7 +90,7 @@ def daemon(bundle: Path, behind: str, *, doorway: bool) -> Iterator[tuple[Agent,
         running, _ = started(Path(folder), bundle, **settings)
         try:
             with grpc.insecure_channel(running.address) as channel:
-                stub = edge_agent_pb2_grpc.EdgeAgentStub(channel)  # type: ignore[no-untyped-call]
+                stub = edge_agent_pb2_grpc.EdgeAgentServiceStub(channel)  # type: ignore[no-untyped-call]
                 place = stub.GetStatus(agent.GetStatusRequest()).doorway
                 key = read_key(Path(running.env["SOTTO_AGENT_STATE"])) if doorway else ""
                 host, _, port = place.rpartition(":")
@@ -102,7 +102,7 @@ def daemon(bundle: Path, behind: str, *, doorway: bool) -> Iterator[tuple[Agent,
 
 def by_grpc(channel: grpc.Channel) -> Chat:
     """Asks on the daemon's socket."""
-    stub = edge_chat_pb2_grpc.EdgeChatStub(channel)  # type: ignore[no-untyped-call]
+    stub = edge_chat_pb2_grpc.EdgeChatServiceStub(channel)  # type: ignore[no-untyped-call]
 
     def chat(text: str) -> float:
         turn = chats.ChatTurn(role=generation.ROLE_USER, text=text)

@@ -98,7 +98,7 @@ def at_home(bundle: Bundle, calls: Mapping[str, _Call], repeats: int) -> Figures
             begin = time.perf_counter()
             daemon.start()
             with grpc.insecure_channel(daemon.address) as channel:
-                stub = edge_agent_pb2_grpc.EdgeAgentStub(channel)  # type: ignore[no-untyped-call]
+                stub = edge_agent_pb2_grpc.EdgeAgentServiceStub(channel)  # type: ignore[no-untyped-call]
                 stub.Predict(next(iter(_ANSWERS.values())))
             seconds.append(time.perf_counter() - begin)
             daemon.stop()
@@ -115,7 +115,7 @@ def _after(daemon: Agent, calls: Mapping[str, _Call]) -> Figures:
         steps = [step("warm", pid)]
         options = [("grpc.max_receive_message_length", 64 << 20)]
         with grpc.insecure_channel(daemon.address, options=options) as channel:
-            stub = edge_agent_pb2_grpc.EdgeAgentStub(channel)  # type: ignore[no-untyped-call]
+            stub = edge_agent_pb2_grpc.EdgeAgentServiceStub(channel)  # type: ignore[no-untyped-call]
             for name, call in calls.items():
                 method = type(call).__name__.removesuffix("Request")
                 getattr(stub, method)(call)

@@ -15,7 +15,7 @@ class Agent {
   explicit Agent(const std::string& address) {
     grpc::ChannelArguments direct;
     direct.SetInt("grpc.enable_http_proxy", 0);
-    stub_ = v1::EdgeAgent::NewStub(grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), direct));
+    stub_ = v1::EdgeAgentService::NewStub(grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), direct));
   }
 
   // The text as it may leave.
@@ -47,7 +47,7 @@ class Agent {
   }
 
  private:
-  std::unique_ptr<v1::EdgeAgent::Stub> stub_;
+  std::unique_ptr<v1::EdgeAgentService::Stub> stub_;
 };
 
 }  // namespace sottovoce

@@ -6,14 +6,14 @@ import { loadSync } from "@grpc/proto-loader";
 const protos = process.env.SOTTOVOCE_PROTOS ?? fileURLToPath(new URL("../../protos", import.meta.url));
 const files = ["edge_agent", "edge_chat"].map((name) => `sottovoce/v1/${name}.proto`);
 const options = { includeDirs: [protos], keepCase: true, defaults: true, enums: String, oneofs: true };
-const { EdgeAgent, EdgeChat } = grpc.loadPackageDefinition(loadSync(files, options)).sottovoce.v1;
+const { EdgeAgentService, EdgeChatService } = grpc.loadPackageDefinition(loadSync(files, options)).sottovoce.v1;
 
 export class Agent {
   constructor(address) {
     const secret = grpc.credentials.createInsecure();
     const direct = { "grpc.enable_http_proxy": 0 };
-    this.agent = new EdgeAgent(address, secret, direct);
-    this.conversations = new EdgeChat(address, secret, direct);
+    this.agent = new EdgeAgentService(address, secret, direct);
+    this.conversations = new EdgeChatService(address, secret, direct);
   }
 
   /** The text as it may leave. */

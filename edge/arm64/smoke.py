@@ -164,7 +164,7 @@ def asked(bundle: Bundle, python: str) -> dict[str, Any]:
         with grpc.insecure_channel(address, [("grpc.enable_http_proxy", 0)]) as channel:
             checks = health_pb2_grpc.HealthStub(channel)
             health = checks.Check(health_pb2.HealthCheckRequest(), timeout=60)
-            agent = edge_agent_pb2_grpc.EdgeAgentStub(channel)  # type: ignore[no-untyped-call]
+            agent = edge_agent_pb2_grpc.EdgeAgentServiceStub(channel)  # type: ignore[no-untyped-call]
             request = edge_agent_pb2.PrivatizeRequest(text=TEXT, words=True)
             answers = [agent.Privatize(request, timeout=120) for _ in range(2)]
         process.send_signal(signal.SIGTERM)

@@ -103,7 +103,7 @@ def _pulled(caller: Caller) -> bytes:
 
 
 def _predicted(caller: Caller) -> bytes:
-    asked = inference_pb2.InferencePredictRequest(
+    asked = inference_pb2.InferenceServicePredictRequest(
         adapter="topics", released_text="the oven was very salt", bundle_id=RELEASE.bundle_id
     )
     answer = caller.inference.Predict(asked, metadata=caller.metadata)

@@ -121,7 +121,7 @@ def _text(trial: int, number: int) -> str:
 def _ask(address: str, texts: Iterable[str], found: dict[str, bytes]) -> None:
     """Puts answers into ``found``, one by one, for as long as there is somebody to give them."""
     with grpc.insecure_channel(address) as channel:
-        stub = edge_agent_pb2_grpc.EdgeAgentStub(channel)
+        stub = edge_agent_pb2_grpc.EdgeAgentServiceStub(channel)
         for text in texts:
             try:
                 answer = stub.Privatize(wire.PrivatizeRequest(text=text), timeout=_SECONDS)
@@ -132,7 +132,7 @@ def _ask(address: str, texts: Iterable[str], found: dict[str, bytes]) -> None:
 
 def _releases(address: str) -> int:
     with grpc.insecure_channel(address) as channel:
-        stub = edge_agent_pb2_grpc.EdgeAgentStub(channel)
+        stub = edge_agent_pb2_grpc.EdgeAgentServiceStub(channel)
         return int(stub.GetStatus(wire.GetStatusRequest(), timeout=_SECONDS).ledger.releases)
 
 

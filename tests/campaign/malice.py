@@ -76,9 +76,9 @@ class Attacker:
         self.ends["OK"] += 1
         return answer
 
-    def asked(self, text: str) -> inference.InferencePredictRequest:
+    def asked(self, text: str) -> inference.InferenceServicePredictRequest:
         """A text for its adapter, which is called what the victim's is."""
-        return inference.InferencePredictRequest(
+        return inference.InferenceServicePredictRequest(
             adapter="topics", released_text=text, bundle_id=self.bundle
         )
 
@@ -109,7 +109,9 @@ def _idle_streams(me: Attacker) -> None:
         return
     job = me.created()
     upload = message(job, 0, examples(3))
-    first = inference.InferencePredictStreamRequest(request_id="1", request=me.asked("the oven"))
+    first = inference.InferenceServicePredictStreamRequest(
+        request_id="1", request=me.asked("the oven")
+    )
     known = {"metadata": me.caller.metadata}
     calls = me.caller
     for _ in range(_HELD):
@@ -126,7 +128,9 @@ def _flood(me: Attacker) -> None:
     """Texts of all lengths, one at a time and by streams."""
     me.call(me.caller.inference.Predict, me.asked(me.text(me.chance.choice((3, 30, 300, 3_000)))))
     requests = (
-        inference.InferencePredictStreamRequest(request_id=str(n), request=me.asked(me.text(60)))
+        inference.InferenceServicePredictStreamRequest(
+            request_id=str(n), request=me.asked(me.text(60))
+        )
         for n in range(_STREAMED)
     )
     with suppress(grpc.RpcError):
@@ -197,7 +201,7 @@ def _names_of_others(me: Attacker) -> None:
         _judge(me, answer)
 
 
-def _judge(me: Attacker, answer: inference.InferencePredictResponse) -> None:
+def _judge(me: Attacker, answer: inference.InferenceServicePredictResponse) -> None:
     if any(score.label in TOPICS for score in answer.scores):
         me.crossed.append("another's adapter answered")
 

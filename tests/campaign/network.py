@@ -73,9 +73,9 @@ class World:
     def connect(self) -> None:
         """Opens calls to the device's daemon, which may be another than before."""
         self._channel = grpc.insecure_channel(self.device.address)
-        self.agent: Any = agent_grpc.EdgeAgentStub(self._channel)  # type: ignore[no-untyped-call]
-        self.chats: Any = chats_grpc.EdgeChatStub(self._channel)  # type: ignore[no-untyped-call]
-        self.changes: Any = changes_grpc.EdgeAdaptersStub(self._channel)  # type: ignore[no-untyped-call]
+        self.agent: Any = agent_grpc.EdgeAgentServiceStub(self._channel)  # type: ignore[no-untyped-call]
+        self.chats: Any = chats_grpc.EdgeChatServiceStub(self._channel)  # type: ignore[no-untyped-call]
+        self.changes: Any = changes_grpc.EdgeAdaptersServiceStub(self._channel)  # type: ignore[no-untyped-call]
 
     def close(self) -> None:
         """Ends the calls; the daemons go on."""

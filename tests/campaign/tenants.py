@@ -161,11 +161,13 @@ def _texts() -> list[str]:
     return [" ".join(chance.choices(WORDS, k=12)) for _ in range(_TEXTS)]
 
 
-def _asked(text: str, bundle: str) -> inference.InferencePredictRequest:
-    return inference.InferencePredictRequest(adapter="topics", released_text=text, bundle_id=bundle)
+def _asked(text: str, bundle: str) -> inference.InferenceServicePredictRequest:
+    return inference.InferenceServicePredictRequest(
+        adapter="topics", released_text=text, bundle_id=bundle
+    )
 
 
-def _scores(answer: inference.InferencePredictResponse) -> tuple[object, ...]:
+def _scores(answer: inference.InferenceServicePredictResponse) -> tuple[object, ...]:
     return tuple(sorted((score.label, round(score.probability, 2)) for score in answer.scores))
 
 
@@ -198,7 +200,9 @@ def _day(
 def _rest_of_day(one: Caller, bundle: str, expected: dict[str, Any], job: str) -> Iterator[str]:
     known = {"metadata": one.metadata, "timeout": _SECONDS}
     requests = (
-        inference.InferencePredictStreamRequest(request_id=text, request=_asked(text, bundle))
+        inference.InferenceServicePredictStreamRequest(
+            request_id=text, request=_asked(text, bundle)
+        )
         for text in expected
     )
     answered = {

@@ -166,7 +166,7 @@ def _asked(address: str, texts: list[str]) -> list[str | SottovoceError]:
 
     def ask(text: str) -> str | SottovoceError:
         with grpc.insecure_channel(address, _OWN_CONNECTION) as channel:
-            stub = edge_agent_pb2_grpc.EdgeAgentStub(channel)
+            stub = edge_agent_pb2_grpc.EdgeAgentServiceStub(channel)
             try:
                 return str(stub.Privatize(wire.PrivatizeRequest(text=text), timeout=_SECONDS).text)
             except grpc.RpcError as error:
@@ -178,5 +178,5 @@ def _asked(address: str, texts: list[str]) -> list[str | SottovoceError]:
 
 def _releases(address: str) -> int:
     with grpc.insecure_channel(address) as channel:
-        stub = edge_agent_pb2_grpc.EdgeAgentStub(channel)
+        stub = edge_agent_pb2_grpc.EdgeAgentServiceStub(channel)
         return int(stub.GetStatus(wire.GetStatusRequest(), timeout=_SECONDS).ledger.releases)

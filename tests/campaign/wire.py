@@ -28,11 +28,11 @@ from tests.support.processes import resident
 __all__ = ["CLOUD", "DEVICE", "wire"]
 
 CLOUD: Final = tuple(
-    f"sottovoce.v1.{name}"
+    f"sottovoce.v1.{name}Service"
     for name in ("Bundles", "Enrollment", "Training", "Inference", "Generation")
 )
 DEVICE: Final = tuple(
-    f"sottovoce.v1.{name}" for name in ("EdgeAgent", "EdgeChat", "EdgeAdapters", "EdgeOwner")
+    f"sottovoce.v1.{name}Service" for name in ("EdgeAgent", "EdgeChat", "EdgeAdapters", "EdgeOwner")
 )
 _EVERYBODYS: Final = (health.SERVICE_NAME, reflection.SERVICE_NAME)
 _NEVER: Final = {"INTERNAL", "UNKNOWN", "UNAVAILABLE", "DEADLINE_EXCEEDED", "DATA_LOSS"}

@@ -57,16 +57,16 @@ def test_a_call_and_a_job_are_each_one_trace_from_the_device_on(
         parts.trainers[0].stop()
         answered = named(collector, "queue and model")[0]
         assert way(collector, answered) == [
-            ("agent", "sottovoce.v1.EdgeAgent/Predict"),
+            ("agent", "sottovoce.v1.EdgeAgentService/Predict"),
             ("agent", "call of the cloud"),
-            ("replica", "sottovoce.v1.Inference/Predict"),
+            ("replica", "sottovoce.v1.InferenceService/Predict"),
             ("replica", "queue and model"),
         ]
         training = named(collector, "training")[0]
         assert way(collector, training) == [
             ("agent", "upload"),
             ("agent", "call of the cloud"),
-            ("front", "sottovoce.v1.Training/StartJob"),
+            ("front", "sottovoce.v1.TrainingService/StartJob"),
             ("trainer", "job"),
             ("trainer", "training"),
         ]
@@ -75,7 +75,7 @@ def test_a_call_and_a_job_are_each_one_trace_from_the_device_on(
         # call: nothing tells which of them belong together but the job that they speak of.
         theirs = named(collector, "job")[1]
         assert way(collector, theirs) == [
-            ("front", "sottovoce.v1.Training/StartJob"),
+            ("front", "sottovoce.v1.TrainingService/StartJob"),
             ("trainer", "job"),
         ]
         told = b"".join(collector.raw)

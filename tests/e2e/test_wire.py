@@ -177,7 +177,7 @@ def test_sizes_on_the_wire_are_few(told: Told) -> None:
     (record,) = told.status["customizations"]
     asked = [
         one
-        for one in _of(inference_pb2.InferencePredictRequest, told.sent, "released_text")
+        for one in _of(inference_pb2.InferenceServicePredictRequest, told.sent, "released_text")
         if one.adapter == record["adapter_id"]
     ]
     assert len(asked) == EXAMPLES
@@ -188,7 +188,7 @@ def test_sizes_on_the_wire_are_few(told: Told) -> None:
     assert all(one.ByteSize() == padded_size(one.ByteSize()) for one in uploads)
     answered = [
         one
-        for one in _of(inference_pb2.InferencePredictResponse, told.received, "scores")
+        for one in _of(inference_pb2.InferenceServicePredictResponse, told.received, "scores")
         if len(one.scores) == len(LABELS)
     ]
     assert len(answered) == EXAMPLES

@@ -31,12 +31,14 @@ def trained(cloud: Peer) -> Iterator[Caller]:
         yield caller
 
 
-def asked(cloud: Peer, text: str = "tree leaf", **changes: object) -> wire.InferencePredictRequest:
+def asked(
+    cloud: Peer, text: str = "tree leaf", **changes: object
+) -> wire.InferenceServicePredictRequest:
     fields = {"adapter": "topics", "released_text": text, "bundle_id": cloud.bundle.id}
-    return wire.InferencePredictRequest(**{**fields, **changes})
+    return wire.InferenceServicePredictRequest(**{**fields, **changes})
 
 
-def predict(caller: Caller, request: wire.InferencePredictRequest) -> dict[str, float]:
+def predict(caller: Caller, request: wire.InferenceServicePredictRequest) -> dict[str, float]:
     answer = caller.inference.Predict(request, metadata=caller.metadata)
     return {score.label: score.probability for score in answer.scores}
 
@@ -96,7 +98,7 @@ def test_padding_changes_no_answer(cloud: Peer, trained: Caller) -> None:
     assert padded.ByteSize() > bare.ByteSize()
     assert predict(trained, padded) == pytest.approx(predict(trained, bare), abs=1e-4)
     largest = asked(cloud, padding=bytes(LARGEST_PADDING))
-    streamed = wire.InferencePredictStreamRequest(request_id="x", request=largest)
+    streamed = wire.InferenceServicePredictStreamRequest(request_id="x", request=largest)
     (answer,) = trained.inference.PredictStream(iter([streamed]), metadata=trained.metadata)
     assert len(answer.response.scores) == len(TOPICS)
     query_bare, query_padded = query(cloud), query(cloud)
@@ -125,7 +127,7 @@ def test_an_adapter_goes_with_its_job(cloud: Peer, acme: Caller) -> None:
 def test_predictions_come_in_order_under_their_ids(cloud: Peer, trained: Caller) -> None:
     texts = [words for words in TOPICS.values() for _ in range(4)] * 3
     requests = [
-        wire.InferencePredictStreamRequest(request_id=f"id-{n}", request=asked(cloud, text))
+        wire.InferenceServicePredictStreamRequest(request_id=f"id-{n}", request=asked(cloud, text))
         for n, text in enumerate(texts)
     ]
     answers = list(trained.inference.PredictStream(iter(requests), metadata=trained.metadata))
@@ -212,7 +214,9 @@ def test_the_first_refused_ends_a_stream_after_the_answers_before_it(
     names = ("topics", "topics", "none", "topics")
     predicting = trained.inference.PredictStream(
         (
-            wire.InferencePredictStreamRequest(request_id=str(n), request=asked(cloud, adapter=a))
+            wire.InferenceServicePredictStreamRequest(
+                request_id=str(n), request=asked(cloud, adapter=a)
+            )
             for n, a in enumerate(names)
         ),
         metadata=trained.metadata,
@@ -229,7 +233,9 @@ def ends(stream: Iterator[object], kind: type[Exception]) -> None:
 
 
 def test_a_stream_holds_no_long_ids(cloud: Peer, trained: Caller) -> None:
-    request = wire.InferencePredictStreamRequest(request_id="i" * 3_000, request=asked(cloud))
+    request = wire.InferenceServicePredictStreamRequest(
+        request_id="i" * 3_000, request=asked(cloud)
+    )
     stream = trained.inference.PredictStream(iter([request]), metadata=trained.metadata)
     refused(lambda: next(stream), InvalidInput, "request_id")
 
@@ -237,7 +243,7 @@ def test_a_stream_holds_no_long_ids(cloud: Peer, trained: Caller) -> None:
 def test_only_tenants_are_answered(cloud: Peer, trained: Caller) -> None:
     with cloud.caller("trained", token="guess") as thief:  # noqa: S106
         stub, metadata = thief.inference, thief.metadata
-        streamed = wire.InferencePredictStreamRequest(request_id="1", request=asked(cloud))
+        streamed = wire.InferenceServicePredictStreamRequest(request_id="1", request=asked(cloud))
         for call in (
             lambda: predict(thief, asked(cloud)),
             lambda: encode(thief, query(cloud)),

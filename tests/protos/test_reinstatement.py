@@ -20,7 +20,7 @@ def test_an_adapter_that_was_replaced_can_be_reinstated(cloud: Peer, acme: Calle
         assert acme.watch(jobs[-1])[-1].state == wire.JOB_STATE_SUCCEEDED
 
     def label() -> str:
-        request = inference.InferencePredictRequest(
+        request = inference.InferenceServicePredictRequest(
             adapter="topics", released_text="tree leaf soil", bundle_id=cloud.bundle.id
         )
         scores = acme.inference.Predict(request, metadata=acme.metadata).scores

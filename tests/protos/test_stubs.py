@@ -123,7 +123,7 @@ def test_cloud_requests_carry_only_released_text() -> None:
         field.name
         for message in (
             "PrivatizedExample",
-            "InferencePredictRequest",
+            "InferenceServicePredictRequest",
             "EncodeRequest",
             "GenerateRequest",
             "ReleasedConversation",

@@ -41,10 +41,10 @@ class Caller:
     metadata: tuple[tuple[str, str], ...]
 
     def __post_init__(self) -> None:
-        self.enrollment = enrollment_pb2_grpc.EnrollmentStub(self.channel)
-        self.training = training_pb2_grpc.TrainingStub(self.channel)
-        self.inference = inference_pb2_grpc.InferenceStub(self.channel)
-        self.bundles = bundles_pb2_grpc.BundlesStub(self.channel)
+        self.enrollment = enrollment_pb2_grpc.EnrollmentServiceStub(self.channel)
+        self.training = training_pb2_grpc.TrainingServiceStub(self.channel)
+        self.inference = inference_pb2_grpc.InferenceServiceStub(self.channel)
+        self.bundles = bundles_pb2_grpc.BundlesServiceStub(self.channel)
 
     def create(self, bundle_id: str, **changes: object) -> training_pb2.Job:
         """A job for adapter "topics"."""

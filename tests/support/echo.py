@@ -35,7 +35,7 @@ def echo(request: generation.GenerateRequest) -> Iterator[str]:
     return (text[start : start + PIECE] for start in range(0, len(text), PIECE))
 
 
-class EchoingCloud(generation_grpc.GenerationServicer):
+class EchoingCloud(generation_grpc.GenerationServiceServicer):
     """Behaviour is changed by setting attributes."""
 
     def __init__(self) -> None:
@@ -75,7 +75,7 @@ def echoing_cloud() -> Iterator[EchoingCloud]:
         server = grpc.server(
             calls, interceptors=[ErrorInterceptor()], options=[("grpc.so_reuseport", 0)]
         )
-        generation_grpc.add_GenerationServicer_to_server(cloud, server)
+        generation_grpc.add_GenerationServiceServicer_to_server(cloud, server)
         cloud.address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
         server.start()
         try:

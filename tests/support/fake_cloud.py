@@ -58,9 +58,9 @@ LONGEST_ID = 128
 class FakeCloud(
     FakeCodes,
     FakeDownloads,
-    bundles_grpc.BundlesServicer,
-    training_grpc.TrainingServicer,
-    inference_grpc.InferenceServicer,
+    bundles_grpc.BundlesServiceServicer,
+    training_grpc.TrainingServiceServicer,
+    inference_grpc.InferenceServiceServicer,
 ):
     """The server. Faults are switched on by setting attributes."""
 
@@ -93,9 +93,9 @@ class FakeCloud(
         """What CreateJob and UploadExamples raise, by name."""
         self.queries: list[inference.EncodeRequest] = []
         """Every query that arrived, repeats included."""
-        self.asked: list[inference.InferencePredictRequest] = []
+        self.asked: list[inference.InferenceServicePredictRequest] = []
         """Every text that arrived, in a stream or alone."""
-        self.predictions: list[inference.InferencePredictStreamRequest] = []
+        self.predictions: list[inference.InferenceServicePredictStreamRequest] = []
         """Every text of a stream that arrived, repeats included."""
         self.lose_queries = 0
         """Lose the connection at so many more queries, instead of answering."""
@@ -119,10 +119,10 @@ class FakeCloud(
             interceptors=[ErrorInterceptor()],
             options=[("grpc.so_reuseport", 0)],
         )
-        bundles_grpc.add_BundlesServicer_to_server(self, server)
+        bundles_grpc.add_BundlesServiceServicer_to_server(self, server)
         self.serve_codes(server)
-        training_grpc.add_TrainingServicer_to_server(self, server)
-        inference_grpc.add_InferenceServicer_to_server(self, server)
+        training_grpc.add_TrainingServiceServicer_to_server(self, server)
+        inference_grpc.add_InferenceServiceServicer_to_server(self, server)
         wanted = self.address or "127.0.0.1:0"
         if credentials is None:
             port = server.add_insecure_port(wanted)
@@ -255,7 +255,7 @@ class FakeCloud(
             self.predictions.append(request)
             if len(request.request_id) > LONGEST_ID:
                 raise InvalidInput("too long", fix="shorten it", subject="request_id")
-            yield inference.InferencePredictStreamResponse(
+            yield inference.InferenceServicePredictStreamResponse(
                 request_id=request.request_id, response=self._score(tenant, request.request)
             )
 
@@ -352,7 +352,7 @@ class FakeCloud(
             request_id=request.request_id, embedding=mean / np.linalg.norm(mean)
         )
 
-    def _score(self, tenant: str, request) -> inference.InferencePredictResponse:
+    def _score(self, tenant: str, request) -> inference.InferenceServicePredictResponse:
         """Naive Bayes with add-one smoothing over the uploaded words."""
         self.asked.append(request)
         check_name(request.adapter, "adapter")
@@ -377,7 +377,7 @@ class FakeCloud(
         top = max(logs.values())
         weights = {label: math.exp(value - top) for label, value in logs.items()}
         total = sum(weights.values())
-        return inference.InferencePredictResponse(
+        return inference.InferenceServicePredictResponse(
             scores=[
                 inference.ClassScore(label=label, probability=weights[label] / total)
                 for label in sorted(weights, key=weights.__getitem__, reverse=True)

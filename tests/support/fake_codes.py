@@ -21,7 +21,7 @@ class _Code:
     token_sha256: bytes = b""
 
 
-class FakeCodes(enrollment_pb2_grpc.EnrollmentServicer):
+class FakeCodes(enrollment_pb2_grpc.EnrollmentServiceServicer):
     """Redeems codes made by `code`."""
 
     tenants: dict[str, str]
@@ -36,7 +36,7 @@ class FakeCodes(enrollment_pb2_grpc.EnrollmentServicer):
 
     def serve_codes(self, server: grpc.Server) -> None:
         """Adds the service."""
-        enrollment_pb2_grpc.add_EnrollmentServicer_to_server(self, server)
+        enrollment_pb2_grpc.add_EnrollmentServiceServicer_to_server(self, server)
 
     def enroll(self, tenant: str) -> str:
         """Adds a tenant and gives its token."""

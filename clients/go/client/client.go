@@ -25,7 +25,7 @@ func (codec) Unmarshal(data []byte, m interface{}) error {
 
 // Agent speaks to the agent at an address: "unix:PATH" or "HOST:PORT".
 type Agent struct {
-	v1.EdgeAgentClient // every call of the agent
+	v1.EdgeAgentServiceClient // every call of the agent
 	conn               *grpc.ClientConn
 }
 
@@ -40,7 +40,7 @@ func Dial(address string) (*Agent, error) {
 	}
 	conn, err := grpc.Dial("passthrough:///localhost", grpc.WithInsecure(), grpc.WithNoProxy(),
 		grpc.WithContextDialer(dial), grpc.WithDefaultCallOptions(grpc.ForceCodec(codec{})))
-	return &Agent{v1.NewEdgeAgentClient(conn), conn}, err
+	return &Agent{v1.NewEdgeAgentServiceClient(conn), conn}, err
 }
 
 // Close lets go of the connection.

@@ -42,8 +42,8 @@ def _asked(adapter: str, text: str) -> agent.PredictStreamRequest:
 class _Stubs:
     def __init__(self, channel: Any) -> None:
         self._channel = channel
-        self.agent: Any = edge_agent_pb2_grpc.EdgeAgentStub(channel)  # type: ignore[no-untyped-call]
-        self.conversations: Any = edge_chat_pb2_grpc.EdgeChatStub(channel)  # type: ignore[no-untyped-call]
+        self.agent: Any = edge_agent_pb2_grpc.EdgeAgentServiceStub(channel)  # type: ignore[no-untyped-call]
+        self.conversations: Any = edge_chat_pb2_grpc.EdgeChatServiceStub(channel)  # type: ignore[no-untyped-call]
         """Every call of the agent, for what has no method here."""
 
 

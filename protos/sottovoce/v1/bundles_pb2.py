@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1asottovoce/v1/bundles.proto\x12\x0csottovoce.v1\"\'\n\x12GetManifestRequest\x12\x11\n\tbundle_id\x18\x01 \x01(\t\"a\n\x13GetManifestResponse\x12\x11\n\tbundle_id\x18\x01 \x01(\t\x12\x10\n\x08manifest\x18\x02 \x01(\x0c\x12\x12\n\npublic_key\x18\x03 \x01(\x0c\x12\x11\n\tsignature\x18\x04 \x01(\x0c\"C\n\x10\x46\x65tchFileRequest\x12\x11\n\tbundle_id\x18\x01 \x01(\t\x12\x0c\n\x04path\x18\x02 \x01(\t\x12\x0e\n\x06offset\x18\x03 \x01(\x04\"\"\n\x11\x46\x65tchFileResponse\x12\r\n\x05\x63hunk\x18\x01 \x01(\x0c\x32\xad\x01\n\x07\x42undles\x12R\n\x0bGetManifest\x12 .sottovoce.v1.GetManifestRequest\x1a!.sottovoce.v1.GetManifestResponse\x12N\n\tFetchFile\x12\x1e.sottovoce.v1.FetchFileRequest\x1a\x1f.sottovoce.v1.FetchFileResponse0\x01\x42K\n\x0csottovoce.v1P\x01Z\x18sottovoce/v1;sottovocev1\xa2\x02\x03SVX\xaa\x02\x0cSottovoce.V1\xba\x02\tSottovoceb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1asottovoce/v1/bundles.proto\x12\x0csottovoce.v1\"\'\n\x12GetManifestRequest\x12\x11\n\tbundle_id\x18\x01 \x01(\t\"a\n\x13GetManifestResponse\x12\x11\n\tbundle_id\x18\x01 \x01(\t\x12\x10\n\x08manifest\x18\x02 \x01(\x0c\x12\x12\n\npublic_key\x18\x03 \x01(\x0c\x12\x11\n\tsignature\x18\x04 \x01(\x0c\"C\n\x10\x46\x65tchFileRequest\x12\x11\n\tbundle_id\x18\x01 \x01(\t\x12\x0c\n\x04path\x18\x02 \x01(\t\x12\x0e\n\x06offset\x18\x03 \x01(\x04\"\"\n\x11\x46\x65tchFileResponse\x12\r\n\x05\x63hunk\x18\x01 \x01(\x0c\x32\xb4\x01\n\x0e\x42undlesService\x12R\n\x0bGetManifest\x12 .sottovoce.v1.GetManifestRequest\x1a!.sottovoce.v1.GetManifestResponse\x12N\n\tFetchFile\x12\x1e.sottovoce.v1.FetchFileRequest\x1a\x1f.sottovoce.v1.FetchFileResponse0\x01\x42K\n\x0csottovoce.v1P\x01Z\x18sottovoce/v1;sottovocev1\xa2\x02\x03SVX\xaa\x02\x0cSottovoce.V1\xba\x02\tSottovoceb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -40,6 +40,6 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_FETCHFILEREQUEST']._serialized_end=251
   _globals['_FETCHFILERESPONSE']._serialized_start=253
   _globals['_FETCHFILERESPONSE']._serialized_end=287
-  _globals['_BUNDLES']._serialized_start=290
-  _globals['_BUNDLES']._serialized_end=463
+  _globals['_BUNDLESSERVICE']._serialized_start=290
+  _globals['_BUNDLESSERVICE']._serialized_end=470
 # @@protoc_insertion_point(module_scope)

@@ -25,7 +25,7 @@ if _version_not_supported:
     )
 
 
-class BundlesStub:
+class BundlesServiceStub:
     """Missing associated documentation comment in .proto file."""
 
     def __init__(self, channel):
@@ -35,18 +35,18 @@ class BundlesStub:
             channel: A grpc.Channel.
         """
         self.GetManifest = channel.unary_unary(
-                '/sottovoce.v1.Bundles/GetManifest',
+                '/sottovoce.v1.BundlesService/GetManifest',
                 request_serializer=sottovoce_dot_v1_dot_bundles__pb2.GetManifestRequest.SerializeToString,
                 response_deserializer=sottovoce_dot_v1_dot_bundles__pb2.GetManifestResponse.FromString,
                 _registered_method=True)
         self.FetchFile = channel.unary_stream(
-                '/sottovoce.v1.Bundles/FetchFile',
+                '/sottovoce.v1.BundlesService/FetchFile',
                 request_serializer=sottovoce_dot_v1_dot_bundles__pb2.FetchFileRequest.SerializeToString,
                 response_deserializer=sottovoce_dot_v1_dot_bundles__pb2.FetchFileResponse.FromString,
                 _registered_method=True)
 
 
-class BundlesServicer:
+class BundlesServiceServicer:
     """Missing associated documentation comment in .proto file."""
 
     def GetManifest(self, request, context):
@@ -66,7 +66,7 @@ class BundlesServicer:
         raise NotImplementedError('Method not implemented!')
 
 
-def add_BundlesServicer_to_server(servicer, server):
+def add_BundlesServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
             'GetManifest': grpc.unary_unary_rpc_method_handler(
                     servicer.GetManifest,
@@ -80,13 +80,13 @@ def add_BundlesServicer_to_server(servicer, server):
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
-            'sottovoce.v1.Bundles', rpc_method_handlers)
+            'sottovoce.v1.BundlesService', rpc_method_handlers)
     server.add_generic_rpc_handlers((generic_handler,))
-    server.add_registered_method_handlers('sottovoce.v1.Bundles', rpc_method_handlers)
+    server.add_registered_method_handlers('sottovoce.v1.BundlesService', rpc_method_handlers)
 
 
  # This class is part of an EXPERIMENTAL API.
-class Bundles:
+class BundlesService:
     """Missing associated documentation comment in .proto file."""
 
     @staticmethod
@@ -103,7 +103,7 @@ class Bundles:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/sottovoce.v1.Bundles/GetManifest',
+            '/sottovoce.v1.BundlesService/GetManifest',
             sottovoce_dot_v1_dot_bundles__pb2.GetManifestRequest.SerializeToString,
             sottovoce_dot_v1_dot_bundles__pb2.GetManifestResponse.FromString,
             options,
@@ -130,7 +130,7 @@ class Bundles:
         return grpc.experimental.unary_stream(
             request,
             target,
-            '/sottovoce.v1.Bundles/FetchFile',
+            '/sottovoce.v1.BundlesService/FetchFile',
             sottovoce_dot_v1_dot_bundles__pb2.FetchFileRequest.SerializeToString,
             sottovoce_dot_v1_dot_bundles__pb2.FetchFileResponse.FromString,
             options,

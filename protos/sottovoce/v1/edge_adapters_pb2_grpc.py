@@ -25,11 +25,11 @@ if _version_not_supported:
     )
 
 
-class EdgeAdaptersStub:
+class EdgeAdaptersServiceStub:
     """Ends, takes back and deletes customisations, and keeps what their answers should
-    have been. EdgeAgent.GetStatus lists them.
+    have been. EdgeAgentService.GetStatus lists them.
 
-    Errors are those of EdgeAgent: NOT_FOUND where nothing of the name was
+    Errors are those of EdgeAgentService: NOT_FOUND where nothing of the name was
     customised on this device, FAILED_PRECONDITION where there is no version to go
     back to, UNAVAILABLE where the cloud could not be told, RESOURCE_EXHAUSTED where
     no more corrections may be kept.
@@ -42,42 +42,42 @@ class EdgeAdaptersStub:
             channel: A grpc.Channel.
         """
         self.CancelCustomization = channel.unary_unary(
-                '/sottovoce.v1.EdgeAdapters/CancelCustomization',
+                '/sottovoce.v1.EdgeAdaptersService/CancelCustomization',
                 request_serializer=sottovoce_dot_v1_dot_edge__adapters__pb2.CancelCustomizationRequest.SerializeToString,
                 response_deserializer=sottovoce_dot_v1_dot_edge__adapters__pb2.CancelCustomizationResponse.FromString,
                 _registered_method=True)
         self.RollBackAdapter = channel.unary_unary(
-                '/sottovoce.v1.EdgeAdapters/RollBackAdapter',
+                '/sottovoce.v1.EdgeAdaptersService/RollBackAdapter',
                 request_serializer=sottovoce_dot_v1_dot_edge__adapters__pb2.RollBackAdapterRequest.SerializeToString,
                 response_deserializer=sottovoce_dot_v1_dot_edge__adapters__pb2.RollBackAdapterResponse.FromString,
                 _registered_method=True)
         self.DeleteAdapter = channel.unary_unary(
-                '/sottovoce.v1.EdgeAdapters/DeleteAdapter',
+                '/sottovoce.v1.EdgeAdaptersService/DeleteAdapter',
                 request_serializer=sottovoce_dot_v1_dot_edge__adapters__pb2.DeleteAdapterRequest.SerializeToString,
                 response_deserializer=sottovoce_dot_v1_dot_edge__adapters__pb2.DeleteAdapterResponse.FromString,
                 _registered_method=True)
         self.KeepCorrections = channel.unary_unary(
-                '/sottovoce.v1.EdgeAdapters/KeepCorrections',
+                '/sottovoce.v1.EdgeAdaptersService/KeepCorrections',
                 request_serializer=sottovoce_dot_v1_dot_edge__adapters__pb2.KeepCorrectionsRequest.SerializeToString,
                 response_deserializer=sottovoce_dot_v1_dot_edge__adapters__pb2.KeepCorrectionsResponse.FromString,
                 _registered_method=True)
         self.ListCorrections = channel.unary_stream(
-                '/sottovoce.v1.EdgeAdapters/ListCorrections',
+                '/sottovoce.v1.EdgeAdaptersService/ListCorrections',
                 request_serializer=sottovoce_dot_v1_dot_edge__adapters__pb2.ListCorrectionsRequest.SerializeToString,
                 response_deserializer=sottovoce_dot_v1_dot_edge__adapters__pb2.ListCorrectionsResponse.FromString,
                 _registered_method=True)
         self.ForgetCorrections = channel.unary_unary(
-                '/sottovoce.v1.EdgeAdapters/ForgetCorrections',
+                '/sottovoce.v1.EdgeAdaptersService/ForgetCorrections',
                 request_serializer=sottovoce_dot_v1_dot_edge__adapters__pb2.ForgetCorrectionsRequest.SerializeToString,
                 response_deserializer=sottovoce_dot_v1_dot_edge__adapters__pb2.ForgetCorrectionsResponse.FromString,
                 _registered_method=True)
 
 
-class EdgeAdaptersServicer:
+class EdgeAdaptersServiceServicer:
     """Ends, takes back and deletes customisations, and keeps what their answers should
-    have been. EdgeAgent.GetStatus lists them.
+    have been. EdgeAgentService.GetStatus lists them.
 
-    Errors are those of EdgeAgent: NOT_FOUND where nothing of the name was
+    Errors are those of EdgeAgentService: NOT_FOUND where nothing of the name was
     customised on this device, FAILED_PRECONDITION where there is no version to go
     back to, UNAVAILABLE where the cloud could not be told, RESOURCE_EXHAUSTED where
     no more corrections may be kept.
@@ -131,7 +131,7 @@ class EdgeAdaptersServicer:
         raise NotImplementedError('Method not implemented!')
 
 
-def add_EdgeAdaptersServicer_to_server(servicer, server):
+def add_EdgeAdaptersServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
             'CancelCustomization': grpc.unary_unary_rpc_method_handler(
                     servicer.CancelCustomization,
@@ -165,17 +165,17 @@ def add_EdgeAdaptersServicer_to_server(servicer, server):
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
-            'sottovoce.v1.EdgeAdapters', rpc_method_handlers)
+            'sottovoce.v1.EdgeAdaptersService', rpc_method_handlers)
     server.add_generic_rpc_handlers((generic_handler,))
-    server.add_registered_method_handlers('sottovoce.v1.EdgeAdapters', rpc_method_handlers)
+    server.add_registered_method_handlers('sottovoce.v1.EdgeAdaptersService', rpc_method_handlers)
 
 
  # This class is part of an EXPERIMENTAL API.
-class EdgeAdapters:
+class EdgeAdaptersService:
     """Ends, takes back and deletes customisations, and keeps what their answers should
-    have been. EdgeAgent.GetStatus lists them.
+    have been. EdgeAgentService.GetStatus lists them.
 
-    Errors are those of EdgeAgent: NOT_FOUND where nothing of the name was
+    Errors are those of EdgeAgentService: NOT_FOUND where nothing of the name was
     customised on this device, FAILED_PRECONDITION where there is no version to go
     back to, UNAVAILABLE where the cloud could not be told, RESOURCE_EXHAUSTED where
     no more corrections may be kept.
@@ -195,7 +195,7 @@ class EdgeAdapters:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/sottovoce.v1.EdgeAdapters/CancelCustomization',
+            '/sottovoce.v1.EdgeAdaptersService/CancelCustomization',
             sottovoce_dot_v1_dot_edge__adapters__pb2.CancelCustomizationRequest.SerializeToString,
             sottovoce_dot_v1_dot_edge__adapters__pb2.CancelCustomizationResponse.FromString,
             options,
@@ -222,7 +222,7 @@ class EdgeAdapters:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/sottovoce.v1.EdgeAdapters/RollBackAdapter',
+            '/sottovoce.v1.EdgeAdaptersService/RollBackAdapter',
             sottovoce_dot_v1_dot_edge__adapters__pb2.RollBackAdapterRequest.SerializeToString,
             sottovoce_dot_v1_dot_edge__adapters__pb2.RollBackAdapterResponse.FromString,
             options,
@@ -249,7 +249,7 @@ class EdgeAdapters:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/sottovoce.v1.EdgeAdapters/DeleteAdapter',
+            '/sottovoce.v1.EdgeAdaptersService/DeleteAdapter',
             sottovoce_dot_v1_dot_edge__adapters__pb2.DeleteAdapterRequest.SerializeToString,
             sottovoce_dot_v1_dot_edge__adapters__pb2.DeleteAdapterResponse.FromString,
             options,
@@ -276,7 +276,7 @@ class EdgeAdapters:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/sottovoce.v1.EdgeAdapters/KeepCorrections',
+            '/sottovoce.v1.EdgeAdaptersService/KeepCorrections',
             sottovoce_dot_v1_dot_edge__adapters__pb2.KeepCorrectionsRequest.SerializeToString,
             sottovoce_dot_v1_dot_edge__adapters__pb2.KeepCorrectionsResponse.FromString,
             options,
@@ -303,7 +303,7 @@ class EdgeAdapters:
         return grpc.experimental.unary_stream(
             request,
             target,
-            '/sottovoce.v1.EdgeAdapters/ListCorrections',
+            '/sottovoce.v1.EdgeAdaptersService/ListCorrections',
             sottovoce_dot_v1_dot_edge__adapters__pb2.ListCorrectionsRequest.SerializeToString,
             sottovoce_dot_v1_dot_edge__adapters__pb2.ListCorrectionsResponse.FromString,
             options,
@@ -330,7 +330,7 @@ class EdgeAdapters:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/sottovoce.v1.EdgeAdapters/ForgetCorrections',
+            '/sottovoce.v1.EdgeAdaptersService/ForgetCorrections',
             sottovoce_dot_v1_dot_edge__adapters__pb2.ForgetCorrectionsRequest.SerializeToString,
             sottovoce_dot_v1_dot_edge__adapters__pb2.ForgetCorrectionsResponse.FromString,
             options,

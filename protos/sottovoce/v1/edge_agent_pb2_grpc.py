@@ -25,7 +25,7 @@ if _version_not_supported:
     )
 
 
-class EdgeAgentStub:
+class EdgeAgentServiceStub:
     """Privatises text on the device, and speaks to the cloud on the app's behalf.
 
     Errors carry google.rpc details: INVALID_ARGUMENT with BadRequest (empty,
@@ -42,53 +42,53 @@ class EdgeAgentStub:
             channel: A grpc.Channel.
         """
         self.Privatize = channel.unary_unary(
-                '/sottovoce.v1.EdgeAgent/Privatize',
+                '/sottovoce.v1.EdgeAgentService/Privatize',
                 request_serializer=sottovoce_dot_v1_dot_edge__agent__pb2.PrivatizeRequest.SerializeToString,
                 response_deserializer=sottovoce_dot_v1_dot_edge__agent__pb2.PrivatizeResponse.FromString,
                 _registered_method=True)
         self.PrivatizeStream = channel.stream_stream(
-                '/sottovoce.v1.EdgeAgent/PrivatizeStream',
+                '/sottovoce.v1.EdgeAgentService/PrivatizeStream',
                 request_serializer=sottovoce_dot_v1_dot_edge__agent__pb2.PrivatizeStreamRequest.SerializeToString,
                 response_deserializer=sottovoce_dot_v1_dot_edge__agent__pb2.PrivatizeStreamResponse.FromString,
                 _registered_method=True)
         self.Predict = channel.unary_unary(
-                '/sottovoce.v1.EdgeAgent/Predict',
+                '/sottovoce.v1.EdgeAgentService/Predict',
                 request_serializer=sottovoce_dot_v1_dot_edge__agent__pb2.PredictRequest.SerializeToString,
                 response_deserializer=sottovoce_dot_v1_dot_edge__agent__pb2.PredictResponse.FromString,
                 _registered_method=True)
         self.PredictStream = channel.stream_stream(
-                '/sottovoce.v1.EdgeAgent/PredictStream',
+                '/sottovoce.v1.EdgeAgentService/PredictStream',
                 request_serializer=sottovoce_dot_v1_dot_edge__agent__pb2.PredictStreamRequest.SerializeToString,
                 response_deserializer=sottovoce_dot_v1_dot_edge__agent__pb2.PredictStreamResponse.FromString,
                 _registered_method=True)
         self.Embed = channel.unary_unary(
-                '/sottovoce.v1.EdgeAgent/Embed',
+                '/sottovoce.v1.EdgeAgentService/Embed',
                 request_serializer=sottovoce_dot_v1_dot_edge__agent__pb2.EmbedRequest.SerializeToString,
                 response_deserializer=sottovoce_dot_v1_dot_edge__agent__pb2.EmbedResponse.FromString,
                 _registered_method=True)
         self.EmbedStream = channel.stream_stream(
-                '/sottovoce.v1.EdgeAgent/EmbedStream',
+                '/sottovoce.v1.EdgeAgentService/EmbedStream',
                 request_serializer=sottovoce_dot_v1_dot_edge__agent__pb2.EmbedStreamRequest.SerializeToString,
                 response_deserializer=sottovoce_dot_v1_dot_edge__agent__pb2.EmbedStreamResponse.FromString,
                 _registered_method=True)
         self.Customize = channel.stream_unary(
-                '/sottovoce.v1.EdgeAgent/Customize',
+                '/sottovoce.v1.EdgeAgentService/Customize',
                 request_serializer=sottovoce_dot_v1_dot_edge__agent__pb2.CustomizeRequest.SerializeToString,
                 response_deserializer=sottovoce_dot_v1_dot_edge__agent__pb2.CustomizeResponse.FromString,
                 _registered_method=True)
         self.WatchCustomization = channel.unary_stream(
-                '/sottovoce.v1.EdgeAgent/WatchCustomization',
+                '/sottovoce.v1.EdgeAgentService/WatchCustomization',
                 request_serializer=sottovoce_dot_v1_dot_edge__agent__pb2.WatchCustomizationRequest.SerializeToString,
                 response_deserializer=sottovoce_dot_v1_dot_edge__agent__pb2.WatchCustomizationResponse.FromString,
                 _registered_method=True)
         self.GetStatus = channel.unary_unary(
-                '/sottovoce.v1.EdgeAgent/GetStatus',
+                '/sottovoce.v1.EdgeAgentService/GetStatus',
                 request_serializer=sottovoce_dot_v1_dot_edge__agent__pb2.GetStatusRequest.SerializeToString,
                 response_deserializer=sottovoce_dot_v1_dot_edge__agent__pb2.GetStatusResponse.FromString,
                 _registered_method=True)
 
 
-class EdgeAgentServicer:
+class EdgeAgentServiceServicer:
     """Privatises text on the device, and speaks to the cloud on the app's behalf.
 
     Errors carry google.rpc details: INVALID_ARGUMENT with BadRequest (empty,
@@ -166,7 +166,7 @@ class EdgeAgentServicer:
         raise NotImplementedError('Method not implemented!')
 
 
-def add_EdgeAgentServicer_to_server(servicer, server):
+def add_EdgeAgentServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
             'Privatize': grpc.unary_unary_rpc_method_handler(
                     servicer.Privatize,
@@ -215,13 +215,13 @@ def add_EdgeAgentServicer_to_server(servicer, server):
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
-            'sottovoce.v1.EdgeAgent', rpc_method_handlers)
+            'sottovoce.v1.EdgeAgentService', rpc_method_handlers)
     server.add_generic_rpc_handlers((generic_handler,))
-    server.add_registered_method_handlers('sottovoce.v1.EdgeAgent', rpc_method_handlers)
+    server.add_registered_method_handlers('sottovoce.v1.EdgeAgentService', rpc_method_handlers)
 
 
  # This class is part of an EXPERIMENTAL API.
-class EdgeAgent:
+class EdgeAgentService:
     """Privatises text on the device, and speaks to the cloud on the app's behalf.
 
     Errors carry google.rpc details: INVALID_ARGUMENT with BadRequest (empty,
@@ -245,7 +245,7 @@ class EdgeAgent:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/sottovoce.v1.EdgeAgent/Privatize',
+            '/sottovoce.v1.EdgeAgentService/Privatize',
             sottovoce_dot_v1_dot_edge__agent__pb2.PrivatizeRequest.SerializeToString,
             sottovoce_dot_v1_dot_edge__agent__pb2.PrivatizeResponse.FromString,
             options,
@@ -272,7 +272,7 @@ class EdgeAgent:
         return grpc.experimental.stream_stream(
             request_iterator,
             target,
-            '/sottovoce.v1.EdgeAgent/PrivatizeStream',
+            '/sottovoce.v1.EdgeAgentService/PrivatizeStream',
             sottovoce_dot_v1_dot_edge__agent__pb2.PrivatizeStreamRequest.SerializeToString,
             sottovoce_dot_v1_dot_edge__agent__pb2.PrivatizeStreamResponse.FromString,
             options,
@@ -299,7 +299,7 @@ class EdgeAgent:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/sottovoce.v1.EdgeAgent/Predict',
+            '/sottovoce.v1.EdgeAgentService/Predict',
             sottovoce_dot_v1_dot_edge__agent__pb2.PredictRequest.SerializeToString,
             sottovoce_dot_v1_dot_edge__agent__pb2.PredictResponse.FromString,
             options,
@@ -326,7 +326,7 @@ class EdgeAgent:
         return grpc.experimental.stream_stream(
             request_iterator,
             target,
-            '/sottovoce.v1.EdgeAgent/PredictStream',
+            '/sottovoce.v1.EdgeAgentService/PredictStream',
             sottovoce_dot_v1_dot_edge__agent__pb2.PredictStreamRequest.SerializeToString,
             sottovoce_dot_v1_dot_edge__agent__pb2.PredictStreamResponse.FromString,
             options,
@@ -353,7 +353,7 @@ class EdgeAgent:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/sottovoce.v1.EdgeAgent/Embed',
+            '/sottovoce.v1.EdgeAgentService/Embed',
             sottovoce_dot_v1_dot_edge__agent__pb2.EmbedRequest.SerializeToString,
             sottovoce_dot_v1_dot_edge__agent__pb2.EmbedResponse.FromString,
             options,
@@ -380,7 +380,7 @@ class EdgeAgent:
         return grpc.experimental.stream_stream(
             request_iterator,
             target,
-            '/sottovoce.v1.EdgeAgent/EmbedStream',
+            '/sottovoce.v1.EdgeAgentService/EmbedStream',
             sottovoce_dot_v1_dot_edge__agent__pb2.EmbedStreamRequest.SerializeToString,
             sottovoce_dot_v1_dot_edge__agent__pb2.EmbedStreamResponse.FromString,
             options,
@@ -407,7 +407,7 @@ class EdgeAgent:
         return grpc.experimental.stream_unary(
             request_iterator,
             target,
-            '/sottovoce.v1.EdgeAgent/Customize',
+            '/sottovoce.v1.EdgeAgentService/Customize',
             sottovoce_dot_v1_dot_edge__agent__pb2.CustomizeRequest.SerializeToString,
             sottovoce_dot_v1_dot_edge__agent__pb2.CustomizeResponse.FromString,
             options,
@@ -434,7 +434,7 @@ class EdgeAgent:
         return grpc.experimental.unary_stream(
             request,
             target,
-            '/sottovoce.v1.EdgeAgent/WatchCustomization',
+            '/sottovoce.v1.EdgeAgentService/WatchCustomization',
             sottovoce_dot_v1_dot_edge__agent__pb2.WatchCustomizationRequest.SerializeToString,
             sottovoce_dot_v1_dot_edge__agent__pb2.WatchCustomizationResponse.FromString,
             options,
@@ -461,7 +461,7 @@ class EdgeAgent:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/sottovoce.v1.EdgeAgent/GetStatus',
+            '/sottovoce.v1.EdgeAgentService/GetStatus',
             sottovoce_dot_v1_dot_edge__agent__pb2.GetStatusRequest.SerializeToString,
             sottovoce_dot_v1_dot_edge__agent__pb2.GetStatusResponse.FromString,
             options,

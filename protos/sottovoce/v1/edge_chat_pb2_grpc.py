@@ -25,11 +25,11 @@ if _version_not_supported:
     )
 
 
-class EdgeChatStub:
+class EdgeChatServiceStub:
     """Privatises conversations, has a model in the cloud answer, and turns the
     surrogates in its answer back.
 
-    Errors are those of EdgeAgent and of Generation; an adapter is named as it is
+    Errors are those of EdgeAgentService and of GenerationService; an adapter is named as it is
     named on this device. Whatever goes wrong, nothing leaves that was not
     privatised and charged.
     """
@@ -41,22 +41,22 @@ class EdgeChatStub:
             channel: A grpc.Channel.
         """
         self.Chat = channel.unary_stream(
-                '/sottovoce.v1.EdgeChat/Chat',
+                '/sottovoce.v1.EdgeChatService/Chat',
                 request_serializer=sottovoce_dot_v1_dot_edge__chat__pb2.ChatRequest.SerializeToString,
                 response_deserializer=sottovoce_dot_v1_dot_edge__chat__pb2.ChatResponse.FromString,
                 _registered_method=True)
         self.Complete = channel.unary_stream(
-                '/sottovoce.v1.EdgeChat/Complete',
+                '/sottovoce.v1.EdgeChatService/Complete',
                 request_serializer=sottovoce_dot_v1_dot_edge__chat__pb2.CompleteRequest.SerializeToString,
                 response_deserializer=sottovoce_dot_v1_dot_edge__chat__pb2.CompleteResponse.FromString,
                 _registered_method=True)
 
 
-class EdgeChatServicer:
+class EdgeChatServiceServicer:
     """Privatises conversations, has a model in the cloud answer, and turns the
     surrogates in its answer back.
 
-    Errors are those of EdgeAgent and of Generation; an adapter is named as it is
+    Errors are those of EdgeAgentService and of GenerationService; an adapter is named as it is
     named on this device. Whatever goes wrong, nothing leaves that was not
     privatised and charged.
     """
@@ -77,7 +77,7 @@ class EdgeChatServicer:
         raise NotImplementedError('Method not implemented!')
 
 
-def add_EdgeChatServicer_to_server(servicer, server):
+def add_EdgeChatServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
             'Chat': grpc.unary_stream_rpc_method_handler(
                     servicer.Chat,
@@ -91,17 +91,17 @@ def add_EdgeChatServicer_to_server(servicer, server):
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
-            'sottovoce.v1.EdgeChat', rpc_method_handlers)
+            'sottovoce.v1.EdgeChatService', rpc_method_handlers)
     server.add_generic_rpc_handlers((generic_handler,))
-    server.add_registered_method_handlers('sottovoce.v1.EdgeChat', rpc_method_handlers)
+    server.add_registered_method_handlers('sottovoce.v1.EdgeChatService', rpc_method_handlers)
 
 
  # This class is part of an EXPERIMENTAL API.
-class EdgeChat:
+class EdgeChatService:
     """Privatises conversations, has a model in the cloud answer, and turns the
     surrogates in its answer back.
 
-    Errors are those of EdgeAgent and of Generation; an adapter is named as it is
+    Errors are those of EdgeAgentService and of GenerationService; an adapter is named as it is
     named on this device. Whatever goes wrong, nothing leaves that was not
     privatised and charged.
     """
@@ -120,7 +120,7 @@ class EdgeChat:
         return grpc.experimental.unary_stream(
             request,
             target,
-            '/sottovoce.v1.EdgeChat/Chat',
+            '/sottovoce.v1.EdgeChatService/Chat',
             sottovoce_dot_v1_dot_edge__chat__pb2.ChatRequest.SerializeToString,
             sottovoce_dot_v1_dot_edge__chat__pb2.ChatResponse.FromString,
             options,
@@ -147,7 +147,7 @@ class EdgeChat:
         return grpc.experimental.unary_stream(
             request,
             target,
-            '/sottovoce.v1.EdgeChat/Complete',
+            '/sottovoce.v1.EdgeChatService/Complete',
             sottovoce_dot_v1_dot_edge__chat__pb2.CompleteRequest.SerializeToString,
             sottovoce_dot_v1_dot_edge__chat__pb2.CompleteResponse.FromString,
             options,

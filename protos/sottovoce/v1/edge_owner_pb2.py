@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dsottovoce/v1/edge_owner.proto\x12\x0csottovoce.v1\"\x11\n\x0fOpenPageRequest\"\x1f\n\x10OpenPageResponse\x12\x0b\n\x03url\x18\x01 \x01(\t\"\x14\n\x12GetSpendingRequest\"U\n\x13GetSpendingResponse\x12\r\n\x05today\x18\x01 \x01(\x03\x12/\n\x08\x61\x63\x63ounts\x18\x02 \x03(\x0b\x32\x1d.sottovoce.v1.SpendingAccount\"[\n\x0fSpendingAccount\x12\x0b\n\x03\x64\x61y\x18\x01 \x01(\x03\x12\x0c\n\x04kind\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12\r\n\x05spent\x18\x04 \x01(\x01\x12\x10\n\x08releases\x18\x05 \x01(\x04\x32\xaa\x01\n\tEdgeOwner\x12I\n\x08OpenPage\x12\x1d.sottovoce.v1.OpenPageRequest\x1a\x1e.sottovoce.v1.OpenPageResponse\x12R\n\x0bGetSpending\x12 .sottovoce.v1.GetSpendingRequest\x1a!.sottovoce.v1.GetSpendingResponseBK\n\x0csottovoce.v1P\x01Z\x18sottovoce/v1;sottovocev1\xa2\x02\x03SVX\xaa\x02\x0cSottovoce.V1\xba\x02\tSottovoceb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dsottovoce/v1/edge_owner.proto\x12\x0csottovoce.v1\"\x11\n\x0fOpenPageRequest\"\x1f\n\x10OpenPageResponse\x12\x0b\n\x03url\x18\x01 \x01(\t\"\x14\n\x12GetSpendingRequest\"U\n\x13GetSpendingResponse\x12\r\n\x05today\x18\x01 \x01(\x03\x12/\n\x08\x61\x63\x63ounts\x18\x02 \x03(\x0b\x32\x1d.sottovoce.v1.SpendingAccount\"[\n\x0fSpendingAccount\x12\x0b\n\x03\x64\x61y\x18\x01 \x01(\x03\x12\x0c\n\x04kind\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12\r\n\x05spent\x18\x04 \x01(\x01\x12\x10\n\x08releases\x18\x05 \x01(\x04\x32\xb1\x01\n\x10\x45\x64geOwnerService\x12I\n\x08OpenPage\x12\x1d.sottovoce.v1.OpenPageRequest\x1a\x1e.sottovoce.v1.OpenPageResponse\x12R\n\x0bGetSpending\x12 .sottovoce.v1.GetSpendingRequest\x1a!.sottovoce.v1.GetSpendingResponseBK\n\x0csottovoce.v1P\x01Z\x18sottovoce/v1;sottovocev1\xa2\x02\x03SVX\xaa\x02\x0cSottovoce.V1\xba\x02\tSottovoceb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -42,6 +42,6 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_GETSPENDINGRESPONSE']._serialized_end=206
   _globals['_SPENDINGACCOUNT']._serialized_start=208
   _globals['_SPENDINGACCOUNT']._serialized_end=299
-  _globals['_EDGEOWNER']._serialized_start=302
-  _globals['_EDGEOWNER']._serialized_end=472
+  _globals['_EDGEOWNERSERVICE']._serialized_start=302
+  _globals['_EDGEOWNERSERVICE']._serialized_end=479
 # @@protoc_insertion_point(module_scope)

@@ -25,7 +25,7 @@ if _version_not_supported:
     )
 
 
-class EdgeOwnerStub:
+class EdgeOwnerServiceStub:
     """What the owner asks of the device, and no app needs.
     """
 
@@ -36,18 +36,18 @@ class EdgeOwnerStub:
             channel: A grpc.Channel.
         """
         self.OpenPage = channel.unary_unary(
-                '/sottovoce.v1.EdgeOwner/OpenPage',
+                '/sottovoce.v1.EdgeOwnerService/OpenPage',
                 request_serializer=sottovoce_dot_v1_dot_edge__owner__pb2.OpenPageRequest.SerializeToString,
                 response_deserializer=sottovoce_dot_v1_dot_edge__owner__pb2.OpenPageResponse.FromString,
                 _registered_method=True)
         self.GetSpending = channel.unary_unary(
-                '/sottovoce.v1.EdgeOwner/GetSpending',
+                '/sottovoce.v1.EdgeOwnerService/GetSpending',
                 request_serializer=sottovoce_dot_v1_dot_edge__owner__pb2.GetSpendingRequest.SerializeToString,
                 response_deserializer=sottovoce_dot_v1_dot_edge__owner__pb2.GetSpendingResponse.FromString,
                 _registered_method=True)
 
 
-class EdgeOwnerServicer:
+class EdgeOwnerServiceServicer:
     """What the owner asks of the device, and no app needs.
     """
 
@@ -66,7 +66,7 @@ class EdgeOwnerServicer:
         raise NotImplementedError('Method not implemented!')
 
 
-def add_EdgeOwnerServicer_to_server(servicer, server):
+def add_EdgeOwnerServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
             'OpenPage': grpc.unary_unary_rpc_method_handler(
                     servicer.OpenPage,
@@ -80,13 +80,13 @@ def add_EdgeOwnerServicer_to_server(servicer, server):
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
-            'sottovoce.v1.EdgeOwner', rpc_method_handlers)
+            'sottovoce.v1.EdgeOwnerService', rpc_method_handlers)
     server.add_generic_rpc_handlers((generic_handler,))
-    server.add_registered_method_handlers('sottovoce.v1.EdgeOwner', rpc_method_handlers)
+    server.add_registered_method_handlers('sottovoce.v1.EdgeOwnerService', rpc_method_handlers)
 
 
  # This class is part of an EXPERIMENTAL API.
-class EdgeOwner:
+class EdgeOwnerService:
     """What the owner asks of the device, and no app needs.
     """
 
@@ -104,7 +104,7 @@ class EdgeOwner:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/sottovoce.v1.EdgeOwner/OpenPage',
+            '/sottovoce.v1.EdgeOwnerService/OpenPage',
             sottovoce_dot_v1_dot_edge__owner__pb2.OpenPageRequest.SerializeToString,
             sottovoce_dot_v1_dot_edge__owner__pb2.OpenPageResponse.FromString,
             options,
@@ -131,7 +131,7 @@ class EdgeOwner:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/sottovoce.v1.EdgeOwner/GetSpending',
+            '/sottovoce.v1.EdgeOwnerService/GetSpending',
             sottovoce_dot_v1_dot_edge__owner__pb2.GetSpendingRequest.SerializeToString,
             sottovoce_dot_v1_dot_edge__owner__pb2.GetSpendingResponse.FromString,
             options,

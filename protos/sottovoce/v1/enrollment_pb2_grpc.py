@@ -25,7 +25,7 @@ if _version_not_supported:
     )
 
 
-class EnrollmentStub:
+class EnrollmentServiceStub:
     """Missing associated documentation comment in .proto file."""
 
     def __init__(self, channel):
@@ -35,13 +35,13 @@ class EnrollmentStub:
             channel: A grpc.Channel.
         """
         self.RedeemCode = channel.unary_unary(
-                '/sottovoce.v1.Enrollment/RedeemCode',
+                '/sottovoce.v1.EnrollmentService/RedeemCode',
                 request_serializer=sottovoce_dot_v1_dot_enrollment__pb2.RedeemCodeRequest.SerializeToString,
                 response_deserializer=sottovoce_dot_v1_dot_enrollment__pb2.RedeemCodeResponse.FromString,
                 _registered_method=True)
 
 
-class EnrollmentServicer:
+class EnrollmentServiceServicer:
     """Missing associated documentation comment in .proto file."""
 
     def RedeemCode(self, request, context):
@@ -56,7 +56,7 @@ class EnrollmentServicer:
         raise NotImplementedError('Method not implemented!')
 
 
-def add_EnrollmentServicer_to_server(servicer, server):
+def add_EnrollmentServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
             'RedeemCode': grpc.unary_unary_rpc_method_handler(
                     servicer.RedeemCode,
@@ -65,13 +65,13 @@ def add_EnrollmentServicer_to_server(servicer, server):
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
-            'sottovoce.v1.Enrollment', rpc_method_handlers)
+            'sottovoce.v1.EnrollmentService', rpc_method_handlers)
     server.add_generic_rpc_handlers((generic_handler,))
-    server.add_registered_method_handlers('sottovoce.v1.Enrollment', rpc_method_handlers)
+    server.add_registered_method_handlers('sottovoce.v1.EnrollmentService', rpc_method_handlers)
 
 
  # This class is part of an EXPERIMENTAL API.
-class Enrollment:
+class EnrollmentService:
     """Missing associated documentation comment in .proto file."""
 
     @staticmethod
@@ -88,7 +88,7 @@ class Enrollment:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/sottovoce.v1.Enrollment/RedeemCode',
+            '/sottovoce.v1.EnrollmentService/RedeemCode',
             sottovoce_dot_v1_dot_enrollment__pb2.RedeemCodeRequest.SerializeToString,
             sottovoce_dot_v1_dot_enrollment__pb2.RedeemCodeResponse.FromString,
             options,

@@ -25,8 +25,8 @@ if _version_not_supported:
     )
 
 
-class GenerationStub:
-    """Authenticated like Training. Errors: INVALID_ARGUMENT with BadRequest (also a
+class GenerationServiceStub:
+    """Authenticated like TrainingService. Errors: INVALID_ARGUMENT with BadRequest (also a
     prompt longer than the model takes), NOT_FOUND (no such adapter for this
     tenant), FAILED_PRECONDITION (this cloud has no model that writes, or the
     adapter was trained on another one or with another bundle), RESOURCE_EXHAUSTED
@@ -46,14 +46,14 @@ class GenerationStub:
             channel: A grpc.Channel.
         """
         self.Generate = channel.unary_stream(
-                '/sottovoce.v1.Generation/Generate',
+                '/sottovoce.v1.GenerationService/Generate',
                 request_serializer=sottovoce_dot_v1_dot_generation__pb2.GenerateRequest.SerializeToString,
                 response_deserializer=sottovoce_dot_v1_dot_generation__pb2.GenerateResponse.FromString,
                 _registered_method=True)
 
 
-class GenerationServicer:
-    """Authenticated like Training. Errors: INVALID_ARGUMENT with BadRequest (also a
+class GenerationServiceServicer:
+    """Authenticated like TrainingService. Errors: INVALID_ARGUMENT with BadRequest (also a
     prompt longer than the model takes), NOT_FOUND (no such adapter for this
     tenant), FAILED_PRECONDITION (this cloud has no model that writes, or the
     adapter was trained on another one or with another bundle), RESOURCE_EXHAUSTED
@@ -75,7 +75,7 @@ class GenerationServicer:
         raise NotImplementedError('Method not implemented!')
 
 
-def add_GenerationServicer_to_server(servicer, server):
+def add_GenerationServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
             'Generate': grpc.unary_stream_rpc_method_handler(
                     servicer.Generate,
@@ -84,14 +84,14 @@ def add_GenerationServicer_to_server(servicer, server):
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
-            'sottovoce.v1.Generation', rpc_method_handlers)
+            'sottovoce.v1.GenerationService', rpc_method_handlers)
     server.add_generic_rpc_handlers((generic_handler,))
-    server.add_registered_method_handlers('sottovoce.v1.Generation', rpc_method_handlers)
+    server.add_registered_method_handlers('sottovoce.v1.GenerationService', rpc_method_handlers)
 
 
  # This class is part of an EXPERIMENTAL API.
-class Generation:
-    """Authenticated like Training. Errors: INVALID_ARGUMENT with BadRequest (also a
+class GenerationService:
+    """Authenticated like TrainingService. Errors: INVALID_ARGUMENT with BadRequest (also a
     prompt longer than the model takes), NOT_FOUND (no such adapter for this
     tenant), FAILED_PRECONDITION (this cloud has no model that writes, or the
     adapter was trained on another one or with another bundle), RESOURCE_EXHAUSTED
@@ -118,7 +118,7 @@ class Generation:
         return grpc.experimental.unary_stream(
             request,
             target,
-            '/sottovoce.v1.Generation/Generate',
+            '/sottovoce.v1.GenerationService/Generate',
             sottovoce_dot_v1_dot_generation__pb2.GenerateRequest.SerializeToString,
             sottovoce_dot_v1_dot_generation__pb2.GenerateResponse.FromString,
             options,

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1csottovoce/v1/inference.proto\x12\x0csottovoce.v1\"e\n\x17InferencePredictRequest\x12\x0f\n\x07\x61\x64\x61pter\x18\x01 \x01(\t\x12\x15\n\rreleased_text\x18\x02 \x01(\t\x12\x11\n\tbundle_id\x18\x03 \x01(\t\x12\x0f\n\x07padding\x18\x04 \x01(\x0c\"0\n\nClassScore\x12\r\n\x05label\x18\x01 \x01(\t\x12\x13\n\x0bprobability\x18\x02 \x01(\x02\"D\n\x18InferencePredictResponse\x12(\n\x06scores\x18\x01 \x03(\x0b\x32\x18.sottovoce.v1.ClassScore\"k\n\x1dInferencePredictStreamRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x36\n\x07request\x18\x02 \x01(\x0b\x32%.sottovoce.v1.InferencePredictRequest\"n\n\x1eInferencePredictStreamResponse\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x38\n\x08response\x18\x02 \x01(\x0b\x32&.sottovoce.v1.InferencePredictResponse\"\x88\x01\n\rEncodeRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x11\n\tbundle_id\x18\x02 \x01(\t\x12\x11\n\tmechanism\x18\x03 \x01(\t\x12\x0b\n\x03\x65ta\x18\x04 \x01(\x01\x12\x0e\n\x06tokens\x18\x05 \x01(\r\x12\x0f\n\x07vectors\x18\x06 \x01(\x0c\x12\x0f\n\x07padding\x18\x07 \x01(\x0c\"7\n\x0e\x45ncodeResponse\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x11\n\tembedding\x18\x02 \x03(\x02\"C\n\x13\x45ncodeStreamRequest\x12,\n\x07request\x18\x01 \x01(\x0b\x32\x1b.sottovoce.v1.EncodeRequest\"F\n\x14\x45ncodeStreamResponse\x12.\n\x08response\x18\x01 \x01(\x0b\x32\x1c.sottovoce.v1.EncodeResponse2\xf5\x02\n\tInference\x12X\n\x07Predict\x12%.sottovoce.v1.InferencePredictRequest\x1a&.sottovoce.v1.InferencePredictResponse\x12n\n\rPredictStream\x12+.sottovoce.v1.InferencePredictStreamRequest\x1a,.sottovoce.v1.InferencePredictStreamResponse(\x01\x30\x01\x12\x43\n\x06\x45ncode\x12\x1b.sottovoce.v1.EncodeRequest\x1a\x1c.sottovoce.v1.EncodeResponse\x12Y\n\x0c\x45ncodeStream\x12!.sottovoce.v1.EncodeStreamRequest\x1a\".sottovoce.v1.EncodeStreamResponse(\x01\x30\x01\x42K\n\x0csottovoce.v1P\x01Z\x18sottovoce/v1;sottovocev1\xa2\x02\x03SVX\xaa\x02\x0cSottovoce.V1\xba\x02\tSottovoceb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1csottovoce/v1/inference.proto\x12\x0csottovoce.v1\"l\n\x1eInferenceServicePredictRequest\x12\x0f\n\x07\x61\x64\x61pter\x18\x01 \x01(\t\x12\x15\n\rreleased_text\x18\x02 \x01(\t\x12\x11\n\tbundle_id\x18\x03 \x01(\t\x12\x0f\n\x07padding\x18\x04 \x01(\x0c\"0\n\nClassScore\x12\r\n\x05label\x18\x01 \x01(\t\x12\x13\n\x0bprobability\x18\x02 \x01(\x02\"K\n\x1fInferenceServicePredictResponse\x12(\n\x06scores\x18\x01 \x03(\x0b\x32\x18.sottovoce.v1.ClassScore\"y\n$InferenceServicePredictStreamRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12=\n\x07request\x18\x02 \x01(\x0b\x32,.sottovoce.v1.InferenceServicePredictRequest\"|\n%InferenceServicePredictStreamResponse\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12?\n\x08response\x18\x02 \x01(\x0b\x32-.sottovoce.v1.InferenceServicePredictResponse\"\x88\x01\n\rEncodeRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x11\n\tbundle_id\x18\x02 \x01(\t\x12\x11\n\tmechanism\x18\x03 \x01(\t\x12\x0b\n\x03\x65ta\x18\x04 \x01(\x01\x12\x0e\n\x06tokens\x18\x05 \x01(\r\x12\x0f\n\x07vectors\x18\x06 \x01(\x0c\x12\x0f\n\x07padding\x18\x07 \x01(\x0c\"7\n\x0e\x45ncodeResponse\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x11\n\tembedding\x18\x02 \x03(\x02\"C\n\x13\x45ncodeStreamRequest\x12,\n\x07request\x18\x01 \x01(\x0b\x32\x1b.sottovoce.v1.EncodeRequest\"F\n\x14\x45ncodeStreamResponse\x12.\n\x08response\x18\x01 \x01(\x0b\x32\x1c.sottovoce.v1.EncodeResponse2\x98\x03\n\x10InferenceService\x12\x66\n\x07Predict\x12,.sottovoce.v1.InferenceServicePredictRequest\x1a-.sottovoce.v1.InferenceServicePredictResponse\x12|\n\rPredictStream\x12\x32.sottovoce.v1.InferenceServicePredictStreamRequest\x1a\x33.sottovoce.v1.InferenceServicePredictStreamResponse(\x01\x30\x01\x12\x43\n\x06\x45ncode\x12\x1b.sottovoce.v1.EncodeRequest\x1a\x1c.sottovoce.v1.EncodeResponse\x12Y\n\x0c\x45ncodeStream\x12!.sottovoce.v1.EncodeStreamRequest\x1a\".sottovoce.v1.EncodeStreamResponse(\x01\x30\x01\x42K\n\x0csottovoce.v1P\x01Z\x18sottovoce/v1;sottovocev1\xa2\x02\x03SVX\xaa\x02\x0cSottovoce.V1\xba\x02\tSottovoceb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -32,24 +32,24 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'sottovoce.v1.inference_pb2'
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\014sottovoce.v1P\001Z\030sottovoce/v1;sottovocev1\242\002\003SVX\252\002\014Sottovoce.V1\272\002\tSottovoce'
-  _globals['_INFERENCEPREDICTREQUEST']._serialized_start=46
-  _globals['_INFERENCEPREDICTREQUEST']._serialized_end=147
-  _globals['_CLASSSCORE']._serialized_start=149
-  _globals['_CLASSSCORE']._serialized_end=197
-  _globals['_INFERENCEPREDICTRESPONSE']._serialized_start=199
-  _globals['_INFERENCEPREDICTRESPONSE']._serialized_end=267
-  _globals['_INFERENCEPREDICTSTREAMREQUEST']._serialized_start=269
-  _globals['_INFERENCEPREDICTSTREAMREQUEST']._serialized_end=376
-  _globals['_INFERENCEPREDICTSTREAMRESPONSE']._serialized_start=378
-  _globals['_INFERENCEPREDICTSTREAMRESPONSE']._serialized_end=488
-  _globals['_ENCODEREQUEST']._serialized_start=491
-  _globals['_ENCODEREQUEST']._serialized_end=627
-  _globals['_ENCODERESPONSE']._serialized_start=629
-  _globals['_ENCODERESPONSE']._serialized_end=684
-  _globals['_ENCODESTREAMREQUEST']._serialized_start=686
-  _globals['_ENCODESTREAMREQUEST']._serialized_end=753
-  _globals['_ENCODESTREAMRESPONSE']._serialized_start=755
-  _globals['_ENCODESTREAMRESPONSE']._serialized_end=825
-  _globals['_INFERENCE']._serialized_start=828
-  _globals['_INFERENCE']._serialized_end=1201
+  _globals['_INFERENCESERVICEPREDICTREQUEST']._serialized_start=46
+  _globals['_INFERENCESERVICEPREDICTREQUEST']._serialized_end=154
+  _globals['_CLASSSCORE']._serialized_start=156
+  _globals['_CLASSSCORE']._serialized_end=204
+  _globals['_INFERENCESERVICEPREDICTRESPONSE']._serialized_start=206
+  _globals['_INFERENCESERVICEPREDICTRESPONSE']._serialized_end=281
+  _globals['_INFERENCESERVICEPREDICTSTREAMREQUEST']._serialized_start=283
+  _globals['_INFERENCESERVICEPREDICTSTREAMREQUEST']._serialized_end=404
+  _globals['_INFERENCESERVICEPREDICTSTREAMRESPONSE']._serialized_start=406
+  _globals['_INFERENCESERVICEPREDICTSTREAMRESPONSE']._serialized_end=530
+  _globals['_ENCODEREQUEST']._serialized_start=533
+  _globals['_ENCODEREQUEST']._serialized_end=669
+  _globals['_ENCODERESPONSE']._serialized_start=671
+  _globals['_ENCODERESPONSE']._serialized_end=726
+  _globals['_ENCODESTREAMREQUEST']._serialized_start=728
+  _globals['_ENCODESTREAMREQUEST']._serialized_end=795
+  _globals['_ENCODESTREAMRESPONSE']._serialized_start=797
+  _globals['_ENCODESTREAMRESPONSE']._serialized_end=867
+  _globals['_INFERENCESERVICE']._serialized_start=870
+  _globals['_INFERENCESERVICE']._serialized_end=1278
 # @@protoc_insertion_point(module_scope)

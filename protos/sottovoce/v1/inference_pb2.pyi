@@ -6,7 +6,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
-class InferencePredictRequest(_message.Message):
+class InferenceServicePredictRequest(_message.Message):
     __slots__ = ("adapter", "released_text", "bundle_id", "padding")
     ADAPTER_FIELD_NUMBER: _ClassVar[int]
     RELEASED_TEXT_FIELD_NUMBER: _ClassVar[int]
@@ -26,27 +26,27 @@ class ClassScore(_message.Message):
     probability: float
     def __init__(self, label: _Optional[str] = ..., probability: _Optional[float] = ...) -> None: ...
 
-class InferencePredictResponse(_message.Message):
+class InferenceServicePredictResponse(_message.Message):
     __slots__ = ("scores",)
     SCORES_FIELD_NUMBER: _ClassVar[int]
     scores: _containers.RepeatedCompositeFieldContainer[ClassScore]
     def __init__(self, scores: _Optional[_Iterable[_Union[ClassScore, _Mapping]]] = ...) -> None: ...
 
-class InferencePredictStreamRequest(_message.Message):
+class InferenceServicePredictStreamRequest(_message.Message):
     __slots__ = ("request_id", "request")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     REQUEST_FIELD_NUMBER: _ClassVar[int]
     request_id: str
-    request: InferencePredictRequest
-    def __init__(self, request_id: _Optional[str] = ..., request: _Optional[_Union[InferencePredictRequest, _Mapping]] = ...) -> None: ...
+    request: InferenceServicePredictRequest
+    def __init__(self, request_id: _Optional[str] = ..., request: _Optional[_Union[InferenceServicePredictRequest, _Mapping]] = ...) -> None: ...
 
-class InferencePredictStreamResponse(_message.Message):
+class InferenceServicePredictStreamResponse(_message.Message):
     __slots__ = ("request_id", "response")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     RESPONSE_FIELD_NUMBER: _ClassVar[int]
     request_id: str
-    response: InferencePredictResponse
-    def __init__(self, request_id: _Optional[str] = ..., response: _Optional[_Union[InferencePredictResponse, _Mapping]] = ...) -> None: ...
+    response: InferenceServicePredictResponse
+    def __init__(self, request_id: _Optional[str] = ..., response: _Optional[_Union[InferenceServicePredictResponse, _Mapping]] = ...) -> None: ...
 
 class EncodeRequest(_message.Message):
     __slots__ = ("request_id", "bundle_id", "mechanism", "eta", "tokens", "vectors", "padding")

@@ -25,8 +25,8 @@ if _version_not_supported:
     )
 
 
-class InferenceStub:
-    """Authenticated like Training. Errors: NOT_FOUND (no such adapter for this
+class InferenceServiceStub:
+    """Authenticated like TrainingService. Errors: NOT_FOUND (no such adapter for this
     tenant), FAILED_PRECONDITION (released with another bundle than the adapter
     was trained on, or than the cloud serves), INVALID_ARGUMENT with BadRequest,
     RESOURCE_EXHAUSTED with RetryInfo (busy: send the same message again).
@@ -43,29 +43,29 @@ class InferenceStub:
             channel: A grpc.Channel.
         """
         self.Predict = channel.unary_unary(
-                '/sottovoce.v1.Inference/Predict',
-                request_serializer=sottovoce_dot_v1_dot_inference__pb2.InferencePredictRequest.SerializeToString,
-                response_deserializer=sottovoce_dot_v1_dot_inference__pb2.InferencePredictResponse.FromString,
+                '/sottovoce.v1.InferenceService/Predict',
+                request_serializer=sottovoce_dot_v1_dot_inference__pb2.InferenceServicePredictRequest.SerializeToString,
+                response_deserializer=sottovoce_dot_v1_dot_inference__pb2.InferenceServicePredictResponse.FromString,
                 _registered_method=True)
         self.PredictStream = channel.stream_stream(
-                '/sottovoce.v1.Inference/PredictStream',
-                request_serializer=sottovoce_dot_v1_dot_inference__pb2.InferencePredictStreamRequest.SerializeToString,
-                response_deserializer=sottovoce_dot_v1_dot_inference__pb2.InferencePredictStreamResponse.FromString,
+                '/sottovoce.v1.InferenceService/PredictStream',
+                request_serializer=sottovoce_dot_v1_dot_inference__pb2.InferenceServicePredictStreamRequest.SerializeToString,
+                response_deserializer=sottovoce_dot_v1_dot_inference__pb2.InferenceServicePredictStreamResponse.FromString,
                 _registered_method=True)
         self.Encode = channel.unary_unary(
-                '/sottovoce.v1.Inference/Encode',
+                '/sottovoce.v1.InferenceService/Encode',
                 request_serializer=sottovoce_dot_v1_dot_inference__pb2.EncodeRequest.SerializeToString,
                 response_deserializer=sottovoce_dot_v1_dot_inference__pb2.EncodeResponse.FromString,
                 _registered_method=True)
         self.EncodeStream = channel.stream_stream(
-                '/sottovoce.v1.Inference/EncodeStream',
+                '/sottovoce.v1.InferenceService/EncodeStream',
                 request_serializer=sottovoce_dot_v1_dot_inference__pb2.EncodeStreamRequest.SerializeToString,
                 response_deserializer=sottovoce_dot_v1_dot_inference__pb2.EncodeStreamResponse.FromString,
                 _registered_method=True)
 
 
-class InferenceServicer:
-    """Authenticated like Training. Errors: NOT_FOUND (no such adapter for this
+class InferenceServiceServicer:
+    """Authenticated like TrainingService. Errors: NOT_FOUND (no such adapter for this
     tenant), FAILED_PRECONDITION (released with another bundle than the adapter
     was trained on, or than the cloud serves), INVALID_ARGUMENT with BadRequest,
     RESOURCE_EXHAUSTED with RetryInfo (busy: send the same message again).
@@ -104,17 +104,17 @@ class InferenceServicer:
         raise NotImplementedError('Method not implemented!')
 
 
-def add_InferenceServicer_to_server(servicer, server):
+def add_InferenceServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
             'Predict': grpc.unary_unary_rpc_method_handler(
                     servicer.Predict,
-                    request_deserializer=sottovoce_dot_v1_dot_inference__pb2.InferencePredictRequest.FromString,
-                    response_serializer=sottovoce_dot_v1_dot_inference__pb2.InferencePredictResponse.SerializeToString,
+                    request_deserializer=sottovoce_dot_v1_dot_inference__pb2.InferenceServicePredictRequest.FromString,
+                    response_serializer=sottovoce_dot_v1_dot_inference__pb2.InferenceServicePredictResponse.SerializeToString,
             ),
             'PredictStream': grpc.stream_stream_rpc_method_handler(
                     servicer.PredictStream,
-                    request_deserializer=sottovoce_dot_v1_dot_inference__pb2.InferencePredictStreamRequest.FromString,
-                    response_serializer=sottovoce_dot_v1_dot_inference__pb2.InferencePredictStreamResponse.SerializeToString,
+                    request_deserializer=sottovoce_dot_v1_dot_inference__pb2.InferenceServicePredictStreamRequest.FromString,
+                    response_serializer=sottovoce_dot_v1_dot_inference__pb2.InferenceServicePredictStreamResponse.SerializeToString,
             ),
             'Encode': grpc.unary_unary_rpc_method_handler(
                     servicer.Encode,
@@ -128,14 +128,14 @@ def add_InferenceServicer_to_server(servicer, server):
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
-            'sottovoce.v1.Inference', rpc_method_handlers)
+            'sottovoce.v1.InferenceService', rpc_method_handlers)
     server.add_generic_rpc_handlers((generic_handler,))
-    server.add_registered_method_handlers('sottovoce.v1.Inference', rpc_method_handlers)
+    server.add_registered_method_handlers('sottovoce.v1.InferenceService', rpc_method_handlers)
 
 
  # This class is part of an EXPERIMENTAL API.
-class Inference:
-    """Authenticated like Training. Errors: NOT_FOUND (no such adapter for this
+class InferenceService:
+    """Authenticated like TrainingService. Errors: NOT_FOUND (no such adapter for this
     tenant), FAILED_PRECONDITION (released with another bundle than the adapter
     was trained on, or than the cloud serves), INVALID_ARGUMENT with BadRequest,
     RESOURCE_EXHAUSTED with RetryInfo (busy: send the same message again).
@@ -159,9 +159,9 @@ class Inference:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/sottovoce.v1.Inference/Predict',
-            sottovoce_dot_v1_dot_inference__pb2.InferencePredictRequest.SerializeToString,
-            sottovoce_dot_v1_dot_inference__pb2.InferencePredictResponse.FromString,
+            '/sottovoce.v1.InferenceService/Predict',
+            sottovoce_dot_v1_dot_inference__pb2.InferenceServicePredictRequest.SerializeToString,
+            sottovoce_dot_v1_dot_inference__pb2.InferenceServicePredictResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -186,9 +186,9 @@ class Inference:
         return grpc.experimental.stream_stream(
             request_iterator,
             target,
-            '/sottovoce.v1.Inference/PredictStream',
-            sottovoce_dot_v1_dot_inference__pb2.InferencePredictStreamRequest.SerializeToString,
-            sottovoce_dot_v1_dot_inference__pb2.InferencePredictStreamResponse.FromString,
+            '/sottovoce.v1.InferenceService/PredictStream',
+            sottovoce_dot_v1_dot_inference__pb2.InferenceServicePredictStreamRequest.SerializeToString,
+            sottovoce_dot_v1_dot_inference__pb2.InferenceServicePredictStreamResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -213,7 +213,7 @@ class Inference:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/sottovoce.v1.Inference/Encode',
+            '/sottovoce.v1.InferenceService/Encode',
             sottovoce_dot_v1_dot_inference__pb2.EncodeRequest.SerializeToString,
             sottovoce_dot_v1_dot_inference__pb2.EncodeResponse.FromString,
             options,
@@ -240,7 +240,7 @@ class Inference:
         return grpc.experimental.stream_stream(
             request_iterator,
             target,
-            '/sottovoce.v1.Inference/EncodeStream',
+            '/sottovoce.v1.InferenceService/EncodeStream',
             sottovoce_dot_v1_dot_inference__pb2.EncodeStreamRequest.SerializeToString,
             sottovoce_dot_v1_dot_inference__pb2.EncodeStreamResponse.FromString,
             options,

@@ -25,7 +25,7 @@ if _version_not_supported:
     )
 
 
-class TrainingStub:
+class TrainingServiceStub:
     """Long-running training jobs (AIP-151 in spirit): create, upload, start,
     watch, cancel, delete. Callers authenticate with two metadata entries,
     "sottovoce-tenant" and "authorization: Bearer <token>"; a job belongs to
@@ -48,63 +48,63 @@ class TrainingStub:
             channel: A grpc.Channel.
         """
         self.CreateJob = channel.unary_unary(
-                '/sottovoce.v1.Training/CreateJob',
+                '/sottovoce.v1.TrainingService/CreateJob',
                 request_serializer=sottovoce_dot_v1_dot_training__pb2.CreateJobRequest.SerializeToString,
                 response_deserializer=sottovoce_dot_v1_dot_training__pb2.CreateJobResponse.FromString,
                 _registered_method=True)
         self.UploadExamples = channel.stream_unary(
-                '/sottovoce.v1.Training/UploadExamples',
+                '/sottovoce.v1.TrainingService/UploadExamples',
                 request_serializer=sottovoce_dot_v1_dot_training__pb2.UploadExamplesRequest.SerializeToString,
                 response_deserializer=sottovoce_dot_v1_dot_training__pb2.UploadExamplesResponse.FromString,
                 _registered_method=True)
         self.StartJob = channel.unary_unary(
-                '/sottovoce.v1.Training/StartJob',
+                '/sottovoce.v1.TrainingService/StartJob',
                 request_serializer=sottovoce_dot_v1_dot_training__pb2.StartJobRequest.SerializeToString,
                 response_deserializer=sottovoce_dot_v1_dot_training__pb2.StartJobResponse.FromString,
                 _registered_method=True)
         self.GetJob = channel.unary_unary(
-                '/sottovoce.v1.Training/GetJob',
+                '/sottovoce.v1.TrainingService/GetJob',
                 request_serializer=sottovoce_dot_v1_dot_training__pb2.GetJobRequest.SerializeToString,
                 response_deserializer=sottovoce_dot_v1_dot_training__pb2.GetJobResponse.FromString,
                 _registered_method=True)
         self.WatchJob = channel.unary_stream(
-                '/sottovoce.v1.Training/WatchJob',
+                '/sottovoce.v1.TrainingService/WatchJob',
                 request_serializer=sottovoce_dot_v1_dot_training__pb2.WatchJobRequest.SerializeToString,
                 response_deserializer=sottovoce_dot_v1_dot_training__pb2.WatchJobResponse.FromString,
                 _registered_method=True)
         self.CancelJob = channel.unary_unary(
-                '/sottovoce.v1.Training/CancelJob',
+                '/sottovoce.v1.TrainingService/CancelJob',
                 request_serializer=sottovoce_dot_v1_dot_training__pb2.CancelJobRequest.SerializeToString,
                 response_deserializer=sottovoce_dot_v1_dot_training__pb2.CancelJobResponse.FromString,
                 _registered_method=True)
         self.ListJobs = channel.unary_unary(
-                '/sottovoce.v1.Training/ListJobs',
+                '/sottovoce.v1.TrainingService/ListJobs',
                 request_serializer=sottovoce_dot_v1_dot_training__pb2.ListJobsRequest.SerializeToString,
                 response_deserializer=sottovoce_dot_v1_dot_training__pb2.ListJobsResponse.FromString,
                 _registered_method=True)
         self.DeleteJob = channel.unary_unary(
-                '/sottovoce.v1.Training/DeleteJob',
+                '/sottovoce.v1.TrainingService/DeleteJob',
                 request_serializer=sottovoce_dot_v1_dot_training__pb2.DeleteJobRequest.SerializeToString,
                 response_deserializer=sottovoce_dot_v1_dot_training__pb2.DeleteJobResponse.FromString,
                 _registered_method=True)
         self.ReinstateAdapter = channel.unary_unary(
-                '/sottovoce.v1.Training/ReinstateAdapter',
+                '/sottovoce.v1.TrainingService/ReinstateAdapter',
                 request_serializer=sottovoce_dot_v1_dot_training__pb2.ReinstateAdapterRequest.SerializeToString,
                 response_deserializer=sottovoce_dot_v1_dot_training__pb2.ReinstateAdapterResponse.FromString,
                 _registered_method=True)
         self.GetAdapter = channel.unary_stream(
-                '/sottovoce.v1.Training/GetAdapter',
+                '/sottovoce.v1.TrainingService/GetAdapter',
                 request_serializer=sottovoce_dot_v1_dot_training__pb2.GetAdapterRequest.SerializeToString,
                 response_deserializer=sottovoce_dot_v1_dot_training__pb2.GetAdapterResponse.FromString,
                 _registered_method=True)
         self.WatchAdapters = channel.unary_stream(
-                '/sottovoce.v1.Training/WatchAdapters',
+                '/sottovoce.v1.TrainingService/WatchAdapters',
                 request_serializer=sottovoce_dot_v1_dot_training__pb2.WatchAdaptersRequest.SerializeToString,
                 response_deserializer=sottovoce_dot_v1_dot_training__pb2.WatchAdaptersResponse.FromString,
                 _registered_method=True)
 
 
-class TrainingServicer:
+class TrainingServiceServicer:
     """Long-running training jobs (AIP-151 in spirit): create, upload, start,
     watch, cancel, delete. Callers authenticate with two metadata entries,
     "sottovoce-tenant" and "authorization: Bearer <token>"; a job belongs to
@@ -207,7 +207,7 @@ class TrainingServicer:
         raise NotImplementedError('Method not implemented!')
 
 
-def add_TrainingServicer_to_server(servicer, server):
+def add_TrainingServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
             'CreateJob': grpc.unary_unary_rpc_method_handler(
                     servicer.CreateJob,
@@ -266,13 +266,13 @@ def add_TrainingServicer_to_server(servicer, server):
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
-            'sottovoce.v1.Training', rpc_method_handlers)
+            'sottovoce.v1.TrainingService', rpc_method_handlers)
     server.add_generic_rpc_handlers((generic_handler,))
-    server.add_registered_method_handlers('sottovoce.v1.Training', rpc_method_handlers)
+    server.add_registered_method_handlers('sottovoce.v1.TrainingService', rpc_method_handlers)
 
 
  # This class is part of an EXPERIMENTAL API.
-class Training:
+class TrainingService:
     """Long-running training jobs (AIP-151 in spirit): create, upload, start,
     watch, cancel, delete. Callers authenticate with two metadata entries,
     "sottovoce-tenant" and "authorization: Bearer <token>"; a job belongs to
@@ -302,7 +302,7 @@ class Training:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/sottovoce.v1.Training/CreateJob',
+            '/sottovoce.v1.TrainingService/CreateJob',
             sottovoce_dot_v1_dot_training__pb2.CreateJobRequest.SerializeToString,
             sottovoce_dot_v1_dot_training__pb2.CreateJobResponse.FromString,
             options,
@@ -329,7 +329,7 @@ class Training:
         return grpc.experimental.stream_unary(
             request_iterator,
             target,
-            '/sottovoce.v1.Training/UploadExamples',
+            '/sottovoce.v1.TrainingService/UploadExamples',
             sottovoce_dot_v1_dot_training__pb2.UploadExamplesRequest.SerializeToString,
             sottovoce_dot_v1_dot_training__pb2.UploadExamplesResponse.FromString,
             options,
@@ -356,7 +356,7 @@ class Training:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/sottovoce.v1.Training/StartJob',
+            '/sottovoce.v1.TrainingService/StartJob',
             sottovoce_dot_v1_dot_training__pb2.StartJobRequest.SerializeToString,
             sottovoce_dot_v1_dot_training__pb2.StartJobResponse.FromString,
             options,
@@ -383,7 +383,7 @@ class Training:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/sottovoce.v1.Training/GetJob',
+            '/sottovoce.v1.TrainingService/GetJob',
             sottovoce_dot_v1_dot_training__pb2.GetJobRequest.SerializeToString,
             sottovoce_dot_v1_dot_training__pb2.GetJobResponse.FromString,
             options,
@@ -410,7 +410,7 @@ class Training:
         return grpc.experimental.unary_stream(
             request,
             target,
-            '/sottovoce.v1.Training/WatchJob',
+            '/sottovoce.v1.TrainingService/WatchJob',
             sottovoce_dot_v1_dot_training__pb2.WatchJobRequest.SerializeToString,
             sottovoce_dot_v1_dot_training__pb2.WatchJobResponse.FromString,
             options,
@@ -437,7 +437,7 @@ class Training:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/sottovoce.v1.Training/CancelJob',
+            '/sottovoce.v1.TrainingService/CancelJob',
             sottovoce_dot_v1_dot_training__pb2.CancelJobRequest.SerializeToString,
             sottovoce_dot_v1_dot_training__pb2.CancelJobResponse.FromString,
             options,
@@ -464,7 +464,7 @@ class Training:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/sottovoce.v1.Training/ListJobs',
+            '/sottovoce.v1.TrainingService/ListJobs',
             sottovoce_dot_v1_dot_training__pb2.ListJobsRequest.SerializeToString,
             sottovoce_dot_v1_dot_training__pb2.ListJobsResponse.FromString,
             options,
@@ -491,7 +491,7 @@ class Training:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/sottovoce.v1.Training/DeleteJob',
+            '/sottovoce.v1.TrainingService/DeleteJob',
             sottovoce_dot_v1_dot_training__pb2.DeleteJobRequest.SerializeToString,
             sottovoce_dot_v1_dot_training__pb2.DeleteJobResponse.FromString,
             options,
@@ -518,7 +518,7 @@ class Training:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/sottovoce.v1.Training/ReinstateAdapter',
+            '/sottovoce.v1.TrainingService/ReinstateAdapter',
             sottovoce_dot_v1_dot_training__pb2.ReinstateAdapterRequest.SerializeToString,
             sottovoce_dot_v1_dot_training__pb2.ReinstateAdapterResponse.FromString,
             options,
@@ -545,7 +545,7 @@ class Training:
         return grpc.experimental.unary_stream(
             request,
             target,
-            '/sottovoce.v1.Training/GetAdapter',
+            '/sottovoce.v1.TrainingService/GetAdapter',
             sottovoce_dot_v1_dot_training__pb2.GetAdapterRequest.SerializeToString,
             sottovoce_dot_v1_dot_training__pb2.GetAdapterResponse.FromString,
             options,
@@ -572,7 +572,7 @@ class Training:
         return grpc.experimental.unary_stream(
             request,
             target,
-            '/sottovoce.v1.Training/WatchAdapters',
+            '/sottovoce.v1.TrainingService/WatchAdapters',
             sottovoce_dot_v1_dot_training__pb2.WatchAdaptersRequest.SerializeToString,
             sottovoce_dot_v1_dot_training__pb2.WatchAdaptersResponse.FromString,
             options,

@@ -69,7 +69,7 @@ def test_a_call_reads_the_database_as_often_as_is_said(
 
         caller.submit(running.bundle_id, examples(24), adapter="a", training={"epochs": 1})
         running.work()
-        asked = wire.InferencePredictRequest(
+        asked = wire.InferenceServicePredictRequest(
             adapter="a", bundle_id=running.bundle_id, released_text="a text"
         )
         caller.inference.Predict(asked, metadata=caller.metadata)  # reads the adapter

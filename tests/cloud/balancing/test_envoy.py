@@ -83,7 +83,7 @@ def test_calls_go_where_they_are_answered_and_the_right_ones_twice(
         ((_, path),) = route["match"].items()
         again[path] = "retry_policy" in route["route"]
         to[path] = route["route"]["cluster"]
-    inference, training = "/sottovoce.v1.Inference/", "/sottovoce.v1.Training/"
+    inference, training = "/sottovoce.v1.InferenceService/", "/sottovoce.v1.TrainingService/"
     assert [path for path, yes in again.items() if yes] == [
         f"{inference}Predict",
         f"{inference}Encode",

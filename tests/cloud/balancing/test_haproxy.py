@@ -27,8 +27,8 @@ from tests.support.paths import ROOT
 from tests.support.processes import environment
 from tests.support.waiting import until
 
-PREDICT, ENCODE = "/sottovoce.v1.Inference/Predict", "/sottovoce.v1.Inference/Encode"
-CREATE = "/sottovoce.v1.Training/CreateJob"
+PREDICT, ENCODE = "/sottovoce.v1.InferenceService/Predict", "/sottovoce.v1.InferenceService/Encode"
+CREATE = "/sottovoce.v1.TrainingService/CreateJob"
 TENANTS = [f"tenant-{n}" for n in range(24)]
 _NOBODY = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.UNKNOWN)
 """No server is up, or one went down under the call; gRPC tells the latter as "Stream removed"."""
@@ -92,7 +92,9 @@ def place(program: str, *more: str) -> Iterator[Place]:
         channel = stack.enter_context(grpc.insecure_channel(address, OWN_CONNECTION))
         found = Place(address, balancer, channel, *behind)
         until(lambda: {found.call(PREDICT, t) for t in TENANTS} == {"one", "two"})
-        until(lambda: found.begin("/sottovoce.v1.Training/GetJob").code() == grpc.StatusCode.OK)
+        until(
+            lambda: found.begin("/sottovoce.v1.TrainingService/GetJob").code() == grpc.StatusCode.OK
+        )
         yield found
 
 
@@ -107,16 +109,16 @@ def test_a_tenant_stays_with_a_replica_and_calls_go_where_they_are_answered(
     running: Place,
 ) -> None:
     for tenant in TENANTS[:8]:
-        paths = (PREDICT, ENCODE, "/sottovoce.v1.Generation/Generate", CREATE)
+        paths = (PREDICT, ENCODE, "/sottovoce.v1.GenerationService/Generate", CREATE)
         assert len({running.call(path, tenant) for path in paths for _ in range(3)}) == 1
-    assert running.call("/sottovoce.v1.Training/GetAdapter") in ("one", "two")
+    assert running.call("/sottovoce.v1.TrainingService/GetAdapter") in ("one", "two")
     for path in ("UploadExamples", "WatchJob", "StartJob"):
-        assert running.call(f"/sottovoce.v1.Training/{path}") == "front"
-    assert running.call("/sottovoce.v1.Bundles/GetManifest") in ("one", "two")
+        assert running.call(f"/sottovoce.v1.TrainingService/{path}") == "front"
+    assert running.call("/sottovoce.v1.BundlesService/GetManifest") in ("one", "two")
 
 
 def test_a_stream_goes_both_ways_while_it_is_open(running: Place) -> None:
-    stream = running.channel.stream_stream("/sottovoce.v1.Inference/PredictStream")
+    stream = running.channel.stream_stream("/sottovoce.v1.InferenceService/PredictStream")
     ended = False
 
     def ask() -> Iterator[bytes]:
@@ -155,7 +157,7 @@ def test_who_says_that_he_does_not_serve_is_left_out(running: Place) -> None:
 
 def test_nothing_of_who_calls_is_logged(running: Place) -> None:
     running.call(PREDICT, "secretive", b"a text")
-    until(lambda: b"Inference/Predict" in running.balancer.log.read_bytes())
+    until(lambda: b"InferenceService/Predict" in running.balancer.log.read_bytes())
     log = running.balancer.log.read_text()
     for secret in ("secretive", "hush", "a text", "acme"):
         assert secret not in log
@@ -221,7 +223,7 @@ def test_one_address_is_held_back_before_anybody_asks_who_it_is(program: str) ->
 
 
 def test_one_address_holds_few_calls_open_that_need_no_token(program: str) -> None:
-    bundles = "/sottovoce.v1.Bundles/Fetch"
+    bundles = "/sottovoce.v1.BundlesService/Fetch"
     with ExitStack() as stack:
         one = stack.enter_context(answering("one"))
         address = free_address()
@@ -242,7 +244,7 @@ def test_one_address_holds_few_calls_open_that_need_no_token(program: str) -> No
 
 
 def test_one_address_has_few_tries_at_codes(program: str) -> None:
-    redeem = "/sottovoce.v1.Enrollment/RedeemCode"
+    redeem = "/sottovoce.v1.EnrollmentService/RedeemCode"
     with ExitStack() as stack:
         one = stack.enter_context(answering("one"))
         address = free_address()

@@ -267,7 +267,7 @@ def test_tenants_with_idle_streams_hold_predictions_from_nobody(tmp_path: Path) 
             for _ in range(CALLS_PER_TENANT):
                 stream = caller.inference.PredictStream
                 calls.append(stream(iter(silent.get, None), metadata=caller.metadata, timeout=90))
-        asked = wire.InferencePredictRequest(adapter="none", released_text="it")
+        asked = wire.InferenceServicePredictRequest(adapter="none", released_text="it")
         acme = held.enter_context(running.caller())
 
         refused = calls[-1].code()
@@ -352,8 +352,10 @@ def test_no_call_is_answered_that_a_token_is_not_for(tmp_path: Path, scope: Scop
                 (wire, "Inference"),
                 (generation, "Generation"),
             ):
-                for method in module.DESCRIPTOR.services_by_name[name].methods:
-                    call = caller.channel.stream_stream(f"/sottovoce.v1.{name}/{method.name}")
+                for method in module.DESCRIPTOR.services_by_name[f"{name}Service"].methods:
+                    call = caller.channel.stream_stream(
+                        f"/sottovoce.v1.{name}Service/{method.name}"
+                    )
                     answer = call(iter([b""]), metadata=caller.metadata, timeout=60)
                     with suppress(grpc.RpcError):
                         list(answer)

@@ -55,8 +55,8 @@ def test_everything_is_counted_and_nothing_is_told(running: Cloud) -> None:
         running.work()
         waiting = canary.create(running.bundle_id, adapter=ADAPTER)
 
-        def asked(adapter: str = ADAPTER) -> wire.InferencePredictRequest:
-            return wire.InferencePredictRequest(
+        def asked(adapter: str = ADAPTER) -> wire.InferenceServicePredictRequest:
+            return wire.InferenceServicePredictRequest(
                 adapter=adapter, bundle_id=running.bundle_id, released_text=TEXT
             )
 
@@ -64,7 +64,7 @@ def test_everything_is_counted_and_nothing_is_told(running: Cloud) -> None:
             canary.inference.Predict(asked(), metadata=canary.metadata)
         with pytest.raises(grpc.RpcError):
             canary.inference.Predict(asked("none-canary"), metadata=canary.metadata)
-        stream = (wire.InferencePredictStreamRequest(request=asked()) for _ in range(20))
+        stream = (wire.InferenceServicePredictStreamRequest(request=asked()) for _ in range(20))
         assert len(list(canary.inference.PredictStream(stream, metadata=canary.metadata))) == 20
         invented = canary.channel.unary_unary("/canary.v1/Method")
         with pytest.raises(grpc.RpcError):

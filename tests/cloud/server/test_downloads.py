@@ -72,7 +72,7 @@ def test_device_and_cloud_answer_alike(
     adapter = fetched(acme, name, tmp_path)
     adapter.check(encoder.shape)
     for example in examples(6):
-        request = inference_pb2.InferencePredictRequest(
+        request = inference_pb2.InferenceServicePredictRequest(
             adapter=name, released_text=example.text, bundle_id=running.bundle_id
         )
         answer = acme.inference.Predict(request, metadata=acme.metadata)

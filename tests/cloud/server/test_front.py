@@ -159,11 +159,11 @@ def test_a_front_loads_no_model_and_says_what_it_answers_and_counts(
     with calling(address, acme) as jobs:
         jobs.training.ListJobs(wire.ListJobsRequest(), metadata=acme)
         health = health_pb2_grpc.HealthStub(jobs.channel)
-        for name in ("", "sottovoce.v1.Training"):
+        for name in ("", "sottovoce.v1.TrainingService"):
             answer = health.Check(health_pb2.HealthCheckRequest(service=name))
             assert answer.status == health_pb2.HealthCheckResponse.SERVING
         with pytest.raises(grpc.RpcError) as caught:
-            health.Check(health_pb2.HealthCheckRequest(service="sottovoce.v1.Inference"))
+            health.Check(health_pb2.HealthCheckRequest(service="sottovoce.v1.InferenceService"))
         assert caught.value.code() == grpc.StatusCode.NOT_FOUND
     loaded = Path(f"/proc/{process.pid}/maps").read_text()
     assert "grpc" in loaded

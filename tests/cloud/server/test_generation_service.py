@@ -59,7 +59,7 @@ def acme(running: Cloud) -> Iterator[Caller]:
 
 
 def generate(caller: Caller, request: wire.GenerateRequest) -> Any:
-    stub = generation_pb2_grpc.GenerationStub(caller.channel)
+    stub = generation_pb2_grpc.GenerationServiceStub(caller.channel)
     return stub.Generate(request, metadata=caller.metadata, timeout=60)
 
 

@@ -52,17 +52,19 @@ def acme(running: Cloud) -> Iterator[Caller]:
         yield caller
 
 
-def request(running: Cloud, text: str = TEXTS[0], **changes: str) -> wire.InferencePredictRequest:
+def request(
+    running: Cloud, text: str = TEXTS[0], **changes: str
+) -> wire.InferenceServicePredictRequest:
     fields = {"adapter": "topics", "bundle_id": running.bundle_id, "released_text": text}
-    return wire.InferencePredictRequest(**{**fields, **changes})
+    return wire.InferenceServicePredictRequest(**{**fields, **changes})
 
 
-def predict(acme: Caller, asked: wire.InferencePredictRequest) -> dict[str, float]:
+def predict(acme: Caller, asked: wire.InferenceServicePredictRequest) -> dict[str, float]:
     answer = acme.inference.Predict(asked, metadata=acme.metadata)
     return {score.label: score.probability for score in answer.scores}
 
 
-def refused(acme: Caller, asked: wire.InferencePredictRequest) -> errors.SottovoceError:
+def refused(acme: Caller, asked: wire.InferenceServicePredictRequest) -> errors.SottovoceError:
     with pytest.raises(grpc.RpcError) as caught:
         acme.inference.Predict(asked, metadata=acme.metadata)
     return from_rpc_error(caught.value, peer="cloud")
@@ -80,7 +82,7 @@ def test_the_adapter_knows_what_it_was_taught(running: Cloud, acme: Caller) -> N
 
 def test_a_stream_answers_in_order_and_as_single_calls_do(running: Cloud, acme: Caller) -> None:
     asked = [
-        wire.InferencePredictStreamRequest(request_id=str(i), request=request(running, text))
+        wire.InferenceServicePredictStreamRequest(request_id=str(i), request=request(running, text))
         for i, text in enumerate(TEXTS)
     ]
     answers = list(acme.inference.PredictStream(iter(asked), metadata=acme.metadata))
@@ -94,10 +96,10 @@ def test_a_stream_answers_in_order_and_as_single_calls_do(running: Cloud, acme: 
 def test_a_stream_answers_before_it_ends(running: Cloud, acme: Caller) -> None:
     answered = threading.Event()
 
-    def ask() -> Iterator[wire.InferencePredictStreamRequest]:
-        yield wire.InferencePredictStreamRequest(request_id="1", request=request(running))
+    def ask() -> Iterator[wire.InferenceServicePredictStreamRequest]:
+        yield wire.InferenceServicePredictStreamRequest(request_id="1", request=request(running))
         assert answered.wait(60)
-        yield wire.InferencePredictStreamRequest(request_id="2", request=request(running))
+        yield wire.InferenceServicePredictStreamRequest(request_id="2", request=request(running))
 
     stream = acme.inference.PredictStream(ask(), metadata=acme.metadata)
     assert next(stream).request_id == "1"
@@ -122,11 +124,13 @@ class Call:
 def test_a_stream_reads_no_further_than_its_window(running: Cloud, acme: Caller) -> None:
     read = 0
 
-    def ask() -> Iterator[wire.InferencePredictStreamRequest]:
+    def ask() -> Iterator[wire.InferenceServicePredictStreamRequest]:
         nonlocal read
         for i in range(10 * WINDOW):
             read += 1
-            yield wire.InferencePredictStreamRequest(request_id=str(i), request=request(running))
+            yield wire.InferenceServicePredictStreamRequest(
+                request_id=str(i), request=request(running)
+            )
 
     server = running.server
     service = InferenceService(
@@ -152,8 +156,10 @@ def test_a_stream_reads_no_further_than_its_window(running: Cloud, acme: Caller)
 
 def test_a_bad_request_ends_the_stream_with_its_reason(running: Cloud, acme: Caller) -> None:
     asked = [
-        wire.InferencePredictStreamRequest(request_id="1", request=request(running)),
-        wire.InferencePredictStreamRequest(request_id="2", request=request(running, adapter="no")),
+        wire.InferenceServicePredictStreamRequest(request_id="1", request=request(running)),
+        wire.InferenceServicePredictStreamRequest(
+            request_id="2", request=request(running, adapter="no")
+        ),
     ]
     stream = acme.inference.PredictStream(iter(asked), metadata=acme.metadata)
     assert next(stream).request_id == "1"
@@ -186,7 +192,7 @@ def test_another_tenants_adapter_does_not_exist(running: Cloud, acme: Caller) ->
         assert isinstance(refused(other, request(running)), errors.NotFound)
     with running.caller("acme", token="guess") as thief:  # noqa: S106
         assert isinstance(refused(thief, request(running)), errors.Unauthenticated)
-        asked = wire.InferencePredictStreamRequest(request=request(running))
+        asked = wire.InferenceServicePredictStreamRequest(request=request(running))
         with pytest.raises(grpc.RpcError) as caught:
             next(thief.inference.PredictStream(iter([asked]), metadata=thief.metadata))
         assert caught.value.code() == grpc.StatusCode.UNAUTHENTICATED
@@ -212,7 +218,7 @@ def test_two_tenants_with_one_adapter_name_never_meet(running: Cloud) -> None:
     wrong: list[str] = []
 
     def ask(number: int, caller: Caller) -> None:
-        asked = [wire.InferencePredictStreamRequest(request=request(running))] * 60
+        asked = [wire.InferenceServicePredictStreamRequest(request=request(running))] * 60
         for answer in caller.inference.PredictStream(iter(asked), metadata=caller.metadata):
             found = [score.probability for score in answer.response.scores]
             if found != pytest.approx(expected[number], abs=1e-4):
@@ -237,8 +243,8 @@ def test_too_many_calls_of_a_tenant_are_told_when_to_come_back(
 ) -> None:
     done = threading.Event()
 
-    def ask() -> Iterator[wire.InferencePredictStreamRequest]:
-        yield wire.InferencePredictStreamRequest(request=request(running))
+    def ask() -> Iterator[wire.InferenceServicePredictStreamRequest]:
+        yield wire.InferenceServicePredictStreamRequest(request=request(running))
         done.wait(60)
 
     streams = [
@@ -272,7 +278,7 @@ def test_a_full_queue_is_refused_and_what_was_asked_is_answered(
 
     held = thread.submit(hold, None, tenant="other")
     assert entered.wait(60)
-    asked = [wire.InferencePredictStreamRequest(request=request(running))] * 20
+    asked = [wire.InferenceServicePredictStreamRequest(request=request(running))] * 20
     stream = acme.inference.PredictStream(iter(asked), metadata=acme.metadata)
     threading.Timer(2, gate.set).start()
     assert [len(next(stream).response.scores) for _ in range(5)] == [3] * 5
@@ -338,7 +344,9 @@ def test_an_adapter_that_goes_between_finding_and_reading_it_is_not_found_not_da
 
 
 def test_what_a_stream_holds_in_memory_is_bounded(running: Cloud, acme: Caller) -> None:
-    asked = wire.InferencePredictStreamRequest(request_id="i" * 3_000, request=request(running))
+    asked = wire.InferenceServicePredictStreamRequest(
+        request_id="i" * 3_000, request=request(running)
+    )
     with pytest.raises(grpc.RpcError) as caught:
         next(acme.inference.PredictStream(iter([asked]), metadata=acme.metadata))
     error = from_rpc_error(caught.value, peer="cloud")

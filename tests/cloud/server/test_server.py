@@ -116,8 +116,8 @@ def test_a_job_survives_the_death_of_server_and_worker(
             asked = examples(30, seed=7)
             answers = acme.inference.PredictStream(
                 (
-                    inference_pb2.InferencePredictStreamRequest(
-                        request=inference_pb2.InferencePredictRequest(
+                    inference_pb2.InferenceServicePredictStreamRequest(
+                        request=inference_pb2.InferenceServicePredictRequest(
                             adapter="topics", bundle_id=bundle, released_text=row.text
                         )
                     )
@@ -141,7 +141,7 @@ def test_health_and_reflection_answer_without_a_tenant(
     settings = Settings(tmp_path, (folders[1],), "127.0.0.1:0", str(folders[0]))
     with cloud(settings) as running, grpc.insecure_channel(running.server.address) as channel:
         health = health_pb2_grpc.HealthStub(channel)
-        for name in ("", "sottovoce.v1.Training", "sottovoce.v1.Inference"):
+        for name in ("", "sottovoce.v1.TrainingService", "sottovoce.v1.InferenceService"):
             answer = health.Check(health_pb2.HealthCheckRequest(service=name))
             assert answer.status == health_pb2.HealthCheckResponse.SERVING
         request = reflection_pb2.ServerReflectionRequest(list_services="")
@@ -149,7 +149,7 @@ def test_health_and_reflection_answer_without_a_tenant(
         (listed,) = stub.ServerReflectionInfo(iter([request]))
         names = {service.name for service in listed.list_services_response.service}
         assert {
-            f"sottovoce.v1.{n}"
+            f"sottovoce.v1.{n}Service"
             for n in ("Bundles", "Enrollment", "Training", "Inference", "Generation")
         } <= names
 
@@ -249,14 +249,14 @@ def test_a_stopping_server_finishes_what_it_has_begun(
     with cloud(settings) as running, running.caller() as acme:
         acme.submit(running.bundle_id, examples(24), training={"epochs": 1})
         running.work()
-        request = inference_pb2.InferencePredictRequest(
+        request = inference_pb2.InferenceServicePredictRequest(
             adapter="topics", bundle_id=running.bundle_id, released_text="tree leaf"
         )
         answered: list[int] = []
 
-        def ask() -> Iterator[inference_pb2.InferencePredictStreamRequest]:
+        def ask() -> Iterator[inference_pb2.InferenceServicePredictStreamRequest]:
             for _ in range(20):
-                yield inference_pb2.InferencePredictStreamRequest(request=request)
+                yield inference_pb2.InferenceServicePredictStreamRequest(request=request)
                 time.sleep(0.02)
 
         stream = acme.inference.PredictStream(ask(), metadata=acme.metadata)

@@ -34,7 +34,10 @@ def test_headers_without_a_message_close_the_cloud_to_nobody(running: Cloud) -> 
     with running.caller("acme") as acme, ExitStack() as flood:
         for _ in range(4):  # 256 of a connection are let in, 704 held all threads and their queue
             raw = flood.enter_context(RawConnection(running.server.address))
-            for path in ("/grpc.health.v1.Health/Check", "/sottovoce.v1.Bundles/GetManifest"):
+            for path in (
+                "/grpc.health.v1.Health/Check",
+                "/sottovoce.v1.BundlesService/GetManifest",
+            ):
                 for _ in range(150):
                     raw.open(path)
         with grpc.insecure_channel(running.server.address) as channel:
@@ -60,7 +63,7 @@ def test_nameless_streams_that_stand_still_stop_no_pull(running: Cloud, path: st
             if path.endswith("Watch"):
                 raw.send(stream, health_pb2.HealthCheckRequest().SerializeToString())
         with grpc.insecure_channel(running.server.address) as channel:
-            bundles = bundles_pb2_grpc.BundlesStub(channel)  # type: ignore[no-untyped-call]
+            bundles = bundles_pb2_grpc.BundlesServiceStub(channel)  # type: ignore[no-untyped-call]
             manifest = bundles.GetManifest(wire.GetManifestRequest(), timeout=60)
             for _ in range(3):
                 asked = wire.FetchFileRequest(bundle_id=manifest.bundle_id, path="rows.npy")

@@ -14,8 +14,8 @@ from sottovoce.v1 import inference_pb2 as inference
 SIZES = [*range(1, 3 * STEP), *range(3 * STEP, LARGEST_TEXT, 97), 1 << 20, (1 << 21) + 1]
 
 
-def _message(size: int) -> inference.InferencePredictRequest:
-    return inference.InferencePredictRequest(released_text="x" * size)
+def _message(size: int) -> inference.InferenceServicePredictRequest:
+    return inference.InferenceServicePredictRequest(released_text="x" * size)
 
 
 def test_sizes_are_few_and_not_much_larger() -> None:

@@ -94,7 +94,7 @@ def test_it_ends_while_a_text_is_still_being_privatised(device: Device) -> None:
         assert process.stdout is not None
         address = json.loads(process.stdout.readline())["serving"]
         with grpc.insecure_channel(address) as channel:
-            stub = edge_agent_pb2_grpc.EdgeAgentStub(channel)
+            stub = edge_agent_pb2_grpc.EdgeAgentServiceStub(channel)
             waiting = stub.Privatize.future(edge_agent_pb2.PrivatizeRequest(text="the river"))
             assert process.stdout.readline() == "1\n"
             process.terminate()

@@ -60,11 +60,11 @@ def test_a_job_goes_all_its_way(tmp_path: Path) -> None:
         watched = list(cloud.watch_job(job.id))
         assert [held.id for held in watched] == [job.id] * len(watched)
         assert watched[-1].state == training.JOB_STATE_SUCCEEDED
-        request = inference.InferencePredictRequest(adapter="a", released_text="lake")
+        request = inference.InferenceServicePredictRequest(adapter="a", released_text="lake")
         scores = cloud.predict(request).scores
         assert max(scores, key=lambda score: score.probability).label == "water"
         asked = [
-            inference.InferencePredictStreamRequest(request_id=name, request=request)
+            inference.InferenceServicePredictStreamRequest(request_id=name, request=request)
             for name in "xy"
         ]
         answers = list(cloud.predict_stream(iter(asked)))
@@ -163,7 +163,9 @@ def test_no_answer_is_waited_for_without_end(tmp_path: Path) -> None:
 def test_errors_of_the_cloud_arrive_with_their_fix(tmp_path: Path) -> None:
     with fake_cloud() as server, closing(Cloud(_config(tmp_path, server))) as cloud:
         with pytest.raises(NotFound) as caught:
-            cloud.predict(inference.InferencePredictRequest(adapter="none", released_text="x"))
+            cloud.predict(
+                inference.InferenceServicePredictRequest(adapter="none", released_text="x")
+            )
         assert (caught.value.problem, caught.value.fix, caught.value.subject) == (
             "no such adapter",
             "customise it first",

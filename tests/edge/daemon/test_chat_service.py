@@ -24,7 +24,7 @@ from tests.support.echo import EchoingCloud, echo, echoing_cloud
 from tests.support.waiting import until
 
 TEXT = "Anna saw Mark and the lamp by the lake"
-App = edge_chat_pb2_grpc.EdgeChatStub
+App = edge_chat_pb2_grpc.EdgeChatServiceStub
 
 
 @pytest.fixture

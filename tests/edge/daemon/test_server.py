@@ -88,7 +88,7 @@ def test_health_and_reflection_answer(tmp_path: Path) -> None:
             stub = reflection_pb2_grpc.ServerReflectionStub(channel)
             (answer,) = stub.ServerReflectionInfo(iter([request]))
         names = {service.name for service in answer.list_services_response.service}
-        assert names >= {"sottovoce.v1.EdgeAgent", "grpc.health.v1.Health"}
+        assert names >= {"sottovoce.v1.EdgeAgentService", "grpc.health.v1.Health"}
 
 
 def test_a_second_agent_over_the_same_state_is_refused(tmp_path: Path) -> None:
@@ -169,7 +169,7 @@ def test_requests_in_progress_are_answered_before_the_end(
     with ExitStack() as after:
         with running(config, Slow()) as address:
             channel = after.enter_context(grpc.insecure_channel(address))
-            stub = edge_agent_pb2_grpc.EdgeAgentStub(channel)
+            stub = edge_agent_pb2_grpc.EdgeAgentServiceStub(channel)
             pending = stub.Privatize.future(agent.PrivatizeRequest(text="a lamp", words=True))
             assert began.wait(60)
             threading.Timer(0.3, ends.set).start()  # when the agent has been told to end
@@ -186,7 +186,7 @@ def test_an_answer_may_be_larger_than_its_text(
             address, options=[("grpc.max_receive_message_length", 64 << 20)]
         ) as channel,
     ):
-        stub = edge_agent_pb2_grpc.EdgeAgentStub(channel)
+        stub = edge_agent_pb2_grpc.EdgeAgentServiceStub(channel)
         answer = stub.Privatize(agent.PrivatizeRequest(text=", . " * 80_000, words=True))
         assert answer.ByteSize() > 4 << 20
         assert len(answer.words) == 160_000
@@ -243,7 +243,7 @@ def test_beyond_the_socket_only_apps_with_a_certificate_are_heard(
     def privatize(*own: bytes) -> str:
         credentials = grpc.ssl_channel_credentials(server.certificate, *own)
         with grpc.secure_channel(address, credentials) as channel:
-            stub = edge_agent_pb2_grpc.EdgeAgentStub(channel)
+            stub = edge_agent_pb2_grpc.EdgeAgentServiceStub(channel)
             return stub.Privatize(agent.PrivatizeRequest(text=TEXT), timeout=10).text
 
     with running(config, lexicon_tagger) as address:
@@ -312,9 +312,9 @@ def test_calls_that_stand_still_close_the_agent_to_nobody(
         for method in ("Privatize", "PrivatizeStream", "Customize", "WatchCustomization"):
             raw = flood.enter_context(RawConnection(address))
             for _ in range(2 * THREADS):
-                raw.open(f"/sottovoce.v1.EdgeAgent/{method}")
+                raw.open(f"/sottovoce.v1.EdgeAgentService/{method}")
         with grpc.insecure_channel(address) as channel:
-            stub = edge_agent_pb2_grpc.EdgeAgentStub(channel)  # type: ignore[no-untyped-call]
+            stub = edge_agent_pb2_grpc.EdgeAgentServiceStub(channel)  # type: ignore[no-untyped-call]
             request = agent.PrivatizeRequest(text=TEXT)
             streamed = agent.PrivatizeStreamRequest(request_id="1", request=request)
 

@@ -25,15 +25,15 @@ NUMBER = 555_014_200_000
 
 
 @contextmanager
-def _app(config: Config, tagger: Tagger) -> Iterator[edge_agent_pb2_grpc.EdgeAgentStub]:
+def _app(config: Config, tagger: Tagger) -> Iterator[edge_agent_pb2_grpc.EdgeAgentServiceStub]:
     with running(config, tagger) as address, grpc.insecure_channel(address) as channel:
-        yield edge_agent_pb2_grpc.EdgeAgentStub(channel)
+        yield edge_agent_pb2_grpc.EdgeAgentServiceStub(channel)
 
 
 @pytest.fixture
 def app(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
-) -> Iterator[edge_agent_pb2_grpc.EdgeAgentStub]:
+) -> Iterator[edge_agent_pb2_grpc.EdgeAgentServiceStub]:
     with _app(configured(tmp_path, bundle=small_bundle_folder), lexicon_tagger) as stub:
         yield stub
 
@@ -56,7 +56,9 @@ def _details(error: grpc.RpcError, kind: type) -> object:
     return found
 
 
-def test_words_are_reported_with_their_places(app: edge_agent_pb2_grpc.EdgeAgentStub) -> None:
+def test_words_are_reported_with_their_places(
+    app: edge_agent_pb2_grpc.EdgeAgentServiceStub,
+) -> None:
     answer = app.Privatize(agent.PrivatizeRequest(text=TEXT, words=True))
     assert (answer.level, answer.mechanism, answer.eta) == ("balanced", "pct2t.v2", 15.0)
     assert [TEXT[w.start : w.end] for w in answer.words] == TEXT.split()
@@ -72,7 +74,7 @@ def test_words_are_reported_with_their_places(app: edge_agent_pb2_grpc.EdgeAgent
 
 
 def test_a_stream_answers_in_order_while_it_is_open(
-    app: edge_agent_pb2_grpc.EdgeAgentStub,
+    app: edge_agent_pb2_grpc.EdgeAgentServiceStub,
 ) -> None:
     answered = threading.Semaphore(1)
 
@@ -94,7 +96,7 @@ def test_a_stream_answers_in_order_while_it_is_open(
     ("text", "said"), [("", "empty"), ("a\0b", "binary"), ("x" * 5000, "4096")]
 )
 def test_wrong_texts_are_invalid_with_the_field(
-    app: edge_agent_pb2_grpc.EdgeAgentStub, text: str, said: str
+    app: edge_agent_pb2_grpc.EdgeAgentServiceStub, text: str, said: str
 ) -> None:
     with pytest.raises(grpc.RpcError, match=said) as caught:
         app.Privatize(agent.PrivatizeRequest(text=text))
@@ -103,7 +105,7 @@ def test_wrong_texts_are_invalid_with_the_field(
     assert details.field_violations[0].field == "text"
 
 
-def test_a_message_over_4_mib_is_refused(app: edge_agent_pb2_grpc.EdgeAgentStub) -> None:
+def test_a_message_over_4_mib_is_refused(app: edge_agent_pb2_grpc.EdgeAgentServiceStub) -> None:
     with pytest.raises(grpc.RpcError) as caught:
         app.Privatize(agent.PrivatizeRequest(text="a " * (3 << 20)))
     assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
@@ -208,7 +210,7 @@ def test_customize_wants_settings_and_then_examples(
         assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
 
 
-def test_a_watch_needs_a_name_that_exists(app: edge_agent_pb2_grpc.EdgeAgentStub) -> None:
+def test_a_watch_needs_a_name_that_exists(app: edge_agent_pb2_grpc.EdgeAgentServiceStub) -> None:
     for request, code in (
         (agent.WatchCustomizationRequest(), grpc.StatusCode.INVALID_ARGUMENT),
         (agent.WatchCustomizationRequest(id="x"), grpc.StatusCode.NOT_FOUND),
@@ -226,7 +228,7 @@ def test_the_end_of_the_agent_ends_a_watch_and_keeps_the_work(
         cloud.may_train.clear()
         config = configured(tmp_path, bundle=small_bundle_folder, SOTTO_CLOUD_ADDRESS=cloud.address)
         channel = grpc.insecure_channel(config.agent.listen)
-        app = edge_agent_pb2_grpc.EdgeAgentStub(channel)
+        app = edge_agent_pb2_grpc.EdgeAgentServiceStub(channel)
         with running(config, lexicon_tagger):
             identity = app.Customize(_requests()).customization.id
             until(lambda: cloud.jobs and len(cloud.examples()) == 20)

@@ -38,7 +38,7 @@ def test_apps_get_embeddings_and_errors_over_the_socket(
     monkeypatch.setattr(embed, "_open_denoiser", PlainDenoiser)
     config = configured(tmp_path, bundle=small_bundle_folder, SOTTO_CLOUD_ADDRESS=cloud.address)
     with running(config, lexicon_tagger) as address, grpc.insecure_channel(address) as channel:
-        app = edge_agent_pb2_grpc.EdgeAgentStub(channel)
+        app = edge_agent_pb2_grpc.EdgeAgentServiceStub(channel)
         answer = app.Embed(embed_request(level="light"))
         assert (len(answer.embedding), answer.eta) == (16, 10_000.0)
         asked = embed_stream(embed_request(level="light"), embed_request(local=True))

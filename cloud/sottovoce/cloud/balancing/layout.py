@@ -23,9 +23,9 @@ __all__ += ["Backend", "Layout"]
 BUSIEST: Final = 150
 """Percent of the mean load that a replica may bear; what is more spills over to the next."""
 
-_INFERENCE: Final = inference_pb2.DESCRIPTOR.services_by_name["Inference"].full_name
-_TRAINING: Final = training_pb2.DESCRIPTOR.services_by_name["Training"].full_name
-ENROLLMENT: Final = f"/{enrollment_pb2.DESCRIPTOR.services_by_name['Enrollment'].full_name}/"
+_INFERENCE: Final = inference_pb2.DESCRIPTOR.services_by_name["InferenceService"].full_name
+_TRAINING: Final = training_pb2.DESCRIPTOR.services_by_name["TrainingService"].full_name
+ENROLLMENT: Final = f"/{enrollment_pb2.DESCRIPTOR.services_by_name['EnrollmentService'].full_name}/"
 """How the paths begin of those who have a code alone."""
 TRAINING: Final = f"/{_TRAINING}/"
 """How the paths of customisation begin, which fronts answer."""

@@ -79,7 +79,7 @@ def find(bundles: Mapping[str, Bundle], bundle_id: str) -> Bundle:
     return bundles[bundle_id]
 
 
-class BundlesService(bundles_pb2_grpc.BundlesServicer):
+class BundlesService(bundles_pb2_grpc.BundlesServiceServicer):
     """Serves the bundles it is given, the first one by default.
 
     Args:

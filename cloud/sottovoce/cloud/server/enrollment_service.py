@@ -21,7 +21,7 @@ _SCOPES: Final = {
 }
 
 
-class EnrollmentService(enrollment_pb2_grpc.EnrollmentServicer):
+class EnrollmentService(enrollment_pb2_grpc.EnrollmentServiceServicer):
     """Redeems the codes that the provider makes."""
 
     def __init__(self, codes: Codes) -> None:

@@ -54,7 +54,7 @@ class Front:
             settings, tenants, metrics, (TRAINING,), calls, self.database.news
         )
         self.address = self._listener.address
-        training_pb2_grpc.add_TrainingServicer_to_server(  # type: ignore[no-untyped-call]
+        training_pb2_grpc.add_TrainingServiceServicer_to_server(  # type: ignore[no-untyped-call]
             TrainingService(jobs, tenants, bundles), self._listener.server
         )
 

@@ -58,7 +58,7 @@ def from_decoder(database: Database, generator: Generator) -> Write:
     return write
 
 
-class GenerationService(generation_pb2_grpc.GenerationServicer):
+class GenerationService(generation_pb2_grpc.GenerationServiceServicer):
     """Answers tenants.
 
     Args:

@@ -37,7 +37,7 @@ LONGEST_ID = 128
 LONGEST_REST = 2_048
 
 
-class InferenceService(inference_pb2_grpc.InferenceServicer):
+class InferenceService(inference_pb2_grpc.InferenceServiceServicer):
     """Answers tenants: from their own adapters, and embeddings from the backbone they share."""
 
     def __init__(
@@ -57,7 +57,7 @@ class InferenceService(inference_pb2_grpc.InferenceServicer):
         self._limits = limits
         self._admission = Admission(calls=CALLS, per_tenant=CALLS_PER_TENANT)
 
-    def _submit(self, tenant: str, request: wire.InferencePredictRequest) -> Future[Scores]:
+    def _submit(self, tenant: str, request: wire.InferenceServicePredictRequest) -> Future[Scores]:
         check_name(request.adapter, "adapter")
         check_padding(request.padding)
         text = request.released_text
@@ -73,8 +73,8 @@ class InferenceService(inference_pb2_grpc.InferenceServicer):
         return with_files(self._database, tenant, request.adapter, submit)
 
     def Predict(  # noqa: N802 - the wire's names
-        self, request: wire.InferencePredictRequest, context: grpc.ServicerContext
-    ) -> wire.InferencePredictResponse:
+        self, request: wire.InferenceServicePredictRequest, context: grpc.ServicerContext
+    ) -> wire.InferenceServicePredictResponse:
         """All labels with their probabilities."""
         tenant = self._tenants.admit(context.invocation_metadata(), Scope.PREDICT)
         with self._admission.admitted(tenant):
@@ -84,13 +84,13 @@ class InferenceService(inference_pb2_grpc.InferenceServicer):
 
     def PredictStream(  # noqa: N802
         self,
-        request_iterator: Iterator[wire.InferencePredictStreamRequest],
+        request_iterator: Iterator[wire.InferenceServicePredictStreamRequest],
         context: grpc.ServicerContext,
-    ) -> Iterator[wire.InferencePredictStreamResponse]:
+    ) -> Iterator[wire.InferenceServicePredictStreamResponse]:
         """Answers in the order of the requests; what has arrived is batched."""
         tenant = self._tenants.admit(context.invocation_metadata(), Scope.PREDICT)
 
-        def begin(message: wire.InferencePredictStreamRequest) -> Callable[[], Scores]:
+        def begin(message: wire.InferenceServicePredictStreamRequest) -> Callable[[], Scores]:
             text, padding = message.request.released_text.encode(), message.request.padding
             # All that is not the text is short: a window of messages is held in memory.
             if message.ByteSize() - len(text) - len(padding) > LONGEST_REST:
@@ -109,7 +109,7 @@ class InferenceService(inference_pb2_grpc.InferenceServicer):
         )
         with self._admission.admitted(tenant), closing(answered):
             for message, scores in answered:
-                yield wire.InferencePredictStreamResponse(
+                yield wire.InferenceServicePredictStreamResponse(
                     request_id=message.request_id, response=_response(scores)
                 )
 
@@ -165,8 +165,8 @@ class InferenceService(inference_pb2_grpc.InferenceServicer):
         return Query(bundle.id, noisy, mechanism.eta)
 
 
-def _response(scores: Scores) -> wire.InferencePredictResponse:
-    return wire.InferencePredictResponse(
+def _response(scores: Scores) -> wire.InferenceServicePredictResponse:
+    return wire.InferenceServicePredictResponse(
         scores=[wire.ClassScore(label=label, probability=p) for label, p in scores]
     )
 

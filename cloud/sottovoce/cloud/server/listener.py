@@ -38,11 +38,11 @@ QUEUED_CALLS = 256  # beyond the threads, until one is free to answer or refuse 
 BUNDLES, ENROLLMENT, TRAINING, INFERENCE, GENERATION = (
     module.DESCRIPTOR.services_by_name[name].full_name
     for module, name in (
-        (bundles_pb2, "Bundles"),
-        (enrollment_pb2, "Enrollment"),
-        (training_pb2, "Training"),
-        (inference_pb2, "Inference"),
-        (generation_pb2, "Generation"),
+        (bundles_pb2, "BundlesService"),
+        (enrollment_pb2, "EnrollmentService"),
+        (training_pb2, "TrainingService"),
+        (inference_pb2, "InferenceService"),
+        (generation_pb2, "GenerationService"),
     )
 )
 _OPTIONS = (

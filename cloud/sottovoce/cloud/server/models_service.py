@@ -47,7 +47,7 @@ def _options(settings: wire.TrainingSettings) -> TrainingOptions:
     return TrainingOptions(method, task=task, **{n: getattr(settings, n) for n in ALIKE})
 
 
-class ModelsService(training_pb2_grpc.TrainingServicer):
+class ModelsService(training_pb2_grpc.TrainingServiceServicer):
     """Answers `CreateJob` and `GetAdapter`; who asks for the rest is told where that is answered.
 
     Args:
@@ -141,6 +141,6 @@ def _elsewhere(service: ModelsService, _: object, context: grpc.ServicerContext)
     )
 
 
-for _method in wire.DESCRIPTOR.services_by_name["Training"].methods:
+for _method in wire.DESCRIPTOR.services_by_name["TrainingService"].methods:
     if _method.name not in vars(ModelsService):
         setattr(ModelsService, _method.name, _elsewhere)

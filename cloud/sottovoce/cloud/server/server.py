@@ -124,19 +124,19 @@ class Server:
             Downloads(self.database, self.thread.encoder, settings.hand_out_adapters),
         )
         server = self.listener.server
-        bundles_pb2_grpc.add_BundlesServicer_to_server(  # type: ignore[no-untyped-call]
+        bundles_pb2_grpc.add_BundlesServiceServicer_to_server(  # type: ignore[no-untyped-call]
             BundlesService(self.bundles, self.signatures), server
         )
-        enrollment_pb2_grpc.add_EnrollmentServicer_to_server(  # type: ignore[no-untyped-call]
+        enrollment_pb2_grpc.add_EnrollmentServiceServicer_to_server(  # type: ignore[no-untyped-call]
             EnrollmentService(Codes(self.database)), server
         )
-        training_pb2_grpc.add_TrainingServicer_to_server(  # type: ignore[no-untyped-call]
+        training_pb2_grpc.add_TrainingServiceServicer_to_server(  # type: ignore[no-untyped-call]
             TrainingService(self.jobs, self.tenants, self.bundles, models)
             if settings.jobs
             else models,
             server,
         )
-        inference_pb2_grpc.add_InferenceServicer_to_server(  # type: ignore[no-untyped-call]
+        inference_pb2_grpc.add_InferenceServiceServicer_to_server(  # type: ignore[no-untyped-call]
             InferenceService(
                 self.database,
                 self.tenants,
@@ -147,7 +147,7 @@ class Server:
             ),
             server,
         )
-        generation_pb2_grpc.add_GenerationServicer_to_server(  # type: ignore[no-untyped-call]
+        generation_pb2_grpc.add_GenerationServiceServicer_to_server(  # type: ignore[no-untyped-call]
             GenerationService(self.tenants, self._write(upstream, settings)), server
         )
 

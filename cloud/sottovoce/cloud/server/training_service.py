@@ -113,7 +113,7 @@ class WithModels(Protocol):
         ...
 
 
-class TrainingService(training_pb2_grpc.TrainingServicer):
+class TrainingService(training_pb2_grpc.TrainingServiceServicer):
     """Jobs of the tenants who call.
 
     Args:

@@ -18,8 +18,8 @@ BEARER: Final = "Bearer "
 """What stands there before the token."""
 
 TENANTS_ONLY: Final = (
-    training_pb2.DESCRIPTOR.services_by_name["Training"].full_name,
-    inference_pb2.DESCRIPTOR.services_by_name["Inference"].full_name,
-    generation_pb2.DESCRIPTOR.services_by_name["Generation"].full_name,
+    training_pb2.DESCRIPTOR.services_by_name["TrainingService"].full_name,
+    inference_pb2.DESCRIPTOR.services_by_name["InferenceService"].full_name,
+    generation_pb2.DESCRIPTOR.services_by_name["GenerationService"].full_name,
 )
 """The services that nobody calls without a token."""

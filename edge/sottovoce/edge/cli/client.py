@@ -101,17 +101,17 @@ class Remote:
             listen,
             [("grpc.max_receive_message_length", LARGEST_ANSWER), ("grpc.enable_http_proxy", 0)],
         )
-        self._stub = edge_agent_pb2_grpc.EdgeAgentStub(  # type: ignore[no-untyped-call]
+        self._stub = edge_agent_pb2_grpc.EdgeAgentServiceStub(  # type: ignore[no-untyped-call]
             ReadingChannel(self._channel)
         )
-        self._conversations = edge_chat_pb2_grpc.EdgeChatStub(  # type: ignore[no-untyped-call]
+        self._conversations = edge_chat_pb2_grpc.EdgeChatServiceStub(  # type: ignore[no-untyped-call]
             ReadingChannel(self._channel)
         )
 
-        self._adapters = edge_adapters_pb2_grpc.EdgeAdaptersStub(  # type: ignore[no-untyped-call]
+        self._adapters = edge_adapters_pb2_grpc.EdgeAdaptersServiceStub(  # type: ignore[no-untyped-call]
             ReadingChannel(self._channel)
         )
-        self._owner = edge_owner_pb2_grpc.EdgeOwnerStub(  # type: ignore[no-untyped-call]
+        self._owner = edge_owner_pb2_grpc.EdgeOwnerServiceStub(  # type: ignore[no-untyped-call]
             ReadingChannel(self._channel)
         )
 

@@ -50,9 +50,9 @@ ENCODING_SECONDS = 120.0
 
 # Only calls that may be repeated: all of these are idempotent by their ids or by their nature.
 _RETRIED = {
-    "sottovoce.v1.Bundles": ("GetManifest",),
-    "sottovoce.v1.Enrollment": ("RedeemCode",),
-    "sottovoce.v1.Training": (
+    "sottovoce.v1.BundlesService": ("GetManifest",),
+    "sottovoce.v1.EnrollmentService": ("RedeemCode",),
+    "sottovoce.v1.TrainingService": (
         "CreateJob",
         "StartJob",
         "GetJob",
@@ -61,10 +61,10 @@ _RETRIED = {
         "ReinstateAdapter",
         "DeleteJob",
     ),
-    "sottovoce.v1.Inference": ("Predict", "Encode"),
-    "sottovoce.v1.Generation": ("Generate",),  # until something was written
+    "sottovoce.v1.InferenceService": ("Predict", "Encode"),
+    "sottovoce.v1.GenerationService": ("Generate",),  # until something was written
 }
-_BUSY = {"sottovoce.v1.Inference", "sottovoce.v1.Generation"}
+_BUSY = {"sottovoce.v1.InferenceService", "sottovoce.v1.GenerationService"}
 """Services whose RESOURCE_EXHAUSTED passes; elsewhere it is a quota, which does not."""
 _SERVICE_CONFIG = json.dumps(
     {
@@ -96,11 +96,11 @@ class _Stubs:
     def __init__(self, channel: grpc.Channel) -> None:
         self.channel = channel
         read = ReadingChannel(channel)
-        self.bundles = bundles_pb2_grpc.BundlesStub(read)  # type: ignore[no-untyped-call]
-        self.enrollment = enrollment_pb2_grpc.EnrollmentStub(read)  # type: ignore[no-untyped-call]
-        self.training = training_pb2_grpc.TrainingStub(read)  # type: ignore[no-untyped-call]
-        self.inference = inference_pb2_grpc.InferenceStub(read)  # type: ignore[no-untyped-call]
-        self.generation = generation_pb2_grpc.GenerationStub(read)  # type: ignore[no-untyped-call]
+        self.bundles = bundles_pb2_grpc.BundlesServiceStub(read)  # type: ignore[no-untyped-call]
+        self.enrollment = enrollment_pb2_grpc.EnrollmentServiceStub(read)  # type: ignore[no-untyped-call]
+        self.training = training_pb2_grpc.TrainingServiceStub(read)  # type: ignore[no-untyped-call]
+        self.inference = inference_pb2_grpc.InferenceServiceStub(read)  # type: ignore[no-untyped-call]
+        self.generation = generation_pb2_grpc.GenerationServiceStub(read)  # type: ignore[no-untyped-call]
 
 
 class Cloud:
@@ -230,17 +230,17 @@ class Cloud:
         self._unary(self._stubs().training.ListJobs, request, self._credentials())
 
     def predict(
-        self, request: inference_pb2.InferencePredictRequest
-    ) -> inference_pb2.InferencePredictResponse:
+        self, request: inference_pb2.InferenceServicePredictRequest
+    ) -> inference_pb2.InferenceServicePredictResponse:
         """Scores of one released text."""
-        answer: inference_pb2.InferencePredictResponse = self._unary(
+        answer: inference_pb2.InferenceServicePredictResponse = self._unary(
             self._stubs().inference.Predict, request, self._credentials()
         )
         return answer
 
     def predict_stream(
-        self, requests: Iterator[inference_pb2.InferencePredictStreamRequest]
-    ) -> Generator[inference_pb2.InferencePredictStreamResponse, None, None]:
+        self, requests: Iterator[inference_pb2.InferenceServicePredictStreamRequest]
+    ) -> Generator[inference_pb2.InferenceServicePredictStreamResponse, None, None]:
         """Scores in the order of `requests`, which is consumed by a thread of gRPC's."""
         call = self._stubs().inference.PredictStream
         yield from self._streamed(call, requests, self._credentials())

@@ -1,4 +1,4 @@
-"""The EdgeAdapters service: cancelled, rolled back, deleted, corrected, for apps on the device."""
+"""EdgeAdaptersService: cancelled, rolled back, deleted, corrected, for apps on the device."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sottovoce.v1 import edge_adapters_pb2_grpc
 __all__ = ["AdaptersService"]
 
 
-class AdaptersService(edge_adapters_pb2_grpc.EdgeAdaptersServicer):
+class AdaptersService(edge_adapters_pb2_grpc.EdgeAdaptersServiceServicer):
     """Answers apps; errors become status with details in `ErrorInterceptor`."""
 
     def __init__(self, device: Agent) -> None:

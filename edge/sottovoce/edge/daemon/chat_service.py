@@ -1,4 +1,4 @@
-"""The EdgeChat service: conversations, for apps on the device.
+"""EdgeChatService: conversations, for apps on the device.
 
 Why it is here: like `Service` it holds no logic of its own. It sees to it that an app which goes
 away takes its answer along: whatever thread waits for the cloud is told at once.
@@ -17,7 +17,7 @@ from sottovoce.v1 import edge_chat_pb2_grpc
 __all__ = ["ChatService"]
 
 
-class ChatService(edge_chat_pb2_grpc.EdgeChatServicer):
+class ChatService(edge_chat_pb2_grpc.EdgeChatServiceServicer):
     """Answers apps; errors become status with details in `ErrorInterceptor`."""
 
     def __init__(self, device: Agent) -> None:

@@ -1,4 +1,4 @@
-"""The EdgeOwner service: what the owner asks of the device, and no app needs."""
+"""EdgeOwnerService: what the owner asks of the device, and no app needs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["OwnerService"]
 
 
-class OwnerService(edge_owner_pb2_grpc.EdgeOwnerServicer):
+class OwnerService(edge_owner_pb2_grpc.EdgeOwnerServiceServicer):
     """Answers the owner's commands, and opens the page; errors become status with details in
     `ErrorInterceptor`."""
 

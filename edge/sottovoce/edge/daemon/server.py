@@ -155,24 +155,24 @@ def _server(
             ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
         ],
     )
-    edge_agent_pb2_grpc.add_EdgeAgentServicer_to_server(  # type: ignore[no-untyped-call]
+    edge_agent_pb2_grpc.add_EdgeAgentServiceServicer_to_server(  # type: ignore[no-untyped-call]
         service, server
     )
-    edge_chat_pb2_grpc.add_EdgeChatServicer_to_server(  # type: ignore[no-untyped-call]
+    edge_chat_pb2_grpc.add_EdgeChatServiceServicer_to_server(  # type: ignore[no-untyped-call]
         conversations, server
     )
-    edge_adapters_pb2_grpc.add_EdgeAdaptersServicer_to_server(  # type: ignore[no-untyped-call]
+    edge_adapters_pb2_grpc.add_EdgeAdaptersServiceServicer_to_server(  # type: ignore[no-untyped-call]
         adapters, server
     )
-    edge_owner_pb2_grpc.add_EdgeOwnerServicer_to_server(  # type: ignore[no-untyped-call]
+    edge_owner_pb2_grpc.add_EdgeOwnerServiceServicer_to_server(  # type: ignore[no-untyped-call]
         owner, server
     )
     health_pb2_grpc.add_HealthServicer_to_server(checks, server)
     names = (
-        edge_agent_pb2.DESCRIPTOR.services_by_name["EdgeAgent"].full_name,
-        edge_chat_pb2.DESCRIPTOR.services_by_name["EdgeChat"].full_name,
-        edge_adapters_pb2.DESCRIPTOR.services_by_name["EdgeAdapters"].full_name,
-        edge_owner_pb2.DESCRIPTOR.services_by_name["EdgeOwner"].full_name,
+        edge_agent_pb2.DESCRIPTOR.services_by_name["EdgeAgentService"].full_name,
+        edge_chat_pb2.DESCRIPTOR.services_by_name["EdgeChatService"].full_name,
+        edge_adapters_pb2.DESCRIPTOR.services_by_name["EdgeAdaptersService"].full_name,
+        edge_owner_pb2.DESCRIPTOR.services_by_name["EdgeOwnerService"].full_name,
         health.SERVICE_NAME,
     )
     serve_reflection(server, names)

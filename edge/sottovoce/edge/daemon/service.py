@@ -1,4 +1,4 @@
-"""The EdgeAgent service: what apps on the device call.
+"""EdgeAgentService: what apps on the device call.
 
 Why it is here: this is the one place where clear text crosses a process boundary, so it holds no
 logic of its own that could go astray; it bounds what comes in and hands it to the tasks.
@@ -23,7 +23,7 @@ from sottovoce.v1 import edge_agent_pb2_grpc
 __all__ = ["Service"]
 
 
-class Service(edge_agent_pb2_grpc.EdgeAgentServicer):
+class Service(edge_agent_pb2_grpc.EdgeAgentServiceServicer):
     """Answers apps; errors become status with details in `ErrorInterceptor`."""
 
     def __init__(self, device: Agent) -> None:

@@ -88,7 +88,7 @@ class Predictor:
                 asked, names = self._privatized(streamed.request)
                 # A name of its own: what an app calls its texts is no business of the cloud's.
                 link.send(
-                    inference.InferencePredictStreamRequest(
+                    inference.InferenceServicePredictStreamRequest(
                         request_id=secrets.token_hex(8), request=asked
                     )
                 )
@@ -102,14 +102,14 @@ class Predictor:
 
     def _privatized(
         self, request: agent.PredictRequest
-    ) -> tuple[inference.InferencePredictRequest, Pseudonyms]:
+    ) -> tuple[inference.InferenceServicePredictRequest, Pseudonyms]:
         self._cloud.check()
         names, trained = self._outbox.adapter(request.adapter)
         setting = resolve(request.privacy, self._outbox.trained_with(trained) or self._default)
         purpose = Purpose("predict", request.adapter)
         release = self._releases.release(request.text, setting, request.session, purpose)
         self._record.note(purpose, self._cloud.address, [release.text])
-        message = inference.InferencePredictRequest(
+        message = inference.InferenceServicePredictRequest(
             adapter=names.adapter_id, released_text=release.text, bundle_id=release.bundle_id
         )
         pad(message)
@@ -117,9 +117,9 @@ class Predictor:
 
 
 def _answer(
-    asked: inference.InferencePredictRequest,
+    asked: inference.InferenceServicePredictRequest,
     names: Pseudonyms,
-    receive: Callable[[], inference.InferencePredictResponse],
+    receive: Callable[[], inference.InferenceServicePredictResponse],
 ) -> agent.PredictResponse:
     try:
         answer = receive()

@@ -47,7 +47,7 @@ def test_a_daemon_opens_it_where_asked_and_tells_apps(
 ) -> None:
     config = configured(tmp_path, bundle=small_bundle_folder, SOTTO_DOORWAY_ADDRESS="localhost:0")
     with running(config, lexicon_tagger) as address, grpc.insecure_channel(address) as channel:
-        stub = edge_agent_pb2_grpc.EdgeAgentStub(channel)
+        stub = edge_agent_pb2_grpc.EdgeAgentServiceStub(channel)
         place = stub.GetStatus(agent.GetStatusRequest()).doorway
         assert place.startswith("127.0.0.1:")  # [::1] under the same port may be another's
         door = Door(place, read_key(config.agent.state))
@@ -66,6 +66,6 @@ def test_a_daemon_opens_none_of_itself(
 ) -> None:
     config = configured(tmp_path, bundle=small_bundle_folder)
     with running(config, lexicon_tagger) as address, grpc.insecure_channel(address) as channel:
-        stub = edge_agent_pb2_grpc.EdgeAgentStub(channel)
+        stub = edge_agent_pb2_grpc.EdgeAgentServiceStub(channel)
         assert stub.GetStatus(agent.GetStatusRequest()).doorway == ""
         assert not (config.agent.state / KEY_FILE).exists()

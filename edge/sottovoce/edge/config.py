@@ -7,9 +7,7 @@ no setting for a random seed: privacy noise is never reproducible in production.
 
 from __future__ import annotations
 
-import dataclasses
 import difflib
-import math
 import os
 import re
 import tomllib
@@ -18,12 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from sottovoce.core.bundle.signature import is_key
-from sottovoce.core.errors import ConfigError, NotFound
-from sottovoce.core.privacy import policies
+from sottovoce.core.errors import ConfigError
 from sottovoce.core.privacy.floors import LARGEST_ETA, LEAST_POLICY
 from sottovoce.core.privacy.setting import Setting
-from sottovoce.core.wire.limits import MOST
+from sottovoce.edge.config_check import check
 
 __all__ = [
     "MACHINE",
@@ -59,7 +55,11 @@ _KINDS: dict[Any, str] = {
 @dataclass(frozen=True, slots=True)
 class AgentConfig:
     """Where the daemon listens ("unix:PATH" or "HOST:PORT") and keeps its state; ``trace`` is the
-    address of a collector of OpenTelemetry's, "" for no tracing."""
+    address of a collector of OpenTelemetry's, "" for no tracing.
+
+    With ``apps`` each call must carry a token, the owner's or an app's; then ``group`` may name
+    users of this machine who can open the socket.
+    """
 
     listen: str
     state: Path
@@ -67,6 +67,8 @@ class AgentConfig:
     tls_key: Path | None = None
     tls_client_ca: Path | None = None
     trace: str = ""
+    apps: bool = False
+    group: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +234,7 @@ def load(path: Path | None = None, environ: Mapping[str, str] | None = None) -> 
     _add_places(values, environ, home)
     sections = {name: kind(**values[name]) for name, kind in _SECTIONS.items()}
     config = Config(**sections, source=file)
-    _check(config)
+    check(config)
     return config
 
 
@@ -334,66 +336,3 @@ def _unknown(where: str, shown: str, name: str, known: list[str]) -> ConfigError
 
 def _wrong_type(where: str, kind: Any) -> ConfigError:
     return ConfigError(f"{where} has the wrong type", fix=f"give {_KINDS[kind]}", subject=where)
-
-
-def _check(config: Config) -> None:
-    privacy, agent = config.privacy, config.agent
-    demands = (
-        (privacy.largest_eta > 0, "privacy.largest_eta", "a positive number"),
-        (0 <= privacy.unsure_below <= 1, "privacy.unsure_below", "a number from 0 to 1"),
-        (
-            privacy.ledger_limit >= 0 and math.isfinite(privacy.ledger_limit),
-            "privacy.ledger_limit",
-            "0 for no limit, or the permitted sum of eta",
-        ),
-        (privacy.warn_after >= 0, "privacy.warn_after", "a number of messages, 0 for never"),
-        (
-            0 <= privacy.plain_tokens <= MOST["plain_tokens"],
-            "privacy.plain_tokens",
-            f"a number from 0 to {MOST['plain_tokens']}",
-        ),
-        (
-            not config.bundle.key or is_key(config.bundle.key),
-            "bundle.key",
-            "the provider's public key, ed25519:...",
-        ),
-        (config.tagger.backend in ("onnx", "spacy"), "tagger.backend", '"onnx" or "spacy"'),
-        (
-            config.tagger.backend != "spacy" or config.tagger.pipeline,
-            "tagger.pipeline",
-            "the name of an installed spaCy pipeline",
-        ),
-        (
-            bool(agent.tls_cert) == bool(agent.tls_key),
-            "agent.tls_key",
-            "tls_cert and tls_key together, or neither",
-        ),
-        (
-            config.predict.where in ("device", "cloud", "auto"),
-            "predict.where",
-            '"device", "cloud" or "auto"',
-        ),
-        (0 <= config.predict.corrections <= 100_000, "predict.corrections", "0 to 100000"),
-        (0 <= config.chat.keep_days <= 3650, "chat.keep_days", "a number from 0 to 3650"),
-        (agent.listen, "agent.listen", '"unix:PATH" or "HOST:PORT"'),
-    )
-    where = config.source or "the environment"
-    for holds, key, wanted in demands:
-        if not holds:
-            raise ConfigError(f"{where}: {key} is out of range", fix=f"give {wanted}", subject=key)
-    for key, policy in (
-        ("privacy.policy", privacy.policy),
-        ("privacy.least_policy", privacy.least_policy),
-        ("chat.policy", config.chat.policy),
-    ):
-        try:
-            policies.find(policy)
-        except NotFound as error:
-            raise ConfigError(
-                f"{where}: {key} is not a policy", fix=error.fix, subject=key
-            ) from error
-    for section in dataclasses.fields(config):
-        part = getattr(config, section.name)
-        for name in ("level", "mechanism", "policy"):
-            if getattr(part, name, "set") == "":
-                raise ConfigError(f"{where}: {section.name}.{name} is empty", fix="drop the line")

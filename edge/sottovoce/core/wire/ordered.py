@@ -10,6 +10,7 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable, Generator, Iterable
+from contextvars import copy_context
 from typing import TypeVar
 
 __all__ = ["ordered"]
@@ -31,7 +32,8 @@ def ordered(
     """Every request with its answer, in order.
 
     Args:
-        requests: read on a thread of its own, which ends soon after the stream.
+        requests: read on a thread of its own, which ends soon after the stream; in the caller's
+            context.
         begin: starts work on a request, on that thread; what it returns waits for the answer, on
             the caller's.
         window: requests begun and not yet answered, at most.
@@ -61,7 +63,7 @@ def ordered(
         except BaseException as error:
             offer(error)
 
-    threading.Thread(target=read, name="stream", daemon=True).start()
+    threading.Thread(target=copy_context().run, args=(read,), name="stream", daemon=True).start()
     try:
         while active():
             try:

@@ -135,6 +135,8 @@ def _daemon(
         environment = {
             **os.environ,
             "SOTTO_AGENT_LISTEN": listen,
+            "SOTTO_AGENT_APPS": "false",
+            "SOTTO_AGENT_GROUP": "",
             "SOTTO_AGENT_STATE": str(Path(folder) / "state"),
             "SOTTO_BUNDLE_PATH": str(config.bundle.path.absolute()),
         }

@@ -22,10 +22,12 @@ from sottovoce.core.wire.address import (
     split_address,
 )
 from sottovoce.core.wire.status import from_rpc_error
+from sottovoce.core.wire.tenancy import BEARER, TOKEN_KEY
 from sottovoce.core.wire.unreadable import ReadingChannel, answered
 from sottovoce.edge.client.cloud import Stoppable
 from sottovoce.edge.config import Config
 from sottovoce.edge.state.outbox import ENDED
+from sottovoce.edge.state.own_secret import OWNER
 from sottovoce.v1 import edge_adapters_pb2 as adapters
 from sottovoce.v1 import (
     edge_adapters_pb2_grpc,
@@ -93,9 +95,11 @@ class Backend(Protocol):
 
 
 class Remote:
-    """A running agent, over its socket. Errors arrive as the agent raised them."""
+    """A running agent, over its socket, with the owner's token where it asks for one. Errors
+    arrive as the agent raised them."""
 
-    def __init__(self, listen: str) -> None:
+    def __init__(self, listen: str, token: str = "") -> None:
+        self._metadata = ((TOKEN_KEY, BEARER + token),) if token else ()
         self._peer = f"the agent on {listen}"
         self._channel = grpc.insecure_channel(
             listen,
@@ -203,7 +207,7 @@ class Remote:
     def _streamed(
         self, method: Any, request: Any, stoppable: Stoppable = lambda stop: None
     ) -> Iterator[Any]:
-        call = method(request)
+        call = method(request, metadata=self._metadata)
         stoppable(call.cancel)
         try:
             for response in call:
@@ -215,7 +219,7 @@ class Remote:
 
     def _call(self, method: Any, request: Any) -> Any:
         try:
-            return answered(method(request), peer=self._peer)
+            return answered(method(request, metadata=self._metadata), peer=self._peer)
         except grpc.RpcError as error:
             raise from_rpc_error(error, peer=self._peer) from error
 
@@ -248,12 +252,17 @@ def remote(config: Config) -> Remote:
             fix="start it with `sotto serve`",
             subject="agent",
         )
-    return Remote(config.agent.listen)
+    return _remote(config)
 
 
 def backend(config: Config) -> AbstractContextManager[Backend]:
     """The running agent, else its parts in this process over the same state."""
-    return Remote(config.agent.listen) if is_running(config) else in_process(config)
+    return _remote(config) if is_running(config) else in_process(config)
+
+
+def _remote(config: Config) -> Remote:
+    asked_for = config.agent.apps and (config.agent.state / OWNER.file).exists()
+    return Remote(config.agent.listen, OWNER.read(config.agent.state) if asked_for else "")
 
 
 @contextmanager

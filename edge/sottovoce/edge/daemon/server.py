@@ -1,7 +1,8 @@
 """The daemon: a gRPC server on a unix socket, from the lock on its state to a clean end.
 
-Why it is here: whoever can open the socket speaks as the owner, so its mode is the access control;
-and two daemons over one state, or a half-dead socket, must not leave apps talking to nobody.
+Why it is here: whoever can open the socket speaks as the owner, unless the owner wants apps told
+apart, so its mode is the access control (grpc-python does not tell which user has opened it); and
+two daemons over one state, or a half-dead socket, must not leave apps talking to nobody.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import logging
 import os
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -33,16 +34,20 @@ from sottovoce.core.wire.address import (
 )
 from sottovoce.core.wire.certificates import check_certificate
 from sottovoce.core.wire.doorkeeper import Doorkeeper
+from sottovoce.core.wire.interception import Interceptor
 from sottovoce.core.wire.open_streams import OpenStreams
 from sottovoce.core.wire.opentelemetry import traced
 from sottovoce.core.wire.reflection import serve_reflection
 from sottovoce.core.wire.status import ErrorInterceptor
 from sottovoce.core.wire.tracing import Traced
 from sottovoce.edge.config import AgentConfig, Config, DoorwayConfig
+from sottovoce.edge.daemon import group_socket
 from sottovoce.edge.daemon.adapters_service import AdaptersService
+from sottovoce.edge.daemon.admission import Admission
 from sottovoce.edge.daemon.chat_service import ChatService
 from sottovoce.edge.daemon.owner_service import OwnerService
 from sottovoce.edge.daemon.service import Service
+from sottovoce.edge.state.own_secret import OWNER
 from sottovoce.edge.tasks.agent import Agent
 from sottovoce.edge.tasks.engine import Engine
 from sottovoce.v1 import (
@@ -101,7 +106,8 @@ def serve(
         service, checks = Service(device), health.HealthServicer()
         doorkeeper = Doorkeeper(most=WAITING, seconds=(PATIENCE, PATIENCE))
         adapters, owner = AdaptersService(device), OwnerService(device)
-        server = _server(service, ChatService(device), adapters, owner, checks, doorkeeper)
+        doorkeepers = [*_admission(device), doorkeeper]
+        server = _server(service, ChatService(device), adapters, owner, checks, doorkeepers)
         with (
             owner,
             _bound(server, config.agent) as address,
@@ -140,11 +146,16 @@ def _server(
     adapters: AdaptersService,
     owner: OwnerService,
     checks: health.HealthServicer,
-    doorkeeper: Doorkeeper,
+    doorkeepers: Sequence[Interceptor],
 ) -> grpc.Server:
     server = grpc.server(
         Threads(THREADS, "call"),
-        interceptors=[Traced(callers=False), ErrorInterceptor(), doorkeeper, OpenStreams(STREAMS)],
+        interceptors=[
+            Traced(callers=False),
+            ErrorInterceptor(),
+            *doorkeepers,
+            OpenStreams(STREAMS),
+        ],
         maximum_concurrent_rpcs=THREADS + QUEUED_CALLS,
         options=[
             ("grpc.max_concurrent_streams", THREADS),  # of one connection; what is more waits there
@@ -177,6 +188,13 @@ def _server(
     )
     serve_reflection(server, names)
     return server
+
+
+def _admission(device: Agent) -> Iterator[Admission]:
+    """Who asks for tokens, where the owner wants that."""
+    config = device.config.agent
+    if config.apps:
+        yield Admission(device.callers, OWNER.read(config.state, make=True))
 
 
 @contextmanager
@@ -227,7 +245,11 @@ def _bound(server: grpc.Server, config: AgentConfig) -> Iterator[str]:
     if path is None:
         yield _bind_port(server, config)
         return
-    private_folder(path.parent)
+    group = group_socket.number_of(config.group) if config.group else None
+    if group is None:
+        private_folder(path.parent)
+    else:
+        group_socket.folder_for(path, group, config.state)
     if answers(path):
         raise NotReady(
             f"something already listens on {path}",
@@ -242,6 +264,8 @@ def _bound(server: grpc.Server, config: AgentConfig) -> Iterator[str]:
     finally:
         os.umask(before)
     try:
+        if group is not None:
+            group_socket.give_to(path, group)
         yield f"unix:{path}"
     finally:
         path.unlink(missing_ok=True)
@@ -259,7 +283,12 @@ def _bind_port(server: grpc.Server, config: AgentConfig) -> str:
                 subject="agent.listen",
             )
         bound = _bind(lambda: server.add_insecure_port(f"{shown}:{port}"), config.listen)
-        _log.warning("every user of this machine can use the agent on %s", config.listen)
+        if not config.apps:
+            _log.warning(
+                "every user of this machine can use the agent on %s (agent.apps = true has each "
+                "call carry a token)",
+                config.listen,
+            )
         return f"{shown}:{bound}"
     if config.tls_client_ca is None and not is_loopback(host):
         raise ConfigError(

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 import grpc
 
 from sottovoce.core.errors import InvalidInput, Unavailable
+from sottovoce.edge.state.caller import calling
 from sottovoce.edge.state.outbox import ENDED
 from sottovoce.edge.tasks.agent import Agent
 from sottovoce.edge.tasks.customize import DEFAULT_PLAIN_TOKENS, Customizer, Defaults
@@ -21,6 +23,21 @@ from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import edge_agent_pb2_grpc
 
 __all__ = ["Service"]
+
+_FOR_APPS: Final = frozenset(
+    {
+        "version",
+        "bundle_id",
+        "backbone",
+        "levels",
+        "default_level",
+        "default_mechanism",
+        "embed_levels",
+        "doorway",
+    }
+)
+"""Of the status, what an app needs to ask; what the owner has spent and trained is not its
+business."""
 
 
 class Service(edge_agent_pb2_grpc.EdgeAgentServiceServicer):
@@ -137,6 +154,10 @@ class Service(edge_agent_pb2_grpc.EdgeAgentServiceServicer):
     ) -> agent.GetStatusResponse:
         status = self._agent.status()
         status.doorway = self._doorway
+        if calling() is not None:
+            for field, _ in status.ListFields():
+                if field.name not in _FOR_APPS:
+                    status.ClearField(field.name)
         return status
 
 

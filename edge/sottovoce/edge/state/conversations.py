@@ -18,6 +18,7 @@ from typing import Final
 
 from sottovoce.core.privacy.meanings import Place
 from sottovoce.core.privacy.surrogates.document import Owners
+from sottovoce.edge.state.caller import calling
 from sottovoce.edge.state.database import Store
 from sottovoce.edge.state.keyring import Keyring
 from sottovoce.v1 import generation_pb2 as generation
@@ -96,7 +97,7 @@ class Conversations:
 
     def digest(self, *said: str) -> bytes:
         """By what an answer is known, alone or after the turn before it."""
-        return self._store.seal.name(b"answer", *(text.encode("utf-8", "replace") for text in said))
+        return self._name(b"answer", *(text.encode("utf-8", "replace") for text in said))
 
     def find(self, named: str, turns: Sequence[Said], answers: Iterable[bytes]) -> Conversation:
         """The conversation that ``turns`` belong to, a new one if none is known.
@@ -110,11 +111,11 @@ class Conversations:
             answers: digests of answers among the turns, each with the turn before it.
         """
         if named:
-            return self._read(self._store.seal.name(b"conversation", named.encode()))
+            return self._read(self._name(b"conversation", named.encode()))
         roles = [role for role, _ in turns]
         opening = roles.index(_USER if _USER in roles else roles[-1]) + 1
         parts = (f"{role} {text}".encode("utf-8", "replace") for role, text in turns[:opening])
-        opened = self._store.seal.name(b"opening", *parts)
+        opened = self._name(b"opening", *parts)
         if not self._store.rows("SELECT 1 FROM conversations WHERE name = ?", opened):
             for digest in answers:
                 for (name,) in self._store.rows(
@@ -155,6 +156,13 @@ class Conversations:
                 [(digest, merged.name) for digest in merged.known],
             )
             self._forget(transaction)
+
+    def _name(self, kind: bytes, *parts: bytes) -> bytes:
+        """Of each app's own: one that says what another has said, or takes the name of its
+        conversation, gets nothing turned back that was the other's."""
+        app = calling()
+        own = () if app is None else (b"app", app.key)
+        return self._store.seal.name(kind, *parts, *own)
 
     @property
     def _oldest(self) -> int:

@@ -29,7 +29,7 @@ __all__ = ["DATABASE", "KEY", "Store", "noise_place"]
 DATABASE = "agent.db"
 KEY = "agent.key"
 _NEW_KEY = ".agent.key.new"
-_VERSION = 9
+_VERSION = 10
 _WAIT_SECONDS = 15
 _LOST = "is gone or empty, and its key is still there"
 _MARK = "CREATE TABLE seal (mark BLOB NOT NULL)"
@@ -144,6 +144,14 @@ CREATE TABLE corrections (
     taken TEXT                         -- by the customisation of this id, until it ends
 );
 CREATE INDEX corrections_by_adapter ON corrections (adapter, number);
+"""
+_TENTH = """
+CREATE TABLE apps (
+    key BLOB PRIMARY KEY,              -- keyed hash of its token
+    sealed BLOB NOT NULL,              -- its name and limits
+    day INTEGER NOT NULL,              -- since 1970
+    spent REAL NOT NULL                -- on that day
+) WITHOUT ROWID;
 """
 
 
@@ -286,8 +294,11 @@ def _prepare(connection: sqlite3.Connection, folder: Path) -> Seal:
     if version < 8:
         for statement in _EIGHTH.split(";\n"):
             connection.execute(statement)
-    if version < _VERSION:
+    if version < 9:
         for statement in _NINTH.split(";\n"):
+            connection.execute(statement)
+    if version < _VERSION:
+        for statement in _TENTH.split(";\n"):
             connection.execute(statement)
         connection.execute(f"PRAGMA user_version = {_VERSION}")
         connection.execute("COMMIT")

@@ -19,6 +19,8 @@ from typing import Any
 from sottovoce.core.errors import QuotaExceeded
 from sottovoce.edge.state import ledger_row
 from sottovoce.edge.state.accounts import Accounts
+from sottovoce.edge.state.apps import Apps
+from sottovoce.edge.state.caller import calling
 from sottovoce.edge.state.database import Store
 from sottovoce.edge.state.purpose import FOR_APPS, Purpose
 
@@ -54,6 +56,7 @@ class Ledger:
         self._store = store
         self.limit = limit
         self.accounts = Accounts(store)
+        self.apps = Apps(store)
 
     def charge(
         self,
@@ -62,23 +65,28 @@ class Ledger:
         releases: int,
         purpose: Purpose = FOR_APPS,
     ) -> None:
-        """Adds `amount` for so many new releases, as part of the caller's transaction.
+        """Adds `amount` for so many new releases, as part of the caller's transaction; to what the
+        app has spent as well that asks, if one does.
 
         Raises:
-            QuotaExceeded: the limit would be passed (subject "ledger"); nothing is charged.
+            QuotaExceeded: the limit would be passed (subject "ledger") or the app's own (subject
+                "app"); nothing is charged.
             DataLoss: the row was altered.
         """
         spent, *_ = self._figures(transaction)
+        app = calling()
         if self.limit and spent + amount > self.limit:
+            of_all = f": {spent:.6g} of {self.limit:.6g}, and this needs {amount:.6g} more"
             raise QuotaExceeded(
-                f"the privacy ledger is spent: {spent:.6g} of {self.limit:.6g}, "
-                f"and this needs {amount:.6g} more",
+                "the privacy ledger is spent" + ("" if app else of_all),  # the owner's figures
                 fix="raise privacy.ledger_limit, or release less",
                 subject="ledger",
             )
         self._add(transaction, spent=amount, releases=releases)
         if releases:
             self.accounts.add(transaction, purpose, amount, releases)
+            if app is not None:
+                self.apps.charge(transaction, app, amount)
 
     def charge_labels(
         self, transaction: sqlite3.Connection, examples: Iterable[bytes], epsilon: float

@@ -19,6 +19,7 @@ from sottovoce.edge.state.outbox import Outbox
 from sottovoce.edge.state.purpose import FOR_APPS
 from sottovoce.edge.state.record import Record
 from sottovoce.edge.tasks.adapters import Adapters
+from sottovoce.edge.tasks.callers import Callers
 from sottovoce.edge.tasks.chat import Chat
 from sottovoce.edge.tasks.cloud_writer import CloudWriter
 from sottovoce.edge.tasks.correcting import Corrector
@@ -50,6 +51,7 @@ class Agent:
         self.store = Store.open(config.agent.state)
         self.keyring = Keyring(self.store)
         self.ledger = Ledger(self.store, privacy.ledger_limit)
+        self.callers = Callers(self.ledger.apps)
         self.outbox = Outbox(self.store)
         self.record = Record(on=config.ui.record)
         self.cloud = Cloud(config.cloud)

@@ -12,12 +12,14 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, Protocol
 
 import h11
 
 from sottovoce.edge.daemon.doorway.exchange import JSON, Call, Exchange, Gone, Reply
 from sottovoce.edge.daemon.doorway.failures import Failure, failure
+from sottovoce.edge.state.caller import App, calling, inside
 from sottovoce.edge.tasks.agent import Agent
 
 __all__ = [
@@ -52,8 +54,9 @@ Headers = Sequence[tuple[str, str]]
 class Guard(Protocol):
     """Who may come in."""
 
-    def check(self, method: str, path: str, headers: Mapping[str, str]) -> bool:
-        """Whether who asks for this has proved who it is; what is left open needs no proof.
+    def check(self, method: str, path: str, headers: Mapping[str, str]) -> App | bool:
+        """Which app asks for this, or True for the owner; False for what is left open, which needs
+        no proof.
 
         Raises:
             Failure: it may not come in.
@@ -173,7 +176,8 @@ class Connection:
             headers = _headers(head)
             method, path = head.method.decode(), head.target.decode().partition("?")[0]
             proof = self._site.gate.check(method, path, headers)
-            self.proven = self.proven or proof
+            self.proven = self.proven or bool(proof)
+            app = proof if isinstance(proof, App) else None
             endpoint = self._site.find(method, path)
             async with asyncio.timeout(Limits.body):
                 announced = int(headers.get("content-length", "0"))
@@ -184,7 +188,7 @@ class Connection:
         except Failure as refused:
             await self._refuse(refused)
             return False
-        await self._answer(endpoint, headers, body)
+        await self._answer(endpoint, headers, body, app)
         return self._http.our_state is h11.DONE and self._http.their_state is h11.DONE
 
     async def _event(self) -> Any:
@@ -205,14 +209,17 @@ class Connection:
             body += event.data
         raise Failure(413, f"the body is longer than {most} bytes", code="too_large")
 
-    async def _answer(self, endpoint: Endpoint, headers: dict[str, str], body: bytes) -> None:
+    async def _answer(
+        self, endpoint: Endpoint, headers: dict[str, str], body: bytes, app: App | None
+    ) -> None:
         loop = asyncio.get_running_loop()
         exchange = self._exchange = Exchange(loop)
         too_long = loop.call_later(Limits.whole, self.abort)
         watching = asyncio.create_task(self._watch(exchange))
         call = Call(self._device, headers, body, exchange.stoppable)
         try:
-            await loop.run_in_executor(self._pool(), self._work, endpoint, call, exchange)
+            work = partial(inside(app).run, self._work, endpoint, call, exchange)
+            await loop.run_in_executor(self._pool(), work)
         except Failure as refused:  # there is no room in the pool
             await self._refuse(refused, close=False)
         finally:
@@ -233,9 +240,12 @@ class Connection:
         exchange.cancel()
 
     def _work(self, endpoint: Endpoint, call: Call, exchange: Exchange) -> None:
-        """On a thread of the pool: finds the answer, and has the loop send it piece by piece."""
+        """On a thread of the pool, in the caller's context: finds the answer, and has the loop send
+        it piece by piece."""
+        app, callers = calling(), self._device.callers
         with suppress(Gone):
             try:
+                callers.admit(app)
                 reply = endpoint(call)
             except Exception as error:
                 exchange.wait(self._refuse(failure(error), close=False))
@@ -247,6 +257,7 @@ class Connection:
                 head = [self._response(200, EVENTS, reply.headers)]
                 try:
                     for event in events:
+                        callers.check(app)
                         exchange.wait(self._send(*head, h11.Data(data=event)))
                         head = []
                 except Gone:

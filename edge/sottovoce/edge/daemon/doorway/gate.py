@@ -9,30 +9,34 @@ was made to point to this machine, with another Host than that name.
 from __future__ import annotations
 
 import hmac
-import os
-import secrets
-import stat
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
 from sottovoce.core.errors import ConfigError
-from sottovoce.core.system.files import atomic, disk
 from sottovoce.core.wire.address import is_loopback, split_address
 from sottovoce.edge.daemon.doorway.failures import Failure
+from sottovoce.edge.state.caller import App
+from sottovoce.edge.state.own_secret import OwnSecret
 
 __all__ = ["KEY_FILE", "Gate", "read_key"]
 
-KEY_FILE: Final = "doorway.key"
+_KEY: Final = OwnSecret(
+    "doorway.key",
+    "the doorway's key",
+    "sk-sotto-",
+    "`sotto serve` with the doorway",
+    "doorway",
+)
+KEY_FILE: Final = _KEY.file
 """In the state folder."""
 
-_LONGEST: Final = 1_024
 _OF_BROWSERS: Final = ("origin", "sec-fetch-site")
 """Of these a page cannot rid itself. Sec-Fetch-Mode would be one, but Node's own fetch sends it."""
 
 
 def read_key(state: Path, *, make: bool = False) -> str:
-    """The key that clients prove themselves with.
+    """The key that the owner's programs prove themselves with.
 
     Args:
         state: the daemon's state folder.
@@ -41,47 +45,21 @@ def read_key(state: Path, *, make: bool = False) -> str:
     Raises:
         ConfigError: there is none, others can read it, or it cannot be read or written.
     """
-    path = state / KEY_FILE
-    if make and not path.exists():
-        with atomic(path) as file:
-            file.write(f"sk-sotto-{secrets.token_urlsafe(32)}\n".encode())
-    with disk(path):
-        try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
-        except OSError as error:
-            raise ConfigError(
-                f"cannot read the doorway's key {path}",
-                fix="start `sotto serve` with the doorway, which makes one",
-                subject="doorway",
-            ) from error
-        with os.fdopen(descriptor, "rb") as file:
-            if os.fstat(descriptor).st_mode & (stat.S_IRWXG | stat.S_IRWXO):
-                raise ConfigError(
-                    f"other users can read the doorway's key {path}",
-                    fix="delete it, and restart `sotto serve`, which makes another",
-                    subject="doorway",
-                )
-            key = file.read(_LONGEST).decode("ascii", "replace").strip()
-    if len(key) < 16 or not key.isascii() or not key.isprintable():
-        raise ConfigError(
-            f"{path} holds no key",
-            fix="delete it, and restart `sotto serve`, which makes another",
-            subject="doorway",
-        )
-    return key
+    return _KEY.read(state, make=make)
 
 
 class Gate:
-    """Lets requests with ``key`` in that no web page has made."""
+    """Lets requests in that no web page has made: with ``key`` as the owner's, with a token that
+    ``find`` knows as its app's."""
 
-    def __init__(self, key: str) -> None:
-        self._key = key.encode()
+    def __init__(self, key: str, find: Callable[[str], App | None] = lambda token: None) -> None:
+        self._key, self._find = key.encode(), find
 
-    def check(self, method: str, path: str, headers: Mapping[str, str]) -> bool:
+    def check(self, method: str, path: str, headers: Mapping[str, str]) -> App | bool:
         """Refuses who may not come in; who may has proved it.
 
         Args:
-            method, path: of the request; the key opens them all.
+            method, path: of the request; the key opens them all, and so does a token.
             headers: of the request, names in small letters.
 
         Raises:
@@ -98,16 +76,17 @@ class Gate:
         scheme, _, given = headers.get("authorization", "").partition(" ")
         # Both are compared, so that the time taken tells nothing of either.
         known = hmac.compare_digest(given.strip().encode(), self._key)
-        if scheme.lower() != "bearer" or not known:
+        app = None if known else self._find(given.strip())
+        if scheme.lower() != "bearer" or not (known or app):
             raise Failure(
                 401,
                 "no key, or the wrong one (send the one in the agent's state folder, "
-                f"{KEY_FILE}, as a bearer token; `sotto run` does it)",
+                f"{KEY_FILE}, or an app's of its own, as a bearer token; `sotto run` does it)",
                 "authentication_error",
                 code="invalid_api_key",
                 headers=(("WWW-Authenticate", "Bearer"),),
             )
-        return True
+        return app or True
 
 
 def _here(host: str) -> bool:

@@ -59,7 +59,8 @@ class Doorway:
                 subject=setting,
             )
         key = "" if site else read_key(device.config.agent.state, make=True)
-        self._site, self._device = site or Site(Gate(key), ENDPOINTS), device
+        self._site = site or Site(Gate(key, device.callers.find), ENDPOINTS)
+        self._device = device
         self._socket = _bound(host, port, address, setting)
         host, port = self._socket.getsockname()[:2]
         self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -1,0 +1,174 @@
+"""Apps that the owner told apart, each by a token, and what each has spent today.
+
+Why it is here: whoever opens the daemon's socket speaks as the owner, unless apps are asked who
+they are. A token is shown once, and only what stands for it is kept. What an app spends is counted
+in the transaction that charges the ledger: an app that has the daemon killed has no more for it.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import re
+import secrets
+import sqlite3
+import time
+from collections.abc import Callable
+from typing import Final
+
+from sottovoce.core.errors import InvalidInput, NotFound, QuotaExceeded, Unauthenticated
+from sottovoce.edge.state.caller import App
+from sottovoce.edge.state.database import Store
+
+__all__ = ["MOST_APPS", "Apps", "stranger"]
+
+MOST_APPS: Final = 64
+MOST_CALLS: Final = 1_000_000
+_PREFIX: Final = "sotto-app-"
+_LONGEST: Final = 128
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_DAY_SECONDS: Final = 86_400
+
+
+def stranger() -> Unauthenticated:
+    """What who has no token is told, or one that is no app's any more."""
+    return Unauthenticated(
+        "no token, or one of no app",
+        fix="send `authorization: Bearer TOKEN`; the device's owner makes one: `sotto apps new`",
+        subject="authorization",
+    )
+
+
+class Apps:
+    """Apps in the agent's database; ``clock`` gives seconds since 1970."""
+
+    def __init__(self, store: Store, clock: Callable[[], float] = time.time) -> None:
+        self._store, self._clock = store, clock
+
+    def new(self, name: str, calls_a_minute: int = 0, a_day: float = 0.0) -> str:
+        """Notes an app, and gives its token, which nothing gives again.
+
+        Raises:
+            InvalidInput: such a name or limit cannot be, or an app has the name.
+            QuotaExceeded: there are `MOST_APPS`, or the disk is full.
+        """
+        _check(name, calls_a_minute, a_day)
+        token = _PREFIX + secrets.token_urlsafe(32)
+        key = self._key(token)
+        told = json.dumps([name, calls_a_minute, a_day]).encode()
+        with self._store.transaction() as transaction:
+            known = [app.name for app, _ in self.all()]
+            if name in known:
+                raise InvalidInput(
+                    f"there is an app {name}",
+                    fix=f"choose another name, or `sotto apps rm {name}` first",
+                    subject="name",
+                )
+            if len(known) >= MOST_APPS:
+                raise QuotaExceeded(
+                    f"there are {MOST_APPS} apps, and no room for more",
+                    fix="remove one: `sotto apps rm NAME`",
+                    subject="apps",
+                )
+            transaction.execute(
+                "INSERT INTO apps VALUES (?, ?, ?, 0)",
+                (key, self._store.seal.seal(told, b"app" + key), self._today),
+            )
+        return token
+
+    def all(self) -> list[tuple[App, float]]:
+        """All by name, each with the sum of eta that it was charged today.
+
+        Raises:
+            DataLoss: one was altered.
+        """
+        rows = self._store.rows("SELECT key, sealed, day, spent FROM apps")
+        found = [
+            (App(key, *json.loads(self._store.seal.unseal(sealed, b"app" + key))), day, spent)
+            for key, sealed, day, spent in rows
+        ]
+        today = self._today
+        return sorted(
+            ((app, spent if day >= today else 0.0) for app, day, spent in found),
+            key=lambda each: each[0].name,
+        )
+
+    def remove(self, name: str) -> None:
+        """Forgets an app: from now on its token opens nothing.
+
+        Raises:
+            NotFound: there is none of the name.
+        """
+        with self._store.transaction() as transaction:
+            for app, _ in self.all():
+                if app.name == name:
+                    transaction.execute("DELETE FROM apps WHERE key = ?", (app.key,))
+                    return
+        raise NotFound("no app of that name", fix="`sotto apps list` has them", subject=name)
+
+    def find(self, token: str) -> App | None:
+        """The app that has this token."""
+        if not token.startswith(_PREFIX) or len(token) > _LONGEST:
+            return None
+        key = self._key(token)
+        # Every one is compared, so that the time taken tells nothing of where one differs.
+        found = [app for app, _ in self.all() if hmac.compare_digest(app.key, key)]
+        return found[0] if found else None
+
+    def has(self, app: App) -> bool:
+        """Whether it was not removed since it was found."""
+        return bool(self._store.rows("SELECT 1 FROM apps WHERE key = ?", app.key))
+
+    def charge(self, transaction: sqlite3.Connection, app: App, amount: float) -> None:
+        """Adds to what an app has spent today, as part of the caller's transaction.
+
+        Raises:
+            QuotaExceeded: it may not spend so much (subject "app"); nothing is charged.
+            Unauthenticated: it was removed.
+        """
+        row = transaction.execute(
+            "SELECT day, spent FROM apps WHERE key = ?", (app.key,)
+        ).fetchone()
+        if row is None:
+            raise stranger()
+        day, spent = row
+        if day < self._today:  # and not where a clock goes back, which would give the day again
+            day, spent = self._today, 0.0
+        if app.a_day and spent + amount > app.a_day:
+            raise QuotaExceeded(
+                f"this app has spent {spent:.6g} of the {app.a_day:.6g} that it may spend in a "
+                f"day, and this needs {amount:.6g} more",
+                fix="come again tomorrow (UTC), or ask the device's owner for more",
+                subject="app",
+            )
+        transaction.execute(
+            "UPDATE apps SET day = ?, spent = ? WHERE key = ?", (day, spent + amount, app.key)
+        )
+
+    @property
+    def _today(self) -> int:
+        return int(self._clock() // _DAY_SECONDS)
+
+    def _key(self, token: str) -> bytes:
+        return self._store.seal.name(b"app", token.encode())
+
+
+def _check(name: str, calls_a_minute: int, a_day: float) -> None:
+    if not _NAME.fullmatch(name):
+        raise InvalidInput(
+            "that is no name for an app",
+            fix="use 1 to 64 letters, digits, '.', '_' and '-', a letter or digit first",
+            subject="name",
+        )
+    if not 0 <= calls_a_minute <= MOST_CALLS:
+        raise InvalidInput(
+            "calls a minute are out of range",
+            fix=f"give a number up to {MOST_CALLS}, 0 for no limit",
+            subject="calls_a_minute",
+        )
+    if not 0 <= a_day < float("inf"):
+        raise InvalidInput(
+            "what it may spend a day is out of range",
+            fix="give a sum of eta, 0 for no limit",
+            subject="a_day",
+        )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from contextvars import ContextVar, copy_context
 
 import pytest
 
@@ -97,3 +98,21 @@ def test_a_caller_who_is_gone_is_not_waited_for() -> None:
     here = False
     assert list(answers) == []
     silent.set()
+
+
+def test_requests_are_read_and_begun_in_the_callers_context() -> None:
+    said: ContextVar[str] = ContextVar("said", default="nobody")
+
+    def requests() -> Iterator[str]:
+        yield said.get()
+
+    def begun() -> list[tuple[str, str]]:
+        said.set("somebody")
+
+        def begin(_: str) -> Callable[[], str]:
+            found = said.get()
+            return lambda: found
+
+        return [*ordered(requests(), begin, window=1)]
+
+    assert copy_context().run(begun) == [("somebody", "somebody")]

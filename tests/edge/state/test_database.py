@@ -186,7 +186,9 @@ def _as_of_version(folder: Path, version: int) -> None:
     """Takes back what later versions added."""
     staged = "example BLOB" if version == 3 else "sequence INTEGER"
     with sqlite3.connect(folder / DATABASE) as connection:
-        connection.execute("DROP TABLE corrections")
+        connection.execute("DROP TABLE apps")
+        if version < 9:
+            connection.execute("DROP TABLE corrections")
         if version < 8:
             connection.execute("DROP TABLE accounts")
         if version < 7:
@@ -252,7 +254,7 @@ def _older(folder: Path, version: int, table: str | None = None) -> dict[str, li
     ("version", "table"),
     [
         *product([1, 2, 3], ["releases", "customizations", None]),
-        *product([5, 6, 7, 8], ["customizations", None]),
+        *product([5, 6, 7, 8, 9], ["customizations", None]),
     ],
 )
 def test_an_older_state_is_held_to_its_key_keeps_its_ledger_and_is_brought_up(

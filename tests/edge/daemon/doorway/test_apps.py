@@ -1,0 +1,96 @@
+"""Apps at the doorway: by their tokens, with the limits that they have at the socket."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from sottovoce.core.text.tagger import Tagger
+from sottovoce.edge.daemon.doorway.gate import read_key
+from sottovoce.edge.daemon.doorway.server import Doorway
+from sottovoce.edge.state.apps import Apps
+from tests.support.agent import configured, opened
+from tests.support.doorway import Answer, Door
+from tests.support.echo import EchoingCloud, echoing_cloud
+
+Found = tuple[Door, Apps, EchoingCloud]
+
+
+@contextmanager
+def _opened(folder: Path, bundle: Path, tagger: Tagger) -> Iterator[Found]:
+    with echoing_cloud() as cloud:
+        config = configured(folder, bundle=bundle, SOTTO_CLOUD_ADDRESS=cloud.address)
+        with opened(config, tagger) as device, Doorway(device, "127.0.0.1:0") as doorway:
+            yield Door(doorway.address, read_key(config.agent.state)), device.ledger.apps, cloud
+
+
+@pytest.fixture
+def found(tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger) -> Iterator[Found]:
+    with _opened(tmp_path, small_bundle_folder, lexicon_tagger) as all_of_it:
+        yield all_of_it
+
+
+def _asked(door: Door, text: str) -> Answer:
+    """One turn, whose words get noise, which costs."""
+    body = {"messages": [{"role": "user", "content": text}]}
+    return door.ask("/v1/chat/completions", body, x_sottovoce_policy="all")
+
+
+def test_a_token_opens_it_until_it_is_taken_away(found: Found) -> None:
+    door, apps, _ = found
+    mail = dataclasses.replace(door, key=apps.new("mail"))
+    assert _asked(mail, "Anna saw the lake").status == 200
+    ((_, spent),) = apps.all()
+    assert spent > 0
+    assert _asked(door, "Anna saw a lamp").status == 200  # the owner's, and not the app's
+    assert apps.all()[0][1] == spent
+    apps.remove("mail")
+    assert _asked(mail, "Anna saw the lake").status == 401
+    assert _asked(door, "Anna saw the lake").status == 200
+
+
+def test_a_page_gets_in_with_no_token_either(found: Found) -> None:
+    door, apps, _ = found
+    mail = dataclasses.replace(door, key=apps.new("mail"))
+    assert mail.ask("/v1/models", Origin="https://page.example").status == 403
+    assert mail.ask("/v1/models", Authorization=f"Basic {mail.key}").status == 401
+
+
+def test_calls_a_minute_are_counted(found: Found) -> None:
+    door, apps, _ = found
+    mail = dataclasses.replace(door, key=apps.new("mail", calls_a_minute=2))
+    assert [mail.ask("/v1/models").status for _ in range(3)] == [200, 200, 429]
+    refused = mail.ask("/v1/models")
+    assert refused.error["type"] == "rate_limit_error"
+    assert int(refused.headers["retry-after"]) > 0
+    assert door.ask("/v1/models").status == 200
+
+
+def test_a_day_is_counted(found: Found) -> None:
+    door, apps, cloud = found
+    mail = dataclasses.replace(door, key=apps.new("mail", a_day=0.001))
+    refused = _asked(mail, "Anna saw the lake")
+    assert refused.status == 429
+    assert refused.error["type"] == "insufficient_quota"
+    assert refused.error["param"] == "app"
+    assert cloud.asked == []  # nothing has left
+    assert _asked(door, "Anna saw the lake").status == 200
+
+
+def test_a_stream_ends_for_one_that_is_removed(found: Found) -> None:
+    door, apps, cloud = found
+    mail = dataclasses.replace(door, key=apps.new("mail"))
+
+    def answer(asked: object) -> Iterator[str]:
+        yield "one two three "
+        apps.remove("mail")
+        yield "four five six seven eight nine ten"
+
+    cloud.answer = answer
+    told = mail.chat("Anna saw the lake", stream=True).body.decode()
+    assert "no token, or one of no app" in told
+    assert "[DONE]" not in told

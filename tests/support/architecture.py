@@ -40,6 +40,7 @@ PLAN: Plan = {
         ["local", "privacy"],
     ],
     "sottovoce.edge": [
+        ["config_check"],
         ["config", "state"],
         ["client", "measure"],
         ["tasks"],

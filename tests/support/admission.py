@@ -37,11 +37,11 @@ class Asked:
 
     @property
     def agent(self) -> Any:
-        return edge_agent_pb2_grpc.EdgeAgentStub(self.channel)  # type: ignore[no-untyped-call]
+        return edge_agent_pb2_grpc.EdgeAgentServiceStub(self.channel)  # type: ignore[no-untyped-call]
 
     @property
     def chat(self) -> Any:
-        return edge_chat_pb2_grpc.EdgeChatStub(self.channel)  # type: ignore[no-untyped-call]
+        return edge_chat_pb2_grpc.EdgeChatServiceStub(self.channel)  # type: ignore[no-untyped-call]
 
     @property
     def owner(self) -> dict[str, Any]:

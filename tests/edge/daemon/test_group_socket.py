@@ -53,7 +53,7 @@ def test_the_socket_is_open_to_the_group_and_asks_for_a_token(
         assert (_mode(socket), _mode(socket.parent)) == (0o660, 0o710)
         assert socket.stat().st_gid == socket.parent.stat().st_gid == os.getgid()
         with grpc.insecure_channel(address) as channel:
-            stub = edge_agent_pb2_grpc.EdgeAgentStub(channel)  # type: ignore[no-untyped-call]
+            stub = edge_agent_pb2_grpc.EdgeAgentServiceStub(channel)  # type: ignore[no-untyped-call]
             with pytest.raises(grpc.RpcError) as caught:
                 stub.GetStatus(agent.GetStatusRequest(), timeout=60)
             assert caught.value.code() is grpc.StatusCode.UNAUTHENTICATED

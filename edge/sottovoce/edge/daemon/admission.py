@@ -25,8 +25,8 @@ from sottovoce.v1 import edge_agent_pb2, edge_chat_pb2
 
 __all__ = ["Admission"]
 
-_AGENT: Final = edge_agent_pb2.DESCRIPTOR.services_by_name["EdgeAgent"].full_name
-_CHAT: Final = edge_chat_pb2.DESCRIPTOR.services_by_name["EdgeChat"].full_name
+_AGENT: Final = edge_agent_pb2.DESCRIPTOR.services_by_name["EdgeAgentService"].full_name
+_CHAT: Final = edge_chat_pb2.DESCRIPTOR.services_by_name["EdgeChatService"].full_name
 _FOR_APPS: Final = frozenset(
     {
         (_AGENT, "Privatize"),

@@ -59,7 +59,7 @@ def main() -> None:
         "--before", type=Path, metavar="CHECKOUT", help="serve beside what it was there"
     )
     parser.add_argument(
-        "--rounds", type=int, default=30, help="of --before: 400 calls, or a third of a job"
+        "--rounds", type=int, default=18, help="of --before: 400 calls, or a third of a job"
     )
     paper.add_inputs(parser)
     arguments = parser.parse_args()

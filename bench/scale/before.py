@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import subprocess
 import time
 from collections.abc import Callable, Sequence
@@ -25,7 +26,7 @@ from bench import console
 from bench.console import Figures, Table, span, table
 from bench.live.testbed import Agent, Role, command, free_address
 from bench.resampling import drawn, interval
-from sottovoce.v1 import edge_agent_pb2, edge_agent_pb2_grpc
+from sottovoce.v1 import edge_agent_pb2
 
 __all__ = ["compared", "measure", "processor", "tables"]
 
@@ -52,17 +53,18 @@ def processor(session: int) -> float:
 
 @dataclass
 class _Side:
-    """A cloud and a device of one checkout."""
+    """A cloud and a device of one checkout, whose wire calls the device's service so."""
 
     cloud: Role
     device: Agent
+    service: str
 
-    def costs(self, work: Callable[[Agent], int]) -> tuple[float, float]:
+    def costs(self, work: Callable[[_Side], int]) -> tuple[float, float]:
         """Processor time of the cloud, and the clock's: milliseconds for each thing done."""
         assert self.cloud.process is not None
         session = self.cloud.process.pid  # which it leads
         spent, began = processor(session), time.monotonic()
-        done = work(self.device)
+        done = work(self)
         waited = time.monotonic() - began
         return 1000 * (processor(session) - spent) / done, 1000 * waited / done
 
@@ -89,14 +91,14 @@ def measure(folder: Path, bundle: Path, older: Path, *, rounds: int, jobs: int) 
             for name, checkout in (("before", older), ("now", Path.cwd()))
         }
         numbers = itertools.count()
-        works: dict[str, tuple[int, Callable[[Agent], int]]] = {
-            "a call": (rounds, lambda device: _ask(device, texts)),
-            "a job": (jobs, lambda device: _customise(device, f"desk{next(numbers)}")),
+        works: dict[str, tuple[int, Callable[[_Side], int]]] = {
+            "a call": (rounds, lambda side: _ask(side, texts)),
+            "a job": (jobs, lambda side: _customise(side, f"desk{next(numbers)}")),
         }
         found: Figures = {"what": {}, "calls_a_round": _CALLS}
         for side in sides.values():  # the adapter that is asked; and both are warm
-            _customise(side.device, "desk")
-            _ask(side.device, texts)
+            _customise(side, "desk")
+            _ask(side, texts)
         with console.progress() as bar:
             for what, (number, work) in works.items():
                 spent = [
@@ -133,26 +135,29 @@ def _started(stack: ExitStack, folder: Path, bundle: Path, checkout: Path) -> _S
     device.run("pull", address)
     stack.callback(device.kill)
     device.start()
-    return _Side(cloud, device)
+    wire = (checkout / "protos/sottovoce/v1/edge_agent.proto").read_text("utf-8")
+    (service,) = re.findall(r"^service (\w+)", wire, re.MULTILINE)
+    return _Side(cloud, device, f"sottovoce.v1.{service}")
 
 
-def _ask(device: Agent, texts: Sequence[str]) -> int:
+def _ask(side: _Side, texts: Sequence[str]) -> int:
     with (
-        grpc.insecure_channel(device.address) as channel,
+        grpc.insecure_channel(side.device.address) as channel,
         ThreadPoolExecutor(_CALLERS) as callers,
     ):
-        stub = edge_agent_pb2_grpc.EdgeAgentServiceStub(channel)  # type: ignore[no-untyped-call]
+        predict = channel.unary_unary(f"/{side.service}/Predict")
 
         def ask(number: int) -> None:
             text = texts[number % len(texts)]
             request = edge_agent_pb2.PredictRequest(text=text, adapter="desk")
-            stub.Predict(request, timeout=60)
+            predict(request.SerializeToString(), timeout=60)
 
         return len(list(callers.map(ask, range(_CALLS))))
 
 
-def _customise(device: Agent, name: str) -> int:
+def _customise(side: _Side, name: str) -> int:
     lines = (_TEXTS / "train.tsv").read_text("utf-8").splitlines(keepends=True)
+    device = side.device
     examples = device.log.with_name("examples.tsv")
     examples.write_text("".join(lines[: _EXAMPLES + 1]), "utf-8")
     device.run("customize", name, "--input", str(examples), "--epochs", "3", "--json")

@@ -145,7 +145,9 @@ def _ask(side: _Side, texts: Sequence[str]) -> int:
         grpc.insecure_channel(side.device.address) as channel,
         ThreadPoolExecutor(_CALLERS) as callers,
     ):
-        predict = channel.unary_unary(f"/{side.service}/Predict")
+        predict: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(
+            f"/{side.service}/Predict"
+        )
 
         def ask(number: int) -> None:
             text = texts[number % len(texts)]

@@ -281,15 +281,22 @@ def test_a_store_that_goes_away_meanwhile_is_gone_on_with(
     assert contents(machine.copy()) == contents(machine.folder)
 
 
+@pytest.mark.parametrize(
+    "name", ["rows.npy", "encoder/encoder.onnx", "encoder/encoder.json", MANIFEST]
+)
+@pytest.mark.parametrize("damage", ["altered", "missing"])
 def test_a_damaged_copy_is_mended_with_what_is_good_of_it(
-    machine: Machine, fetched: list[tuple[str, int]]
+    machine: Machine, fetched: list[tuple[str, int]], name: str, damage: str
 ) -> None:
     copy = machine.copy()
     fetched.clear()
-    (copy / "rows.npy").write_bytes(b"damaged")
+    if damage == "altered":
+        (copy / name).write_bytes(b"damaged")
+    else:
+        (copy / name).unlink()
     assert machine.copy() == copy
     assert contents(copy) == contents(machine.folder)
-    assert {name for name, _ in fetched} == {"rows.npy"}
+    assert {file for file, _ in fetched} == {name} - {MANIFEST}, "that is the row's"
 
 
 def test_a_signature_that_is_made_later_comes_too(

@@ -105,16 +105,50 @@ def test_what_is_deleted_is_gone_with_all_its_files(
     assert bundles.publish(database, folder)[1] == first.size
 
 
+@on_both_objects
+@pytest.mark.parametrize("after", [2, None])
 def test_what_is_deleted_while_it_is_published_does_not_come_back(
-    database: Database, folder: Path
+    database: Database, folder: Path, after: int | None
 ) -> None:
-    def meanwhile(_: str, done: int, total: int) -> None:
-        if done == total:
+    told: list[str] = []
+
+    def meanwhile(name: str, done: int, total: int) -> None:
+        told.append(name)
+        if len(told) == after or (after is None and done == total):
             bundles.delete(database, Bundle.open(folder).id)
 
     with pytest.raises(NotReady, match="deleted while"):
         bundles.publish(database, folder, meanwhile)
     assert bundles.published(database) == []
+    assert database.objects.within("bundles") == []
+
+
+@on_both_objects
+def test_who_is_killed_after_a_deletion_leaves_what_a_sweep_takes(
+    database: Database, folder: Path, small_bundle: Bundle
+) -> None:
+    told: list[str] = []
+
+    def killed(name: str, done: int, total: int) -> None:
+        told.append(name)
+        if len(told) == 2:
+            bundles.delete(database, Bundle.open(folder).id)
+        if len(told) == 4:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        bundles.publish(database, folder, killed)
+    there, _ = bundles.publish(database, small_bundle.folder)
+    told[:] = [""] * 2  # so that this one is not deleted
+    with pytest.raises(KeyboardInterrupt):
+        bundles.publish(database, folder, killed)
+    half = [bundle for bundle in bundles.published(database) if bundle != there]
+    database.objects.put_file(folder / "rows.npy", "bundles/ours/rows.npy")
+    bundles.sweep(database)
+    kept = [bundle.name.partition("/")[2] for bundle in (*half, there)]
+    assert len(kept) == 2
+    assert database.objects.within("bundles") == sorted([*kept, "ours"])
+    assert bundles.publish(database, small_bundle.folder)[1] == 0, "all of it is there"
 
 
 def test_what_is_deleted_and_published_anew_meanwhile_is_the_others(

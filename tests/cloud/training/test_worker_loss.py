@@ -58,11 +58,14 @@ def test_a_worker_sweeps_now_and_then(
 ) -> None:
     never = tmp_path / "jobs" / ("0123" * 6)
     (never / "1").mkdir(parents=True)
+    bundle = tmp_path / "bundles" / f"{'0123' * 4}-{'45' * 4}"
+    bundle.mkdir(parents=True)
     worker.run_next()
-    assert never.exists(), "not all the time"
+    assert [never.exists(), bundle.exists()] == [True, True], "not all the time"
     monkeypatch.setattr(worker_module, "SWEEP_SECONDS", 0.0)
     worker.run_next()
     assert not never.exists()
+    assert not bundle.exists()
 
 
 def test_a_sweep_that_fails_is_tried_again_the_next_time(worker: Worker, tmp_path: Path) -> None:

@@ -22,10 +22,9 @@ from sottovoce.cloud.state import bundles
 from sottovoce.cloud.state.bundles import BundleState, PublishedBundle
 from sottovoce.cloud.state.database import Database
 from sottovoce.cloud.state.objects import Objects
-from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.manifest import MANIFEST, Manifest, StoredFile, sha256
 from sottovoce.core.bundle.signature import SIGNATURE
-from sottovoce.core.errors import DataLoss, QuotaExceeded
+from sottovoce.core.errors import DataLoss, NotReady, QuotaExceeded
 from sottovoce.core.system.files import atomic, disk, sync_folder, sync_tree
 
 __all__ = ["folders", "is_id"]
@@ -76,8 +75,8 @@ def _sound(folder: Path, found: PublishedBundle) -> bool:
     if not folder.is_dir():
         return False
     try:
-        Bundle.open(folder, expected=found.id)
-    except DataLoss as error:
+        bundles.whole(folder, found.id)
+    except (DataLoss, NotReady) as error:  # the latter without a manifest
         _log.warning("the copy of bundle %s is mended: %s", found.id, error.problem)
         return False
     return True

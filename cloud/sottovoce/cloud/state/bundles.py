@@ -12,6 +12,7 @@ the objects; who goes on with one that was cut off finds the name in the row.
 from __future__ import annotations
 
 import hashlib
+import re
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
@@ -27,10 +28,13 @@ from sottovoce.core.bundle.signature import Signature, show_key
 from sottovoce.core.errors import ConfigError, DataLoss, InvalidInput, NotFound, NotReady
 
 __all__ = ["BundleState", "PublishedBundle", "delete", "find", "publish", "published"]
-__all__ += ["shared"]
+__all__ += ["shared", "sweep", "whole"]
 
 _ID: Final = 16
 """Digits of the hash that are the bundle's id, see `core.bundle.manifest.bundle_id`."""
+_HOME: Final = "bundles"
+_NAME: Final = re.compile(r"[0-9a-f]{16}-[0-9a-f]{8}")
+"""As `publish` draws what stands after that in the objects' names."""
 _KEY: Final = 32
 """Bytes of the public key that a signature begins with, see `Signature.to_bytes`."""
 Progress = Callable[[str, int, int], None]
@@ -140,6 +144,21 @@ def delete(database: Database, given: str) -> PublishedBundle:
     return found
 
 
+def sweep(database: Database) -> None:
+    """Removes files of no row: whoever published them was killed after they had been deleted. What
+    has another name, as shares and people leave, is not ours.
+
+    Raises:
+        Unavailable: see `delete`.
+    """
+    # A row is there before its files and goes after them, and no name is given twice.
+    there = [f"{_HOME}/{each}" for each in database.objects.within(_HOME) if _NAME.fullmatch(each)]
+    known = {bundle.name for bundle in published(database)}
+    for name in there:
+        if name not in known:
+            database.objects.remove(name)
+
+
 def shared(database: Database) -> None:
     """Nothing, if there are objects that other machines reach.
 
@@ -155,6 +174,20 @@ def shared(database: Database) -> None:
         )
 
 
+def whole(folder: Path, expected: str | None = None) -> Manifest:
+    """The manifest of a bundle of which every file is as it was built, those too that only some
+    devices fetch.
+
+    Raises:
+        NotReady, DataLoss, BundleMismatch: see `Bundle.open`.
+    """
+    manifest = Bundle.open(folder, expected=expected).manifest
+    for path, stored in manifest.optional.items():
+        if not (folder / path).is_file() or sha256(folder / path) != stored.sha256:
+            raise DataLoss(f"bundle file {path} is missing or was altered", subject=path)
+    return manifest
+
+
 def _checked(folder: Path) -> tuple[Manifest, Signature | None]:
     """What is in the folder, if all of it is as it was built."""
     if not (folder / MANIFEST).is_file():
@@ -164,10 +197,7 @@ def _checked(folder: Path) -> tuple[Manifest, Signature | None]:
             subject="bundle",
         )
     try:
-        manifest = Bundle.open(folder).manifest
-        for path, stored in manifest.optional.items():
-            if not (folder / path).is_file() or sha256(folder / path) != stored.sha256:
-                raise DataLoss(f"bundle file {path} is missing or was altered", subject=path)
+        manifest = whole(folder)
         signature = Signature.read(folder)
         if signature is not None:
             signature.check((folder / MANIFEST).read_bytes())
@@ -194,7 +224,7 @@ def _begun(
                 "language, size, created) VALUES (:sha256, :name, :state, :manifest, :signature, "
                 ":backbone, :language, :size, :now) ON CONFLICT (sha256) DO NOTHING",
                 sha256=digest,
-                name=f"bundles/{digest[:_ID]}-{secrets.token_hex(4)}",
+                name=f"{_HOME}/{digest[:_ID]}-{secrets.token_hex(4)}",
                 state=BundleState.UPLOADING.value,
                 manifest=data,
                 signature=b"",
@@ -220,15 +250,16 @@ def _ended(database: Database, bundle: PublishedBundle) -> PublishedBundle:
     """Has it be visible."""
     with database.write() as transaction:
         row = _locked(transaction, "name", bundle.name)
-        if row is None or row.state == BundleState.DELETING:
-            raise NotReady(
-                "the bundle was deleted while it was published",
-                fix="publish it again if it is to be there",
-                subject="bundle",
-            )
-        if row.state == BundleState.UPLOADING:
+        if row is not None and row.state == BundleState.UPLOADING:
             _set_state(transaction, row, BundleState.PUBLISHED)
             acts.record(transaction, "bundle published", "", row.id)
+    if row is None or row.state == BundleState.DELETING:
+        database.objects.remove(bundle.name)  # what came after the deletion had looked
+        raise NotReady(
+            "the bundle was deleted while it was published",
+            fix="publish it again if it is to be there",
+            subject="bundle",
+        )
     return replace(row, state=BundleState.PUBLISHED)
 
 

@@ -36,7 +36,7 @@ from sottovoce.cloud.models import backbone, decoder, methods, noise_aware
 from sottovoce.cloud.models.backbone import LoadedBackbone
 from sottovoce.cloud.models.decoder import Decoder, no_decoder
 from sottovoce.cloud.models.noise_aware import NoiseTable, WordPlaces
-from sottovoce.cloud.state import bundle_copies, quotas
+from sottovoce.cloud.state import bundle_copies, bundles, quotas
 from sottovoce.cloud.state.adapters import AdapterFiles
 from sottovoce.cloud.state.opening import open_database
 from sottovoce.cloud.state.pairing import check_objects
@@ -179,6 +179,7 @@ class Worker:
         if time.monotonic() - self._swept > SWEEP_SECONDS:
             self._swept = time.monotonic()  # what fails now is for the next time
             sweep(self.jobs)
+            bundles.sweep(self.database)
 
     def _bring_to_an_end(self, job: Job, lease: Lease) -> str:
         """How the job leaves this worker, as `TrainerMetrics.OUTCOMES` has it."""

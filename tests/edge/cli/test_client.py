@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
+import grpc
 import pytest
 
-from sottovoce.core.errors import InvalidInput, NotReady, Unavailable
+from sottovoce.core.errors import ConfigError, InvalidInput, NotReady, Unavailable
+from sottovoce.core.system.files import private_folder
 from sottovoce.edge.cli.client import Remote, backend, is_running, remote
+from sottovoce.edge.state.own_secret import OWNER
 from sottovoce.v1 import edge_agent_pb2 as agent
 from tests.support.agent import running
 
@@ -58,3 +66,71 @@ def test_an_agent_that_goes_away_is_unavailable(device: Device) -> None:
         served.status()
     with served, pytest.raises(Unavailable, match="the agent on"):
         served.status()
+
+
+@contextmanager
+def _impostor(address: str) -> Iterator[tuple[str, list[Any]]]:
+    """A server in the agent's place: its address, and what it is sent."""
+    heard: list[Any] = []
+
+    class Listening(grpc.GenericRpcHandler):
+        def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler:
+            heard.append(details)
+            return grpc.unary_unary_rpc_method_handler(lambda request, _: heard.append(request))
+
+    with ThreadPoolExecutor(2) as threads:
+        server = grpc.server(threads, handlers=[Listening()])
+        port = server.add_insecure_port(address)
+        server.start()
+        try:
+            yield address.replace(":0", f":{port}"), heard
+        finally:
+            server.stop(0).wait()
+
+
+def _is_another_users(socket: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if os.geteuid() == 0:
+        os.chown(socket, 54321, -1)
+    else:
+        monkeypatch.setattr(os, "geteuid", lambda: 54321)
+
+
+@pytest.mark.parametrize("apps", ["true", "false"])
+def test_a_socket_of_another_users_is_told_nothing(
+    new_device: Callable[..., Device],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    apps: str,
+) -> None:
+    socket = tmp_path / "there.sock"
+    device = new_device(SOTTO_AGENT_LISTEN=f"unix:{socket}", SOTTO_AGENT_APPS=apps)
+    with _impostor(f"unix:{socket}") as (_, heard):
+        _is_another_users(socket, monkeypatch)
+        for found in (backend, remote):
+            with (
+                pytest.raises(ConfigError, match="and not the agent's") as caught,
+                found(device.config) as served,
+            ):
+                served.privatize(REQUEST)
+            assert caught.value.subject == "agent.listen"
+        assert heard == []
+
+
+def test_a_port_that_is_not_the_agents_is_told_nothing(
+    new_device: Callable[..., Device], tagged_bundle: Path
+) -> None:
+    device = new_device(tagged_bundle, SOTTO_AGENT_APPS="true")
+    OWNER.renew(private_folder(device.config.agent.state))
+    with _impostor("127.0.0.1:0") as (address, heard):
+        device.environment["SOTTO_AGENT_LISTEN"] = address
+        with backend(device.config) as alone:
+            assert not isinstance(alone, Remote)
+            assert alone.privatize(REQUEST).text
+        with pytest.raises(NotReady):
+            remote(device.config)
+        assert heard == []
+    device.environment["SOTTO_AGENT_LISTEN"] = "127.0.0.1:0"
+    with running(device.config) as address:
+        device.environment["SOTTO_AGENT_LISTEN"] = address
+        with remote(device.config) as served:
+            assert served.status().version

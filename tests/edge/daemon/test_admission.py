@@ -171,10 +171,22 @@ def test_by_default_the_socket_asks_for_nothing(
         assert not (config.agent.state / OWNER.file).exists()
 
 
-def test_an_owners_token_that_others_can_read_isrefused(device: Asked) -> None:
+def test_an_owners_token_that_others_can_read_is_refused(device: Asked) -> None:
     (device.config.agent.state / OWNER.file).chmod(0o644)
     with pytest.raises(ConfigError, match="other users can read the owner's token"):
         backend(device.config)
     (device.config.agent.state / OWNER.file).unlink()
     with backend(device.config) as remote, pytest.raises(Unauthenticated):
         remote.privatize(ASKED)
+
+
+def test_the_owners_token_is_another_at_each_start(
+    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
+) -> None:
+    config = configured(tmp_path, bundle=small_bundle_folder, SOTTO_AGENT_APPS="true")
+    with asked(config, lexicon_tagger) as device:
+        stale = device.owner
+    with asked(config, lexicon_tagger) as device:
+        refused(lambda: device.agent.Privatize(ASKED, **stale), grpc.StatusCode.UNAUTHENTICATED)
+        assert device.agent.Privatize(ASKED, **device.owner).text
+        assert (config.agent.state / OWNER.file).stat().st_mode & 0o777 == 0o600

@@ -16,6 +16,7 @@ import pytest
 from sottovoce.core.errors import ConfigError
 from sottovoce.core.text.tagger import Tagger
 from sottovoce.edge.config import Config, load
+from sottovoce.edge.daemon.group_socket import folder_for
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import edge_agent_pb2_grpc
 from tests.support.agent import configured, running
@@ -86,8 +87,58 @@ def test_a_folder_that_keeps_the_group_out_is_named_and_stays(
     config = _config(tmp_path, passable / "mine" / "run" / "agent.sock")
     with pytest.raises(ConfigError, match=r"cannot pass .*mine") as caught, running(config):
         pass
-    assert "chmod g+x" in caught.value.fix
+    assert "RuntimeDirectory=" in caught.value.fix
+    assert "chmod" not in caught.value.fix  # it may be anything, the home folder for one
     assert _mode(passable / "mine") == 0o700
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o1777, 0o773, 0o775])
+def test_a_folder_in_which_others_can_put_a_socket_is_refused(
+    tmp_path: Path, passable: Path, mode: int
+) -> None:
+    folder = passable / "shared"
+    folder.mkdir()
+    folder.chmod(mode)
+    with pytest.raises(ConfigError, match=f"{folder} can be written"):
+        folder_for(folder / "agent.sock", os.getgid(), tmp_path)
+    assert list(folder.iterdir()) == []
+    assert _mode(folder) == mode
+    config = _config(tmp_path, folder / "agent.sock")
+    with pytest.raises(ConfigError), running(config):
+        pass
+    assert list(folder.iterdir()) == []
+
+
+def test_nor_may_others_replace_a_folder_on_the_way(tmp_path: Path, passable: Path) -> None:
+    between = passable / "between"
+    (between / "run").mkdir(parents=True)
+    socket = between / "run" / "agent.sock"
+    between.chmod(0o777)
+    with pytest.raises(ConfigError, match=f"{between} can be written"):
+        folder_for(socket, os.getgid(), tmp_path)
+    between.chmod(0o1777)  # as /tmp: what is there stays
+    folder_for(socket, os.getgid(), tmp_path)
+
+
+def test_nor_is_it_in_the_hands_of_another_user(
+    tmp_path: Path, passable: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if os.geteuid() == 0:
+        os.chown(passable, 54321, -1)
+    else:
+        monkeypatch.setattr(os, "geteuid", lambda: 54321)
+    (passable / "run").mkdir()
+    for folder in (passable, passable / "run"):
+        with pytest.raises(ConfigError, match="is another user's"):
+            folder_for(folder / "agent.sock", os.getgid(), tmp_path)
+
+
+def test_a_link_on_the_way_is_named_with_where_it_leads(tmp_path: Path, passable: Path) -> None:
+    (passable / "real").mkdir()
+    (passable / "link").symlink_to("real")
+    with pytest.raises(ConfigError, match="over a link") as caught:
+        folder_for(passable / "link" / "agent.sock", os.getgid(), tmp_path)
+    assert caught.value.fix.endswith(f"unix:{passable.resolve()}/real/agent.sock")
 
 
 def test_the_state_folder_is_not_opened(tmp_path: Path, passable: Path) -> None:

@@ -24,8 +24,10 @@ from sottovoce.core.wire.address import (
 from sottovoce.core.wire.status import from_rpc_error
 from sottovoce.core.wire.tenancy import BEARER, TOKEN_KEY
 from sottovoce.core.wire.unreadable import ReadingChannel, answered
+from sottovoce.edge.cli.whose import not_a_strangers
 from sottovoce.edge.client.cloud import Stoppable
 from sottovoce.edge.config import Config
+from sottovoce.edge.state.only_one import is_held
 from sottovoce.edge.state.outbox import ENDED
 from sottovoce.edge.state.own_secret import OWNER
 from sottovoce.v1 import edge_adapters_pb2 as adapters
@@ -237,14 +239,15 @@ def is_running(config: Config) -> bool:
             grpc.channel_ready_future(channel).result(timeout=1)
         except grpc.FutureTimeoutError:
             return False
-    return True
+    # A port is anyone's while the agent is down; who has apps told apart does not trust them all.
+    return not config.agent.apps or is_held(config.agent.state)
 
 
 def remote(config: Config) -> Remote:
     """The running agent.
 
     Raises:
-        NotReady: none is running.
+        NotReady: none is running. ConfigError: another user's program answers in its place.
     """
     if not is_running(config):
         raise NotReady(
@@ -256,11 +259,16 @@ def remote(config: Config) -> Remote:
 
 
 def backend(config: Config) -> AbstractContextManager[Backend]:
-    """The running agent, else its parts in this process over the same state."""
+    """The running agent, else its parts in this process over the same state.
+
+    Raises:
+        ConfigError: another user's program answers in the agent's place.
+    """
     return _remote(config) if is_running(config) else in_process(config)
 
 
 def _remote(config: Config) -> Remote:
+    not_a_strangers(config)
     asked_for = config.agent.apps and (config.agent.state / OWNER.file).exists()
     return Remote(config.agent.listen, OWNER.read(config.agent.state) if asked_for else "")
 

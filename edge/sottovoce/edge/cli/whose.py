@@ -1,19 +1,22 @@
-"""Whose agent a command speaks for, when root types it.
+"""Whose agent a command speaks for, and to.
 
 Why it is here: what root left among the files of an agent of another user, that agent could not
-read, or not replace; and links that they had put there led root on.
+read, or not replace; and links that they had put there led root on. And a socket that another user
+has put where the agent's should be would be told the text, and the owner's token.
 """
 
 from __future__ import annotations
 
 import os
 import pwd
+from contextlib import suppress
 
 from sottovoce.core.errors import ConfigError
+from sottovoce.core.wire.address import socket_path
 from sottovoce.edge.config import MACHINE, Config
 from sottovoce.edge.state.database import DATABASE
 
-__all__ = ["not_as_root"]
+__all__ = ["not_a_strangers", "not_as_root"]
 
 
 def not_as_root(config: Config) -> None:
@@ -31,6 +34,28 @@ def not_as_root(config: Config) -> None:
             fix=f"type it as that user: sudo -u {name} sotto ...",
             subject="agent.state",
         )
+
+
+def not_a_strangers(config: Config) -> None:
+    """Refuses a unix socket that is neither ours, nor root's, nor of whose the agent's state is.
+
+    Raises:
+        ConfigError: it is another user's.
+    """
+    path = socket_path(config.agent.listen)
+    if path is None:
+        return
+    ours = {os.geteuid(), 0}
+    with suppress(OSError):  # no state: nobody's, then
+        ours.add(config.agent.state.lstat().st_uid)
+    with suppress(FileNotFoundError):  # it has just ended
+        if (owner := path.stat().st_uid) not in ours:
+            raise ConfigError(
+                f"{path} is of the user {_name(owner)}, and not the agent's",
+                fix="find out who that is; then set agent.listen to a socket in a folder that only "
+                "you can write",
+                subject="agent.listen",
+            )
 
 
 def _user(config: Config) -> int:

@@ -2,7 +2,9 @@
 
 Why it is here: apps that run as other users must reach the socket and nothing else of the agent's.
 It is opened for its owner alone, and to the group once it is the group's, so that no other group
-has it meanwhile; and a folder on the way that would keep the group out is named, not changed.
+has it meanwhile. Whoever can write a folder on the way can put a socket of his own in its place,
+and would be told texts and the owner's token; such a folder, and one that would keep the group out,
+is named and not changed.
 """
 
 from __future__ import annotations
@@ -18,6 +20,10 @@ from sottovoce.core.system.files import disk
 __all__ = ["folder_for", "give_to", "number_of"]
 
 _SETTING = "agent.group"
+_MADE_FOR_IT = (
+    "set agent.listen to a socket in a folder made for it, of the agent's user, such as "
+    "unix:/run/sottovoce/agent.sock, with RuntimeDirectory=sottovoce in the unit"
+)
 
 
 def number_of(group: str) -> int:
@@ -40,7 +46,8 @@ def folder_for(path: Path, number: int, state: Path) -> None:
     """Makes the socket's folder, passable to the group; one that is there stays as it is.
 
     Raises:
-        ConfigError: it is the state's, or the group cannot pass a folder on the way.
+        ConfigError: it is the state's, others could replace the socket, or the group cannot pass a
+            folder on the way.
     """
     folder = path.parent
     if folder.resolve() == state.resolve():
@@ -53,15 +60,30 @@ def folder_for(path: Path, number: int, state: Path) -> None:
         with disk(folder):
             folder.mkdir(mode=0o700, parents=True)
         _hand(folder, number, 0o710)
-    for each in (folder, *folder.resolve().parents):
+    if folder.absolute() != (real := folder.resolve()):
+        raise ConfigError(
+            f"the way to the socket, {folder}, leads over a link",
+            fix=f"set agent.listen to unix:{real / path.name}",
+            subject="agent.listen",
+        )
+    for each in (folder, *real.parents):
         found = each.stat()
+        # In a sticky folder others can make what is not there, and touch nothing that is.
+        sticky = each != folder and found.st_mode & stat.S_ISVTX
+        shared = found.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not sticky
+        if shared or found.st_uid not in (os.geteuid(), 0):
+            raise ConfigError(
+                f"other users could put a socket of theirs in the place of the agent's: {each} "
+                + ("can be written by them" if shared else "is another user's"),
+                fix=_MADE_FOR_IT,
+                subject="agent.listen",
+            )
         open_to = found.st_mode & stat.S_IXOTH
         if not open_to and not (found.st_mode & stat.S_IXGRP and found.st_gid == number):
             name = grp.getgrgid(number).gr_name
             raise ConfigError(
                 f"the group {name} cannot pass {each}, on the way to the socket",
-                fix=f"`chgrp {name} {each} && chmod g+x {each}`, or set agent.listen to a socket "
-                "in another folder",
+                fix=_MADE_FOR_IT,
                 subject="agent.listen",
             )
 

@@ -7,14 +7,12 @@ two daemons over one state, or a half-dead socket, must not leave apps talking t
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import os
 import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import grpc
@@ -47,6 +45,7 @@ from sottovoce.edge.daemon.admission import Admission
 from sottovoce.edge.daemon.chat_service import ChatService
 from sottovoce.edge.daemon.owner_service import OwnerService
 from sottovoce.edge.daemon.service import Service
+from sottovoce.edge.state.only_one import only_one
 from sottovoce.edge.state.own_secret import OWNER
 from sottovoce.edge.tasks.agent import Agent
 from sottovoce.edge.tasks.engine import Engine
@@ -100,7 +99,7 @@ def serve(
     memory.give_back()
     with (
         traced("agent", config.agent.trace),
-        _only_one(config.agent.state),
+        only_one(config.agent.state),
         _agent(config, engine) as device,
     ):
         service, checks = Service(device), health.HealthServicer()
@@ -194,27 +193,7 @@ def _admission(device: Agent) -> Iterator[Admission]:
     """Who asks for tokens, where the owner wants that."""
     config = device.config.agent
     if config.apps:
-        yield Admission(device.callers, OWNER.read(config.state, make=True))
-
-
-@contextmanager
-def _only_one(state: Path) -> Iterator[None]:
-    """Holds the state's lock; the kernel drops it when the process dies, however it dies."""
-    path = private_folder(state) / "agent.lock"
-    with disk(path):
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise NotReady(
-                f"an agent is already running over {state}",
-                fix="use it (`sotto status`), or stop it first",
-                subject="agent",
-            ) from error
-        yield
-    finally:
-        os.close(descriptor)
+        yield Admission(device.callers, OWNER.renew(config.state))
 
 
 @contextmanager

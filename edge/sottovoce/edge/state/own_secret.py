@@ -1,7 +1,8 @@
 """Secrets that the daemon makes, by which who can read its state folder proves it.
 
-Why it is here: the doorway and the socket each have one, and both files want the same care: made
-once, read by their owner alone, and no link followed.
+Why it is here: the doorway and the socket each have one, and both files want the same care: read
+by their owner alone, and no link followed. The doorway's stays, as people put it into settings; the
+socket's is made at each start, so that whoever has got one has it of this run alone.
 """
 
 from __future__ import annotations
@@ -39,6 +40,17 @@ class OwnSecret:
     made_by: str
     subject: str
 
+    def renew(self, state: Path) -> str:
+        """Another secret, in the place of the one that was there.
+
+        Raises:
+            ConfigError: it cannot be written. QuotaExceeded: the disk is full.
+        """
+        secret = f"{self.prefix}{secrets.token_urlsafe(32)}"
+        with atomic(state / self.file) as file:
+            file.write(f"{secret}\n".encode())
+        return secret
+
     def read(self, state: Path, *, make: bool = False) -> str:
         """The secret.
 
@@ -51,8 +63,7 @@ class OwnSecret:
         """
         path = state / self.file
         if make and not path.exists():
-            with atomic(path) as file:
-                file.write(f"{self.prefix}{secrets.token_urlsafe(32)}\n".encode())
+            self.renew(state)
         with disk(path):
             try:
                 descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)

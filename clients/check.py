@@ -75,8 +75,13 @@ def main() -> int:
             holds("c++", lambda: asked(cpp(), device, CLIENTS), wanted),
             holds("go", lambda: asked(go(), device, CLIENTS), wanted),
         ]
-    for name in ("kotlin", "swift"):
-        print(f"{name:10}skipped: no toolchain in Debian; clients/README.md says how")
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        started(Path(folder), BUNDLE, SOTTO_AGENT_LISTEN="127.0.0.1:0") as device,
+    ):  # Debian's Netty has no unix sockets
+        wanted = asked([*python(), "sensor.py"], device, CLIENTS / "python")
+        held.append(holds("java", lambda: asked(java(), device, CLIENTS), wanted))
+    print(f"{'swift':10}skipped: no toolchain in Debian; clients/README.md says how")
     return int(not all(held))
 
 
@@ -96,7 +101,9 @@ def holds(name: str, ask: Callable[[], str], wanted: str) -> bool:
 
 
 @contextmanager
-def started(folder: Path, bundle: Path, tagger: Tagger | None = None) -> Iterator[Device]:
+def started(
+    folder: Path, bundle: Path, tagger: Tagger | None = None, **settings: str
+) -> Iterator[Device]:
     """An agent with an adapter, a doorway and somebody to talk to."""
     with fake_cloud(bundle) as cloud, openai_server() as server:
         config = configured(
@@ -105,6 +112,7 @@ def started(folder: Path, bundle: Path, tagger: Tagger | None = None) -> Iterato
             SOTTO_CLOUD_ADDRESS=cloud.address,
             SOTTO_CHAT_UPSTREAM=server.url,
             SOTTO_DOORWAY_ADDRESS="127.0.0.1:0",
+            **settings,
         )
         with running(config, tagger) as address, Remote(address) as device:
             settings = agent.CustomizationSettings(adapter=ADAPTER)
@@ -205,6 +213,39 @@ def go() -> list[str]:
         environment,
     )
     return [str(BUILT / "go" / "sensor")]
+
+
+def java() -> list[str]:
+    """Against Debian's jars; only what the sensor needs is compiled."""
+    wanted = (
+        "Debian's openjdk-17-jdk-headless libgrpc-java libnetty-java libprotobuf-java "
+        "libgeronimo-annotation-1.3-spec-java libprotobuf-dev protobuf-compiler-grpc-java-plugin"
+    )
+    found(("java", "javac", "protoc", "grpc_java_plugin"), wanted)
+    parts = ("grpc-api", "grpc-netty", "netty-transport-native-epoll", "protobuf", "guava")
+    jars = Path("/usr/share/java")
+    if not all((jars / f"{part}.jar").exists() for part in parts):
+        raise Missing(f"install {wanted}")
+    folder, plugin = copied("java"), shutil.which("grpc_java_plugin")
+    generate(
+        f"--java_out={folder}",
+        f"--grpc-java_out={folder}",
+        f"--plugin=protoc-gen-grpc-java={plugin}",
+    )
+    path = ":".join(
+        str(jar)
+        for kind in (
+            "grpc-*",
+            "netty-*",
+            "protobuf",
+            "guava",
+            "opencensus-*",
+            "geronimo-annotation*",
+        )
+        for jar in sorted(jars.glob(f"{kind}.jar"))
+    )
+    run(["javac", "-sourcepath", ".", "-d", "built", "-cp", path, "Sensor.java"], folder)
+    return ["java", "-cp", f"{folder / 'built'}:{path}", "Sensor"]
 
 
 def generate(*outputs: str) -> None:

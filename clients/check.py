@@ -14,13 +14,17 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from sottovoce.core.text.tagger import Tagger
 from sottovoce.edge.cli.client import Remote
+from sottovoce.edge.config import Config
 from sottovoce.edge.daemon.doorway.gate import read_key
+from sottovoce.edge.state.apps import Apps
+from sottovoce.edge.state.database import Store
+from sottovoce.edge.state.own_secret import OWNER
 from sottovoce.v1 import edge_agent_pb2 as agent
 from tests.support.agent import configured, labelled, running
 from tests.support.fake_cloud import fake_cloud
@@ -52,11 +56,12 @@ class Failed(Exception):
 
 @dataclass(frozen=True)
 class Device:
-    """A running agent, and how to reach it."""
+    """A running agent, how to reach it, and an app's token where it asks for one."""
 
     address: str
     doorway: str
     key: str
+    token: str = ""
 
 
 def main() -> int:
@@ -71,18 +76,30 @@ def main() -> int:
         held = [
             holds("chat", lambda: chatted(device), SAID),
             holds("http", lambda: spoken(device), SAID),
-            holds("node", lambda: asked(node(), device, CLIENTS), wanted),
-            holds("c++", lambda: asked(cpp(), device, CLIENTS), wanted),
-            holds("go", lambda: asked(go(), device, CLIENTS), wanted),
         ]
+        clients = {"node": node, "c++": cpp, "go": go}
+        held += [
+            holds(name, built_and_asked(make, device), wanted) for name, make in clients.items()
+        ]
+    # Debian's Netty has no unix sockets; and apps of another user's machine bring a token.
+    loopback = {"SOTTO_AGENT_LISTEN": "127.0.0.1:0", "SOTTO_AGENT_APPS": "true"}
     with (
         tempfile.TemporaryDirectory() as folder,
-        started(Path(folder), BUNDLE, SOTTO_AGENT_LISTEN="127.0.0.1:0") as device,
-    ):  # Debian's Netty has no unix sockets
+        started(Path(folder), BUNDLE, **loopback) as device,
+    ):
+        print("with a token, over TCP:")
         wanted = asked([*python(), "sensor.py"], device, CLIENTS / "python")
-        held.append(holds("java", lambda: asked(java(), device, CLIENTS), wanted))
+        clients["java"] = java
+        held += [
+            holds(name, built_and_asked(make, device), wanted) for name, make in clients.items()
+        ]
     print(f"{'swift':10}skipped: no toolchain in Debian; clients/README.md says how")
     return int(not all(held))
+
+
+def built_and_asked(make: Callable[[], list[str]], device: Device) -> Callable[[], str]:
+    """What a client prints of the readings, once it is built."""
+    return lambda: asked(make(), device, CLIENTS)
 
 
 def holds(name: str, ask: Callable[[], str], wanted: str) -> bool:
@@ -114,7 +131,8 @@ def started(
             SOTTO_DOORWAY_ADDRESS="127.0.0.1:0",
             **settings,
         )
-        with running(config, tagger) as address, Remote(address) as device:
+        token = app_of(config) if config.agent.apps else ""
+        with running(config, tagger) as address, Remote(address, owner_of(config)) as device:
             settings = agent.CustomizationSettings(adapter=ADAPTER)
             examples = agent.LabelledTexts(examples=labelled())
             record = device.customize(
@@ -126,12 +144,24 @@ def started(
             *_, ended = device.watch(record.id)
             assert ended.state == agent.CUSTOMIZATION_STATE_SUCCEEDED, ended.message
             doorway = f"http://{device.status().doorway}/v1"
-            yield Device(address, doorway, read_key(config.agent.state))
+            yield Device(address, doorway, read_key(config.agent.state), token)
+
+
+def app_of(config: Config) -> str:
+    """The token of an app that the owner has let in."""
+    with closing(Store.open(config.agent.state)) as store:
+        return Apps(store).new("sensor")
+
+
+def owner_of(config: Config) -> str:
+    """The owner's token, where the agent asks for one."""
+    return OWNER.read(config.agent.state) if config.agent.apps else ""
 
 
 def asked(command: list[str], device: Device, where: Path) -> str:
     """What a client prints of the readings."""
-    return run([*command, device.address, ADAPTER], where, READINGS)
+    environment = {"SOTTO_APP_TOKEN": device.token}
+    return run([*command, device.address, ADAPTER], where, READINGS, environment)
 
 
 def chatted(device: Device) -> str:
@@ -244,7 +274,8 @@ def java() -> list[str]:
         )
         for jar in sorted(jars.glob(f"{kind}.jar"))
     )
-    run(["javac", "-sourcepath", ".", "-d", "built", "-cp", path, "Sensor.java"], folder)
+    sources = ["Sensor.java", "debian/io/perfmark/PerfMark.java"]  # which Debian's gRPC lacks
+    run(["javac", "-sourcepath", ".:debian", "-d", "built", "-cp", path, *sources], folder)
     return ["java", "-cp", f"{folder / 'built'}:{path}", "Sensor"]
 
 

@@ -1,5 +1,6 @@
 // A thin client of the agent on this device. Errors are grpc's, with what the agent says and a fix.
 #pragma once
+#include <cstdlib>
 #include <functional>
 #include <grpcpp/grpcpp.h>
 #include <istream>
@@ -12,7 +13,8 @@ namespace sottovoce {
 
 class Agent {
  public:
-  explicit Agent(const std::string& address) {
+  // The token is this app's (`sotto apps new`), where the agent asks for one: SOTTO_APP_TOKEN by default.
+  explicit Agent(const std::string& address, const std::string& token = FromEnvironment()) : token_(token) {
     grpc::ChannelArguments direct;
     direct.SetInt("grpc.enable_http_proxy", 0);
     stub_ = v1::EdgeAgentService::NewStub(grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), direct));
@@ -21,6 +23,7 @@ class Agent {
   // The text as it may leave.
   grpc::Status Privatize(const std::string& text, v1::PrivatizeResponse* answer) {
     grpc::ClientContext context;
+    Introduce(&context);
     v1::PrivatizeRequest request;
     request.set_text(text);
     return stub_->Privatize(&context, request, answer);
@@ -31,6 +34,7 @@ class Agent {
   grpc::Status Predict(const std::string& adapter, std::istream& lines,
                        const std::function<void(const v1::PredictResponse&)>& answered) {
     grpc::ClientContext context;
+    Introduce(&context);
     auto stream = stub_->PredictStream(&context);
     std::thread sending([&] {
       v1::PredictStreamRequest request;
@@ -47,6 +51,16 @@ class Agent {
   }
 
  private:
+  static std::string FromEnvironment() {
+    const char* token = std::getenv("SOTTO_APP_TOKEN");
+    return token ? token : "";
+  }
+
+  void Introduce(grpc::ClientContext* context) const {
+    if (!token_.empty()) context->AddMetadata("authorization", "Bearer " + token_);
+  }
+
+  std::string token_;
   std::unique_ptr<v1::EdgeAgentService::Stub> stub_;
 };
 

@@ -10,12 +10,12 @@ public final class Sensor {
   /**
    * java Sensor 127.0.0.1:8470 ADAPTER < readings
    *
-   * <p>The token of this app is in SOTTO_TOKEN, if the agent asks for one.
+   * <p>The token of this app is in SOTTO_APP_TOKEN, if the agent asks for one.
    */
   public static void main(String[] given) {
     var readings = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
     var out = new PrintStream(System.out, true, StandardCharsets.UTF_8);
-    var token = System.getenv().getOrDefault("SOTTO_TOKEN", "");
+    var token = System.getenv().getOrDefault("SOTTO_APP_TOKEN", "");
     try (var agent = new Agent(given[0], token)) {
       agent.predict(
           given[1],

@@ -5,7 +5,7 @@ export interface Turn { role: "ROLE_SYSTEM" | "ROLE_USER" | "ROLE_ASSISTANT"; te
 export interface ChatEvent { event: "departed" | "delta_text" | "answered" | "tool_call"; delta_text?: string }
 
 export class Agent {
-  constructor(address: string);
+  constructor(address: string, token?: string);
   privatize(text: string, privacy?: { level?: string; mechanism?: string; policy?: string }): Promise<Release>;
   predict(adapter: string, texts: Iterable<string> | AsyncIterable<string>): AsyncGenerator<Prediction>;
   chat(turns: Turn[]): AsyncIterable<ChatEvent>;

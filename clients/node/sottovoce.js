@@ -9,22 +9,26 @@ const options = { includeDirs: [protos], keepCase: true, defaults: true, enums: 
 const { EdgeAgentService, EdgeChatService } = grpc.loadPackageDefinition(loadSync(files, options)).sottovoce.v1;
 
 export class Agent {
-  constructor(address) {
+  /** The token is this app's (`sotto apps new`), where the agent asks for one. */
+  constructor(address, token = process.env.SOTTO_APP_TOKEN ?? "") {
     const secret = grpc.credentials.createInsecure();
     const direct = { "grpc.enable_http_proxy": 0 };
     this.agent = new EdgeAgentService(address, secret, direct);
     this.conversations = new EdgeChatService(address, secret, direct);
+    this.metadata = new grpc.Metadata();
+    if (token) this.metadata.set("authorization", `Bearer ${token}`);
   }
 
   /** The text as it may leave. */
   privatize(text, privacy = {}) {
     return new Promise((resolve, reject) =>
-      this.agent.Privatize({ text, privacy }, (error, answer) => (error ? reject(error) : resolve(answer))));
+      this.agent.Privatize({ text, privacy }, this.metadata,
+        (error, answer) => (error ? reject(error) : resolve(answer))));
   }
 
   /** An adapter's answers to texts (any iterable, async or not), in order, as they come. */
   async *predict(adapter, texts) {
-    const call = this.agent.PredictStream();
+    const call = this.agent.PredictStream(this.metadata);
     const sending = (async () => {
       for await (const text of texts) call.write({ request: { adapter, text } });
       call.end();
@@ -35,7 +39,7 @@ export class Agent {
 
   /** What leaves, pieces of the answer, how it ended; turns are {role: "ROLE_USER", text}. */
   chat(turns) {
-    return this.conversations.Chat({ turns });
+    return this.conversations.Chat({ turns }, this.metadata);
   }
 
   close() {

@@ -6,6 +6,7 @@ import os
 import runpy
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,18 @@ def test_a_sensor_streams_and_is_told_labels(device: Device) -> None:
         answer = remote.predict(asked)
     assert lines[0] == [answer.released_text, answer.label]
     assert "Anna" not in told
+
+
+def test_a_sensor_is_an_app_by_its_token_over_tcp(
+    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
+) -> None:
+    settings = {"SOTTO_AGENT_LISTEN": "127.0.0.1:0", "SOTTO_AGENT_APPS": "true"}
+    with check.started(tmp_path, small_bundle_folder, lexicon_tagger, **settings) as device:
+        command = [*check.python(), "sensor.py"]
+        told = check.asked(command, device, CLIENTS / "python")
+        assert len(told.splitlines()) == len(READINGS.splitlines())
+        with pytest.raises(check.Failed, match="UNAUTHENTICATED"):
+            check.asked(command, replace(device, token=""), CLIENTS / "python")
 
 
 def test_a_chat_line_and_a_conversation_over_http_are_turned_back(device: Device) -> None:

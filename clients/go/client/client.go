@@ -6,11 +6,13 @@ import (
 	"context"
 	"io"
 	"net"
+	"os"
 	"strings"
 
 	v1 "sottovoce/v1"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -26,7 +28,25 @@ func (codec) Unmarshal(data []byte, m interface{}) error {
 // Agent speaks to the agent at an address: "unix:PATH" or "HOST:PORT".
 type Agent struct {
 	v1.EdgeAgentServiceClient // every call of the agent
-	conn               *grpc.ClientConn
+	conn                      *grpc.ClientConn
+}
+
+// introduced adds the token of this app (`sotto apps new`), where the agent asks for one.
+func introduced(ctx context.Context) context.Context {
+	if token := os.Getenv("SOTTO_APP_TOKEN"); token != "" {
+		return metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+token)
+	}
+	return ctx
+}
+
+func unary(ctx context.Context, method string, asked, answer interface{}, conn *grpc.ClientConn,
+	call grpc.UnaryInvoker, options ...grpc.CallOption) error {
+	return call(introduced(ctx), method, asked, answer, conn, options...)
+}
+
+func stream(ctx context.Context, about *grpc.StreamDesc, conn *grpc.ClientConn, method string,
+	open grpc.Streamer, options ...grpc.CallOption) (grpc.ClientStream, error) {
+	return open(introduced(ctx), about, conn, method, options...)
 }
 
 // Dial connects when it is first needed.
@@ -39,6 +59,7 @@ func Dial(address string) (*Agent, error) {
 		return (&net.Dialer{}).DialContext(ctx, network, place)
 	}
 	conn, err := grpc.Dial("passthrough:///localhost", grpc.WithInsecure(), grpc.WithNoProxy(),
+		grpc.WithUnaryInterceptor(unary), grpc.WithStreamInterceptor(stream),
 		grpc.WithContextDialer(dial), grpc.WithDefaultCallOptions(grpc.ForceCodec(codec{})))
 	return &Agent{v1.NewEdgeAgentServiceClient(conn), conn}, err
 }

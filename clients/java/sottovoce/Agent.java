@@ -33,7 +33,7 @@ public final class Agent implements AutoCloseable {
    * Connects when it is first needed.
    *
    * @param address "unix:PATH", for which Netty's native library must be there, or "HOST:PORT"
-   * @param token of this app, or "" where the agent asks for none
+   * @param token this app's (`sotto apps new`), or "" where the agent asks for none
    */
   public Agent(String address, String token) {
     if (address.startsWith("unix:")) {

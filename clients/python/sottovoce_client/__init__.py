@@ -24,6 +24,7 @@ from sottovoce.v1 import edge_chat_pb2 as chats
 __all__ = ["Agent", "AsyncAgent", "usual_address"]
 
 _OPTIONS = [("grpc.enable_http_proxy", 0)]
+_Metadata = tuple[tuple[str, str], ...]
 
 
 def usual_address() -> str:
@@ -39,19 +40,26 @@ def _asked(adapter: str, text: str) -> agent.PredictStreamRequest:
     return agent.PredictStreamRequest(request=agent.PredictRequest(adapter=adapter, text=text))
 
 
+def _metadata(token: str | None) -> _Metadata:
+    told = os.environ.get("SOTTO_APP_TOKEN", "") if token is None else token
+    return (("authorization", f"Bearer {told}"),) if told else ()
+
+
 class _Stubs:
-    def __init__(self, channel: Any) -> None:
-        self._channel = channel
+    def __init__(self, channel: Any, metadata: _Metadata) -> None:
+        self._channel, self._metadata = channel, metadata
         self.agent: Any = edge_agent_pb2_grpc.EdgeAgentServiceStub(channel)  # type: ignore[no-untyped-call]
         self.conversations: Any = edge_chat_pb2_grpc.EdgeChatServiceStub(channel)  # type: ignore[no-untyped-call]
         """Every call of the agent, for what has no method here."""
 
 
 class Agent(_Stubs):
-    """Speaks to the agent at ``address``."""
+    """Speaks to the agent at ``address``; ``token`` is this app's (`sotto apps new`), where the
+    agent asks for one: SOTTO_APP_TOKEN by default."""
 
-    def __init__(self, address: str = "") -> None:
-        super().__init__(grpc.insecure_channel(address or usual_address(), _OPTIONS))
+    def __init__(self, address: str = "", token: str | None = None) -> None:
+        channel = grpc.insecure_channel(address or usual_address(), _OPTIONS)
+        super().__init__(channel, _metadata(token))
 
     def __enter__(self) -> Self:
         return self
@@ -63,25 +71,28 @@ class Agent(_Stubs):
         """The text as it may leave."""
         privacy = agent.PrivacyOptions(level=level)
         found: agent.PrivatizeResponse = self.agent.Privatize(
-            agent.PrivatizeRequest(text=text, privacy=privacy)
+            agent.PrivatizeRequest(text=text, privacy=privacy), metadata=self._metadata
         )
         return found
 
     def predict(self, adapter: str, texts: Iterable[str]) -> Iterator[agent.PredictResponse]:
         """An adapter's answers, in order, as they come."""
-        for answer in self.agent.PredictStream(_asked(adapter, text) for text in texts):
+        asked = (_asked(adapter, text) for text in texts)
+        for answer in self.agent.PredictStream(asked, metadata=self._metadata):
             yield answer.response
 
     def chat(self, turns: Iterable[chats.ChatTurn]) -> Iterator[chats.ChatResponse]:
         """What leaves, pieces of the answer, how it ended."""
-        yield from self.conversations.Chat(chats.ChatRequest(turns=turns))
+        request = chats.ChatRequest(turns=turns)
+        yield from self.conversations.Chat(request, metadata=self._metadata)
 
 
 class AsyncAgent(_Stubs):
     """The same for asyncio."""
 
-    def __init__(self, address: str = "") -> None:
-        super().__init__(grpc.aio.insecure_channel(address or usual_address(), _OPTIONS))
+    def __init__(self, address: str = "", token: str | None = None) -> None:
+        channel = grpc.aio.insecure_channel(address or usual_address(), _OPTIONS)
+        super().__init__(channel, _metadata(token))
 
     async def __aenter__(self) -> Self:
         return self
@@ -93,7 +104,7 @@ class AsyncAgent(_Stubs):
         """The text as it may leave."""
         privacy = agent.PrivacyOptions(level=level)
         found: agent.PrivatizeResponse = await self.agent.Privatize(
-            agent.PrivatizeRequest(text=text, privacy=privacy)
+            agent.PrivatizeRequest(text=text, privacy=privacy), metadata=self._metadata
         )
         return found
 
@@ -101,10 +112,12 @@ class AsyncAgent(_Stubs):
         self, adapter: str, texts: AsyncIterable[str]
     ) -> AsyncIterator[agent.PredictResponse]:
         """An adapter's answers, in order, as they come."""
-        async for answer in self.agent.PredictStream(_asked(adapter, text) async for text in texts):
+        asked = (_asked(adapter, text) async for text in texts)
+        async for answer in self.agent.PredictStream(asked, metadata=self._metadata):
             yield answer.response
 
     async def chat(self, turns: Iterable[chats.ChatTurn]) -> AsyncIterator[chats.ChatResponse]:
         """What leaves, pieces of the answer, how it ended."""
-        async for event in self.conversations.Chat(chats.ChatRequest(turns=turns)):
+        request = chats.ChatRequest(turns=turns)
+        async for event in self.conversations.Chat(request, metadata=self._metadata):
             yield event

@@ -1,0 +1,4 @@
+package io.perfmark;
+
+/** See PerfMark. */
+public final class Tag {}

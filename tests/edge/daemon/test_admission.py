@@ -73,10 +73,15 @@ def test_a_call_without_a_token_is_nobodys_whatever_it_calls(device: Asked) -> N
         refused(lambda c=call, r=request: [*c(r, timeout=60)], grpc.StatusCode.UNAUTHENTICATED)
 
 
-def test_health_asks_nobody(device: Asked) -> None:
-    stub = health_pb2_grpc.HealthStub(device.channel)
-    answer = stub.Check(health_pb2.HealthCheckRequest(), timeout=60)
-    assert answer.status == health_pb2.HealthCheckResponse.SERVING
+def test_health_is_told_to_everybody_and_watched_by_who_has_a_token(device: Asked) -> None:
+    stub, serving = health_pb2_grpc.HealthStub(device.channel), health_pb2.HealthCheckResponse
+    request = health_pb2.HealthCheckRequest()
+    assert stub.Check(request, timeout=60).status == serving.SERVING
+    refused(lambda: next(stub.Watch(request, timeout=60)), grpc.StatusCode.UNAUTHENTICATED)
+    for who in (device.app(), device.owner):
+        watch = stub.Watch(request, **who)
+        assert next(watch).status == serving.SERVING
+        watch.cancel()
 
 
 def test_the_owner_is_asked_for_nothing_else(device: Asked) -> None:

@@ -14,9 +14,11 @@ from typing import Any
 import grpc
 import pytest
 from google.rpc import error_details_pb2
+from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from sottovoce.core.text.tagger import Tagger
 from sottovoce.core.wire.address import answers
+from sottovoce.edge.daemon.server import STREAMS
 from sottovoce.edge.state.apps import Apps
 from sottovoce.edge.state.database import Store
 from sottovoce.v1 import edge_agent_pb2 as agent
@@ -116,6 +118,25 @@ def test_one_that_is_removed_loses_its_open_streams_too(device: Asked) -> None:
         refused(lambda: next(streams["mail"]), grpc.StatusCode.UNAUTHENTICATED)
         assert next(streams["other"]).response.text
     refused(lambda: device.agent.Privatize(ASKED, **mail), grpc.StatusCode.UNAUTHENTICATED)
+
+
+def test_the_streams_of_an_app_give_way_to_each_other(device: Asked) -> None:
+    mail, waiting = device.app(), queue.Queue[agent.PrivatizeStreamRequest | None]()
+    health, request = health_pb2_grpc.HealthStub(device.channel), health_pb2.HealthCheckRequest()
+    [first] = _streamed(1)
+    stream = device.agent.PrivatizeStream(iter(waiting.get, None), **device.owner)
+    try:
+        waiting.put(first)
+        assert next(stream).response.text
+        watches = []
+        for _ in range(STREAMS + 2):
+            watches.append(health.Watch(request, **mail))
+            assert next(watches[-1]).status == health_pb2.HealthCheckResponse.SERVING
+        waiting.put(first)
+        assert next(stream).response.text
+        until(lambda: sum(each.done() for each in watches) == 3)
+    finally:
+        waiting.put(None)
 
 
 def test_what_is_drawn_ahead_on_a_stream_is_the_apps_too(

@@ -174,3 +174,16 @@ def test_who_calls_is_known_inside_alone() -> None:
     assert inside(app).run(calling) is app
     assert calling() is None
     assert inside(app).run(lambda: inside(None).run(calling)) is None
+
+
+def test_a_damaged_one_concerns_no_other(store: Store, tmp_path: Path) -> None:
+    apps = Apps(store)
+    mail, lamp = apps.new("mail"), apps.new("lamp")
+    found = apps.find(mail)
+    assert found is not None
+    with closing(sqlite3.connect(tmp_path / DATABASE)) as connection, connection:
+        connection.execute("UPDATE apps SET sealed = X'00' WHERE key = ?", (found.key,))
+    assert getattr(apps.find(lamp), "name", "") == "lamp"
+    assert apps.find("sotto-app-" + "x" * 43) is None
+    with pytest.raises(DataLoss):
+        apps.find(mail)

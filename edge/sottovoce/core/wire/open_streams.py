@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,7 +26,7 @@ __all__ = ["OpenStreams"]
 @dataclass(eq=False)
 class _Stream:
     context: grpc.ServicerContext
-    host: str
+    caller: Hashable
     moved: float = field(default_factory=time.monotonic)
     """When a message last came or went."""
 
@@ -35,17 +35,23 @@ class OpenStreams(Interceptor):
     """Bounds the streams of all services it looks after together; goes inside the error
     interceptor.
 
-    Where one more is opened than may be, the host that has most open loses the one on which no
+    Where one more is opened than may be, the caller that has most open loses the one on which no
     message has moved for the longest: so one that is in use stays, whoever opens others beside it.
 
     Args:
         most: open at once.
         concerns: whether it looks after a service, by its name.
+        whose: the caller of a stream, asked in the context of its call; its host, unless given.
     """
 
-    def __init__(self, most: int, concerns: Callable[[str], bool] = lambda service: True) -> None:
+    def __init__(
+        self,
+        most: int,
+        concerns: Callable[[str], bool] = lambda service: True,
+        whose: Callable[[grpc.ServicerContext], Hashable] = lambda context: host(context.peer()),
+    ) -> None:
         self._most = most
-        self._concerns = concerns
+        self._concerns, self._whose = concerns, whose
         self._open: set[_Stream] = set()
         self._lock = threading.Lock()
 
@@ -73,7 +79,7 @@ class OpenStreams(Interceptor):
 
     @contextmanager
     def _held(self, context: grpc.ServicerContext) -> Iterator[_Stream]:
-        stream = _Stream(context, host(context.peer()))
+        stream = _Stream(context, self._whose(context))
         gives_way: _Stream | None = None
         with self._lock:
             self._open.add(stream)
@@ -89,9 +95,9 @@ class OpenStreams(Interceptor):
                 self._open.discard(stream)
 
     def _stillest(self) -> _Stream:
-        counts = Counter(stream.host for stream in self._open)
+        counts = Counter(stream.caller for stream in self._open)
         most = max(counts.values())
-        return min((s for s in self._open if counts[s.host] == most), key=lambda s: s.moved)
+        return min((s for s in self._open if counts[s.caller] == most), key=lambda s: s.moved)
 
 
 def _noted(messages: Iterable[Any], stream: _Stream) -> Iterator[Any]:

@@ -22,8 +22,8 @@ __all__ = ["command"]
 
 @click.group("apps")
 def command() -> None:
-    """Give apps of this device tokens of their own, with limits; a running agent heeds them at
-    once.
+    """Give apps of this device tokens of their own, with limits; a running agent heeds them with
+    the next message.
 
     With agent.apps = true every call needs such a token, and an app may privatize, classify,
     embed, chat and complete; all else stays the owner's. The doorway takes them in any case.
@@ -114,7 +114,7 @@ def list_(ctx: click.Context, as_json: bool) -> None:
 @json_option
 @click.pass_context
 def rm(ctx: click.Context, name: str, as_json: bool) -> None:
-    """Take its token from the app NAME; what it has open ends.
+    """Take its token from the app NAME; what it has open ends with its next message.
 
     What it has released stays released, and charged.
     """

@@ -38,14 +38,15 @@ _FOR_APPS: Final = frozenset(
         (_AGENT, "GetStatus"),
         (_CHAT, "Chat"),
         (_CHAT, "Complete"),
+        (health.SERVICE_NAME, "Watch"),
     }
 )
 _END: Final = object()
 
 
 class Admission(Interceptor):
-    """Asks each call for a token, but those of health; goes inside the error interceptor, and
-    outside of all that waits for callers.
+    """Asks each call for a token, but health's Check, which holds no thread for long; goes inside
+    the error interceptor, and outside of all that waits for callers.
 
     Args:
         callers: knows apps.
@@ -56,7 +57,7 @@ class Admission(Interceptor):
         self._callers, self._owner = callers, owner.encode()
 
     def around(self, handler: Handler, service: str, method: str) -> Handler:
-        if service == health.SERVICE_NAME:
+        if (service, method) == (health.SERVICE_NAME, "Check"):
             return handler
 
         def admitted(request: Any, context: grpc.ServicerContext) -> tuple[App | None, Any]:

@@ -35,6 +35,7 @@ from sottovoce.core.wire.doorkeeper import Doorkeeper
 from sottovoce.core.wire.interception import Interceptor
 from sottovoce.core.wire.open_streams import OpenStreams
 from sottovoce.core.wire.opentelemetry import traced
+from sottovoce.core.wire.peer import host
 from sottovoce.core.wire.reflection import serve_reflection
 from sottovoce.core.wire.status import ErrorInterceptor
 from sottovoce.core.wire.tracing import Traced
@@ -45,6 +46,7 @@ from sottovoce.edge.daemon.admission import Admission
 from sottovoce.edge.daemon.chat_service import ChatService
 from sottovoce.edge.daemon.owner_service import OwnerService
 from sottovoce.edge.daemon.service import Service
+from sottovoce.edge.state.caller import App, calling
 from sottovoce.edge.state.only_one import only_one
 from sottovoce.edge.state.own_secret import OWNER
 from sottovoce.edge.tasks.agent import Agent
@@ -153,7 +155,7 @@ def _server(
             Traced(callers=False),
             ErrorInterceptor(),
             *doorkeepers,
-            OpenStreams(STREAMS),
+            OpenStreams(STREAMS, whose=_whose),
         ],
         maximum_concurrent_rpcs=THREADS + QUEUED_CALLS,
         options=[
@@ -187,6 +189,12 @@ def _server(
     )
     serve_reflection(server, names)
     return server
+
+
+def _whose(context: grpc.ServicerContext) -> tuple[App | None, str]:
+    """One caller: an app, wherever it calls from; else who calls from a host."""
+    app = calling()
+    return app, "" if app else host(context.peer())
 
 
 def _admission(device: Agent) -> Iterator[Admission]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import sqlite3
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from sottovoce.core.text.tagger import Tagger
 from sottovoce.edge.daemon.doorway.gate import read_key
 from sottovoce.edge.daemon.doorway.server import Doorway
 from sottovoce.edge.state.apps import Apps
+from sottovoce.edge.state.database import DATABASE
 from tests.support.agent import configured, opened
 from tests.support.doorway import Answer, Door
 from tests.support.echo import EchoingCloud, echoing_cloud
@@ -94,3 +97,43 @@ def test_a_stream_ends_for_one_that_is_removed(found: Found) -> None:
     told = mail.chat("Anna saw the lake", stream=True).body.decode()
     assert "no token, or one of no app" in told
     assert "[DONE]" not in told
+
+
+def test_who_has_the_key_waits_for_no_strangers_tokens(
+    found: Found, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    door, apps, _ = found
+    asked, free = threading.Event(), threading.Event()
+
+    def taken(token: str) -> None:
+        asked.set()
+        assert free.wait(60)
+
+    monkeypatch.setattr(apps, "find", taken)  # as behind a long transaction
+    stranger = dataclasses.replace(door, key="sotto-app-" + "x" * 43)
+    status: list[int] = []
+    thread = threading.Thread(target=lambda: status.append(stranger.ask("/v1/models").status))
+    thread.start()
+    try:
+        assert asked.wait(60)
+        assert door.ask("/v1/models").status == 200
+        assert status == []
+    finally:
+        free.set()
+        thread.join(60)
+    assert status == [401]
+
+
+def test_a_damaged_app_is_told_so_and_the_others_are_not(found: Found, tmp_path: Path) -> None:
+    door, apps, _ = found
+    mail = dataclasses.replace(door, key=apps.new("mail"))
+    lamp = dataclasses.replace(door, key=apps.new("lamp"))
+    known = apps.find(mail.key)
+    assert known is not None
+    (database,) = tmp_path.rglob(DATABASE)
+    with closing(sqlite3.connect(database)) as connection, connection:
+        connection.execute("UPDATE apps SET sealed = X'00' WHERE key = ?", (known.key,))
+    broken = mail.ask("/v1/models")
+    assert (broken.status, broken.error["code"]) == (500, "data_loss")
+    assert lamp.ask("/v1/models").status == 200
+    assert dataclasses.replace(door, key="sotto-app-none").ask("/v1/models").status == 401

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import time
 from collections.abc import Iterator
@@ -75,7 +76,7 @@ def test_links_age_and_are_few() -> None:
     def enters(link: str) -> bool:
         headers = {**host, "authorization": f"Bearer {link}"}
         try:
-            return gate.check("POST", SESSION, headers)
+            return asyncio.run(gate.check("POST", SESSION, headers))
         except Exception:
             return False
 

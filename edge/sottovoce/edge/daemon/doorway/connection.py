@@ -54,12 +54,12 @@ Headers = Sequence[tuple[str, str]]
 class Guard(Protocol):
     """Who may come in."""
 
-    def check(self, method: str, path: str, headers: Mapping[str, str]) -> App | bool:
+    async def check(self, method: str, path: str, headers: Mapping[str, str]) -> App | bool:
         """Which app asks for this, or True for the owner; False for what is left open, which needs
-        no proof.
+        no proof. On the loop, so whatever may take its time goes to a thread.
 
         Raises:
-            Failure: it may not come in.
+            Failure: it may not come in. SottovoceError: that cannot be told.
         """
 
 
@@ -175,7 +175,7 @@ class Connection:
             self._bodiless = head.method == b"HEAD"
             headers = _headers(head)
             method, path = head.method.decode(), head.target.decode().partition("?")[0]
-            proof = self._site.gate.check(method, path, headers)
+            proof = await self._proof(method, path, headers)
             self.proven = self.proven or bool(proof)
             app = proof if isinstance(proof, App) else None
             endpoint = self._site.find(method, path)
@@ -190,6 +190,17 @@ class Connection:
             return False
         await self._answer(endpoint, headers, body, app)
         return self._http.our_state is h11.DONE and self._http.their_state is h11.DONE
+
+    async def _proof(self, method: str, path: str, headers: dict[str, str]) -> App | bool:
+        """What the gate says.
+
+        Raises:
+            Failure: it may not come in, or that cannot be told.
+        """
+        try:
+            return await self._site.gate.check(method, path, headers)
+        except Exception as error:
+            raise failure(error) from error
 
     async def _event(self) -> Any:
         while (event := self._http.next_event()) is h11.NEED_DATA:

@@ -9,7 +9,7 @@ was made to point to this machine, with another Host than that name.
 from __future__ import annotations
 
 import hmac
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -50,12 +50,12 @@ def read_key(state: Path, *, make: bool = False) -> str:
 
 class Gate:
     """Lets requests in that no web page has made: with ``key`` as the owner's, with a token that
-    ``find`` knows as its app's."""
+    ``find`` knows as its app's, which may take its time, but not the loop's."""
 
-    def __init__(self, key: str, find: Callable[[str], App | None] = lambda token: None) -> None:
+    def __init__(self, key: str, find: Callable[[str], Awaitable[App | None]]) -> None:
         self._key, self._find = key.encode(), find
 
-    def check(self, method: str, path: str, headers: Mapping[str, str]) -> App | bool:
+    async def check(self, method: str, path: str, headers: Mapping[str, str]) -> App | bool:
         """Refuses who may not come in; who may has proved it.
 
         Args:
@@ -64,6 +64,7 @@ class Gate:
 
         Raises:
             Failure: 403 for what a browser sends or sends it to another name, 401 without the key.
+            SottovoceError: of ``find``.
         """
         if any(name in headers for name in _OF_BROWSERS):
             raise Failure(403, "web pages may not use this", code="forbidden_origin")
@@ -74,9 +75,8 @@ class Gate:
                 code="forbidden_host",
             )
         scheme, _, given = headers.get("authorization", "").partition(" ")
-        # Both are compared, so that the time taken tells nothing of either.
         known = hmac.compare_digest(given.strip().encode(), self._key)
-        app = None if known else self._find(given.strip())
+        app = None if known else await self._find(given.strip())
         if scheme.lower() != "bearer" or not (known or app):
             raise Failure(
                 401,

@@ -22,6 +22,7 @@ from sottovoce.edge.daemon.doorway.connection import PIECE, Connection, Site
 from sottovoce.edge.daemon.doorway.endpoints import ENDPOINTS
 from sottovoce.edge.daemon.doorway.failures import Failure
 from sottovoce.edge.daemon.doorway.gate import Gate, read_key
+from sottovoce.edge.state.caller import App
 from sottovoce.edge.tasks.agent import Agent
 
 __all__ = ["CALLS_AT_ONCE", "MOST_CONNECTIONS", "Doorway"]
@@ -59,7 +60,7 @@ class Doorway:
                 subject=setting,
             )
         key = "" if site else read_key(device.config.agent.state, make=True)
-        self._site = site or Site(Gate(key, device.callers.find), ENDPOINTS)
+        self._site = site or Site(Gate(key, self._find), ENDPOINTS)
         self._device = device
         self._socket = _bound(host, port, address, setting)
         host, port = self._socket.getsockname()[:2]
@@ -67,6 +68,7 @@ class Doorway:
         """Where it answers: a number, as a name has others, which another user could take."""
         self._connections: dict[Connection, None] = {}
         self._calls = Threads(CALLS_AT_ONCE, "doorway")
+        self._finding = Threads(1, "doorway-gate")  # for strangers, who wait for each other alone
         self._loop = asyncio.new_event_loop()
         self._ending = asyncio.Event()
         self._stopping, self._grace = False, 0.0
@@ -92,7 +94,8 @@ class Doorway:
             with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
                 runner.run(self._serve())
         finally:
-            self._calls.shutdown(wait=False, cancel_futures=True)
+            for pool in (self._calls, self._finding):
+                pool.shutdown(wait=False, cancel_futures=True)
 
     async def _serve(self) -> None:
         server = await asyncio.start_server(self._accepted, sock=self._socket, limit=PIECE)
@@ -123,6 +126,10 @@ class Doorway:
             _log.error("unexpected %s", kind_and_place(error))
         finally:
             self._connections.pop(connection, None)
+
+    async def _find(self, token: str) -> App | None:
+        """Whose a token is: looked up in the state, which may be taken."""
+        return await self._loop.run_in_executor(self._finding, self._device.callers.find, token)
 
     def _room(self) -> bool:
         """Whether there is room for another connection, made if need be."""

@@ -53,7 +53,7 @@ class PageGate:
         """A secret that is good until the daemon ends or `FEW` newer ones are there."""
         return self._new(self._sessions)
 
-    def check(self, method: str, path: str, headers: Mapping[str, str]) -> bool:
+    async def check(self, method: str, path: str, headers: Mapping[str, str]) -> bool:
         """See `Guard`.
 
         Raises:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sottovoce.core.errors import DataLoss, NotReady, QuotaExceeded
+from sottovoce.core.errors import DataLoss, NotReady, QuotaExceeded, Unavailable
 from sottovoce.edge.state.corrections import Corrections, settle
 from sottovoce.edge.state.database import Store
 from sottovoce.edge.state.keyring import Keyring
@@ -78,14 +78,45 @@ def test_they_are_sealed_and_in_their_places(store: Store, tmp_path: Path) -> No
     assert kept.forget("desk") == 2  # what cannot be read can be forgotten
 
 
-def test_what_is_forgotten_is_overwritten(store: Store, tmp_path: Path) -> None:
-    kept = Corrections(store)
-    kept.keep("desk", [RIVER], MOST)
+def end(store: Store, how: str) -> None:
+    """One of the ways in which what is said of `RIVER` goes."""
+    kept, outbox = Corrections(store), Outbox(store)
+    if how == "forgotten":
+        kept.forget("desk")
+    elif how == "relabelled":
+        kept.keep("desk", [(RIVER[0], "dry")], MOST)
+    elif how == "removed":
+        outbox.forget("one")
+    else:
+        take(store)
+        ended = outbox.get("one")
+        ended.state = agent.CUSTOMIZATION_STATE_SUCCEEDED
+        assert outbox.save(ended)
+
+
+@pytest.mark.parametrize("how", ["forgotten", "relabelled", "removed", "learnt"])
+def test_what_is_forgotten_is_overwritten(store: Store, tmp_path: Path, how: str) -> None:
+    record(store, "one")
+    Corrections(store).keep("desk", [RIVER], MOST)
     ((sealed,),) = store.rows("SELECT sealed FROM corrections")
-    files = [tmp_path / "agent.db", tmp_path / "agent.db-wal"]
-    assert any(sealed in file.read_bytes() for file in files)
-    kept.forget("desk")
-    assert not any(sealed in file.read_bytes() for file in files if file.exists())
+    assert any(sealed in file.read_bytes() for file in tmp_path.iterdir())
+    end(store, how)
+    assert not any(sealed in file.read_bytes() for file in tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("how", ["relabelled", "removed", "learnt"])
+def test_what_another_process_keeps_from_being_overwritten_ends_all_the_same(
+    store: Store, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    def busy(_: Store) -> None:
+        raise Unavailable("another process is reading")
+
+    monkeypatch.setattr(Store, "overwrite", busy)
+    record(store, "one")
+    Corrections(store).keep("desk", [RIVER], MOST)
+    end(store, how)
+    assert pairs(Corrections(store)) == ([(RIVER[0], "dry")] if how == "relabelled" else [])
+    assert Outbox(store).unfinished() == (["one"] if how == "relabelled" else [])
 
 
 def test_they_are_bounded_all_or_none(store: Store) -> None:

@@ -1,9 +1,10 @@
 """What texts should have been called, as their owner says: kept, sealed, until it was learnt.
 
 Why it is here: these are texts in clear, so there are few of them, and one is gone once it was
-learnt. A customisation that takes some notes so in the transaction that queues them, and the
-transaction that notes its end drops them, or gives them back where it failed or was cancelled:
-whenever a process dies, none is lost, and none is in two customisations at once.
+learnt or has another label; what goes is overwritten. A customisation that takes some notes so in
+the transaction that queues them, and the transaction that notes its end drops them, or gives them
+back where it failed or was cancelled: whenever a process dies, none is lost, and none is in two
+customisations at once.
 """
 
 from __future__ import annotations
@@ -56,8 +57,7 @@ class Corrections:
         owner = _owner(self._store.seal, adapter)
         with self._store.transaction() as transaction:
             before = _count(transaction, owner)
-            for text, label in pairs:
-                self._put(transaction, owner, text, label)
+            replaced = [self._put(transaction, owner, text, label) for text, label in pairs]
             held = _count(transaction, owner)
             if held > max(before, most):
                 raise QuotaExceeded(
@@ -67,6 +67,8 @@ class Corrections:
                     "many there may be",
                     subject="predict.corrections",
                 )
+        if any(replaced):
+            self._store.overwrite_if_possible()
 
     def count(self, adapter: str) -> tuple[int, int]:
         """How many wait, and how many a customisation that has not ended has taken."""
@@ -127,33 +129,39 @@ class Corrections:
         self._store.overwrite()
         return gone.rowcount
 
-    def _put(self, transaction: sqlite3.Connection, owner: bytes, text: str, label: str) -> None:
+    def _put(self, transaction: sqlite3.Connection, owner: bytes, text: str, label: str) -> bool:
+        """Whether it took the place of others."""
         key = _key(self._store.seal, owner, text)
         query = "SELECT sealed FROM corrections WHERE text = ?"
-        for (sealed,) in transaction.execute(query, (key,)).fetchall():
+        before = transaction.execute(query, (key,)).fetchall()
+        for (sealed,) in before:
             if self._read(key, sealed).label == label:
-                return
+                return False
             transaction.execute("DELETE FROM corrections WHERE text = ?", (key,))
         pair = agent.LabelledText(text=text, label=label)
         transaction.execute(
             "INSERT INTO corrections (adapter, text, sealed) VALUES (?, ?, ?)",
             (owner, key, self._store.seal.seal(pair.SerializeToString(), _place(key))),
         )
+        return bool(before)
 
     def _read(self, key: bytes, sealed: bytes) -> agent.LabelledText:
         return agent.LabelledText.FromString(self._store.seal.unseal(sealed, _place(key)))
 
 
-def settle(transaction: sqlite3.Connection, customization: str, *, learnt: bool) -> None:
+def settle(transaction: sqlite3.Connection, customization: str, *, learnt: bool) -> bool:
     """Drops what a customisation had taken if it was learnt, else gives it back, in the transaction
-    that notes its end."""
+    that notes its end. Whether anything was dropped, which is to be overwritten after it."""
     what = "DELETE FROM corrections" if learnt else "UPDATE corrections SET taken = NULL"
-    transaction.execute(f"{what} WHERE taken = ?", (customization,))
+    changed = transaction.execute(f"{what} WHERE taken = ?", (customization,))
+    return learnt and changed.rowcount > 0
 
 
-def forget_all(transaction: sqlite3.Connection, seal: Seal, adapter: str) -> None:
-    """Forgets those of an adapter in the transaction that forgets the adapter."""
-    transaction.execute("DELETE FROM corrections WHERE adapter = ?", (_owner(seal, adapter),))
+def forget_all(transaction: sqlite3.Connection, seal: Seal, adapter: str) -> bool:
+    """Forgets those of an adapter in the transaction that forgets the adapter. Whether there were
+    any, which are to be overwritten after it."""
+    query = "DELETE FROM corrections WHERE adapter = ?"
+    return transaction.execute(query, (_owner(seal, adapter),)).rowcount > 0
 
 
 def _count(transaction: sqlite3.Connection, owner: bytes) -> int:

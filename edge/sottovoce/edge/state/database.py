@@ -15,7 +15,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -230,6 +230,11 @@ class Store:
                 "what was replaced is still on disk, as another process is reading",
                 fix="try again when it has finished",
             )
+
+    def overwrite_if_possible(self) -> None:
+        """The same; what cannot be done now is left to whatever folds the log next."""
+        with suppress(SottovoceError):
+            self.overwrite()
 
     def close(self) -> None:
         """Folds the write-ahead log into the database and lets go of it."""

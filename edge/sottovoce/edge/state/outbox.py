@@ -185,6 +185,7 @@ class Outbox:
         was written."""
         ended = record.state in ENDED
         sealed = self._seal(record)
+        dropped = False
         with self._store.transaction() as transaction:
             written = transaction.execute(
                 "UPDATE customizations SET finished = ?, sealed = ? WHERE id = ? AND NOT finished",
@@ -193,7 +194,9 @@ class Outbox:
             if ended:
                 transaction.execute("DELETE FROM outbox WHERE customization = ?", (record.id,))
                 learnt = record.state == agent.CUSTOMIZATION_STATE_SUCCEEDED
-                corrections.settle(transaction, record.id, learnt=learnt)
+                dropped = corrections.settle(transaction, record.id, learnt=learnt)
+        if dropped:
+            self._store.overwrite_if_possible()
         if not (ended or written.rowcount):
             return False
         if not ended:
@@ -219,11 +222,14 @@ class Outbox:
         the corrections that wait for it."""
         adapter = self.get(identity).adapter
         last = all(one.id == identity for one in self.all() if one.adapter == adapter)
+        dropped = False
         with self._store.transaction() as transaction:
             transaction.execute("DELETE FROM outbox WHERE customization = ?", (identity,))
             transaction.execute("DELETE FROM customizations WHERE id = ?", (identity,))
             if last:
-                corrections.forget_all(transaction, self._store.seal, adapter)
+                dropped = corrections.forget_all(transaction, self._store.seal, adapter)
+        if dropped:
+            self._store.overwrite_if_possible()
         with self._changed:
             self._ended.add(identity)
             self._live.pop(identity, None)

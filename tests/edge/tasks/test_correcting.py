@@ -12,6 +12,7 @@ import pytest
 
 from sottovoce.core.errors import DataLoss, InvalidInput, NotFound, NotReady, QuotaExceeded
 from sottovoce.core.text.tagger import Tagger
+from sottovoce.edge.state.corrections import Corrections
 from sottovoce.edge.state.outbox import ENDED
 from sottovoce.edge.tasks import home as homes
 from sottovoce.edge.tasks.agent import Agent
@@ -172,6 +173,55 @@ def test_what_is_refused_takes_and_charges_nothing(taught: tuple[Agent, FakeClou
     _correct(device, *PAIRS[:2])
     others = [agent.LabelledText(text=text, label=label) for text, label in PAIRS[2:]]
     assert _customizer(device).accept(WANTED, others).examples == 10
+
+
+def test_a_label_that_is_gone_is_told_with_what_helps(taught: tuple[Agent, FakeCloud]) -> None:
+    device, _ = taught
+    _correct(device, *PAIRS)
+    others = (("river water", "fluid"), ("stone salt", "dry"))
+    teach(device, "desk", others, replace=True)
+    before = device.ledger.spending()
+    table = [agent.LabelledText(text="the lake", label="fluid")] * 2
+    with pytest.raises(
+        InvalidInput,
+        match="correction 1: the adapter no longer has the label 'wet', nor those of 4 more",
+    ) as refused:
+        _customizer(device).accept(WANTED, table)
+    for named in (
+        "`sotto correct desk TEXT LABEL`",
+        "`sotto corrections desk --show`",
+        "`sotto corrections desk --forget --text TEXT`",
+    ):
+        assert named in refused.value.fix
+    assert device.ledger.spending() == before
+    assert _waiting(device) == list(PAIRS)
+    for text, _ in PAIRS[:3]:  # what it says is done
+        device.forget_corrections(adapters.ForgetCorrectionsRequest(adapter="desk", text=text))
+    _correct(device, *((text, "fluid") for text, _ in PAIRS[3:5]))
+    assert _customizer(device).accept(WANTED, table).examples == 9
+    with pytest.raises(InvalidInput, match="the adapter has no label 'wet'") as refused:
+        _customizer(device).accept(
+            agent.CustomizationSettings(adapter="desk", add=True),
+            [agent.LabelledText(text=text, label=label) for text, label in PAIRS],
+        )
+    assert "corrections" not in refused.value.fix  # it is the table's
+
+
+@pytest.mark.parametrize("text", ["a\0b", "long " * 20_000])
+def test_examples_and_corrections_are_numbered_apart(
+    taught: tuple[Agent, FakeCloud], text: str
+) -> None:
+    device, _ = taught
+    # As an agent with other limits may have kept it.
+    Corrections(device.store).keep("desk", [PAIRS[0], (text, "wet")], 10)
+    table = [agent.LabelledText(text=text, label=label) for text, label in PAIRS[1:]]
+    with pytest.raises(InvalidInput, match="correction 2: ") as refused:
+        _customizer(device).accept(WANTED, table)
+    assert "sotto corrections desk --forget --text" in refused.value.fix
+    table[2].text = text
+    with pytest.raises(InvalidInput, match="example 3: ") as refused:
+        _customizer(device).accept(WANTED, table)
+    assert "sotto corrections" not in refused.value.fix
 
 
 def test_one_corrected_while_they_are_released_is_not_learnt_as_it_was(

@@ -52,8 +52,8 @@ class Corrector:
         labels = self._labels(request.adapter)
         pairs = [(each.text, each.label.strip()) for each in request.corrections]
         for place, (text, label) in enumerate(pairs):
-            check_example(place, agent.LabelledText(text=text, label=label), writes=False)
             with numbered(place):
+                check_example(place, agent.LabelledText(text=text, label=label), writes=False)
                 check_text(text)
                 if labels and label not in labels:
                     raise _unknown(label, labels)

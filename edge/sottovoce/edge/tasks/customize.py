@@ -14,14 +14,13 @@ import secrets
 import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
 
 from google.protobuf import timestamp_pb2
 
 from sottovoce.core.bundle.folder import Bundle
-from sottovoce.core.errors import InvalidInput, NotReady, SottovoceError
+from sottovoce.core.errors import InvalidInput, SottovoceError
 from sottovoce.core.privacy import plain_tokens
 from sottovoce.core.privacy.noise import SecureRandom
 from sottovoce.core.privacy.randomized_response import check_epsilon, respond
@@ -35,13 +34,13 @@ from sottovoce.edge.state.outbox import Outbox, outbox_place
 from sottovoce.edge.state.pseudonyms import Pseudonyms, adapter_id, label_ids
 from sottovoce.edge.state.purpose import Purpose
 from sottovoce.edge.tasks.adding import Base, base_of
+from sottovoce.edge.tasks.corrected import Corrected
 from sottovoce.edge.tasks.engine import Engine, OpenBundle
 from sottovoce.edge.tasks.examples import (
     check_example,
     check_labels,
     check_number,
     check_private,
-    numbered,
 )
 from sottovoce.edge.tasks.naming import check_free, check_name
 from sottovoce.edge.tasks.privatize import Releases, resolve
@@ -118,13 +117,15 @@ class Customizer:
         opened.privatizer.mechanism(setting)
         plain = _plain_tokens(settings, wanted.plain_tokens, opened.bundle, setting.policy)
         identity = secrets.token_hex(16)
-        taken: list[int] = []
-        if settings.corrections:
-            examples = chain(examples, self._corrected(settings.adapter, taken))
+        corrected = Corrected(self._corrections, settings.adapter)
+        if base and settings.corrections:
+            examples = chain(examples, corrected.examples(base))
         try:
             writes = wanted.task == training.TASK_GENERATION
-            seen, public = self._stage(identity, opened, setting, plain, examples, writes=writes)
-            with _beside(taken):
+            seen, public = self._stage(
+                identity, opened, setting, plain, examples, corrected, writes=writes
+            )
+            with corrected.beside():
                 check_number(seen.total())
                 if not writes:
                     check_labels(seen)
@@ -148,7 +149,7 @@ class Customizer:
                     if wanted.dp_epsilon:
                         self._ledger.charge_adapter(transaction, wanted.dp_epsilon, wanted.dp_delta)
                     self._outbox.insert(transaction, record, request_id, job, own)
-                    self._corrections.take(transaction, taken, identity)
+                    self._corrections.take(transaction, corrected.taken, identity)
             except SottovoceError:
                 twin = self._outbox.find_request(request_id)
                 if twin is None:
@@ -159,18 +160,6 @@ class Customizer:
                 transaction.execute("DELETE FROM staged WHERE customization = ?", (identity,))
         self._outbox.show(record)
         return record
-
-    def _corrected(self, adapter: str, taken: list[int]) -> Iterator[agent.LabelledText]:
-        """The corrections that wait, as examples; notes in `taken` which they were."""
-        for each in self._corrections.waiting(adapter):
-            taken.append(each.number)
-            yield agent.LabelledText(text=each.text, label=each.label)
-        if not taken:
-            raise NotReady(
-                f"no corrections of {adapter!r} wait",
-                fix=f"`sotto correct {adapter} TEXT LABEL` keeps one",
-                subject="corrections",
-            )
 
     def _named(
         self, adapter: str, seen: Iterable[str], wanted: training.TrainingSettings
@@ -219,6 +208,7 @@ class Customizer:
         setting: Setting,
         plain: Iterator[list[int]] | None,
         examples: Iterable[agent.LabelledText],
+        corrected: Corrected,
         *,
         writes: bool,
     ) -> tuple[Counter[str], int]:
@@ -228,14 +218,15 @@ class Customizer:
         public = 0
         rows: list[tuple[object, ...]] = []
         for sequence, example in enumerate(examples):
-            check_example(sequence, example, writes=writes)
+            with corrected.numbered(sequence):
+                check_example(sequence, example, writes=writes)
             if example.public:
                 public += 1
             else:
                 seen[example.label] += 1
             # Input and output are one document: what stands in both is released once.
             document = f"{example.text}\n{example.output}" if writes else example.text
-            with numbered(sequence):
+            with corrected.numbered(sequence):
                 made = self._releases.drawn(opened, document, setting)
             drawn = secrets.token_bytes(16)
             waiting = training.PrivatizedExample(
@@ -365,18 +356,6 @@ def _plain_tokens(
         bundle, policy, settings.plain_vocabulary, by_frequency=by_frequency
     )
     return plain_tokens.sequences(words, length, settings.plain_sequences, SecureRandom())
-
-
-@contextmanager
-def _beside(taken: list[int]) -> Iterator[None]:
-    """Says of corrections that are too few, or too much alike (InvalidInput), what helps."""
-    try:
-        yield
-    except InvalidInput as error:
-        if not taken:
-            raise
-        fix = f"{error.fix}; examples of a table (--input) may be given beside corrections"
-        raise InvalidInput(error.problem, fix=fix, subject=error.subject) from error
 
 
 def _staged_place(identity: str, drawn: bytes) -> bytes:

@@ -28,7 +28,7 @@ def check_example(sequence: int, example: agent.LabelledText, *, writes: bool) -
     """One example: its length, and that it has what the task needs; ``writes`` for generation.
 
     Raises:
-        InvalidInput: gives its number, counted from 1, and never its text.
+        InvalidInput: never gives its text; `numbered` says which it is.
     """
     problem = fix = ""
     if sequence >= MOST_EXAMPLES:
@@ -47,17 +47,17 @@ def check_example(sequence: int, example: agent.LabelledText, *, writes: bool) -
     elif len(example.label) > LONGEST_LABEL:
         problem, fix = "its label is too long", f"use at most {LONGEST_LABEL} characters"
     if problem:
-        raise InvalidInput(f"example {sequence + 1}: {problem}", fix=fix, subject="examples")
+        raise InvalidInput(problem, fix=fix, subject="examples")
 
 
 @contextmanager
-def numbered(sequence: int) -> Iterator[None]:
-    """Says of what is wrong with a text (InvalidInput) which example's it is, counted from 1."""
+def numbered(sequence: int, what: str = "example") -> Iterator[None]:
+    """Says of what is wrong with one (InvalidInput) which it is, counted from 1."""
     try:
         yield
     except InvalidInput as error:
         raise InvalidInput(
-            f"example {sequence + 1}: {error.problem}", fix=error.fix, subject=error.subject
+            f"{what} {sequence + 1}: {error.problem}", fix=error.fix, subject=error.subject
         ) from error
 
 

@@ -131,8 +131,8 @@ class Learner:
             )
         check_number(len(examples))
         for place, example in enumerate(examples):
-            check_example(place, example, writes=False)
             with numbered(place):
+                check_example(place, example, writes=False)
                 check_text(example.text)
         seen = Counter(example.label for example in examples)
         check_labels(seen)

@@ -62,7 +62,7 @@ def test_they_are_kept_shown_and_taught_once(trained: Device, cloud: FakeCloud) 
         assert told["corrections"] == {"waiting": 10, "taken": 0}
         assert "10 wait, 0 in training" in trained.sotto("show", "desk").stdout
         (done,) = trained.json(*TAUGHT)
-        assert (done["state"], done["examples"]) == ("SUCCEEDED", 10)
+        assert (done["state"], done["examples"], done["waiting"]) == ("SUCCEEDED", 10, 0)
         assert "no corrections of 'desk' wait" in trained.sotto(*TAUGHT, code=3).stderr
         assert trained.json("status")[0]["corrections"] == []
     assert Counter(e.released_text for e in cloud.jobs["job-1"].examples) == Counter(
@@ -84,7 +84,13 @@ def test_the_same_command_waits_for_what_it_began_and_takes_nothing_twice(
         until(lambda: trained.json("list")[0]["adapters"][0]["state"] == "TRAINING")
         assert "0 of desk wait, 10 in training" in trained.sotto("corrections", "desk").stdout
         trained.sotto("correct", "desk", "the lake", "wet")  # for the next time
-        assert trained.json(*both, "--no-watch")[0]["id"] == begun["id"]
+        (again,) = trained.json(*both, "--no-watch")
+        assert (again["id"], begun["waiting"], again["waiting"]) == (begun["id"], 0, 1)
+        said = trained.sotto(*both, "--no-watch").stderr
+        assert "1 correction of desk wait: repeat the command when this has ended" in said
+        trained.sotto("correct", "desk", "the garden", "wet")
+        assert "2 corrections of desk wait" in trained.sotto(*both, "--no-watch").stderr
+        trained.sotto("corrections", "desk", "--forget", "--text", "the garden")
         cloud.may_train.set()
         until(lambda: not trained.json("corrections", "desk")[0]["taken"])
         (told,) = trained.json("show", "desk")

@@ -19,6 +19,7 @@ from sottovoce.edge.cli.client import Remote, remote, request_id
 from sottovoce.edge.cli.common import load_config, privacy_options
 from sottovoce.edge.cli.lines import read_lines
 from sottovoce.edge.cli.tables import FOR_EITHER, read_table
+from sottovoce.edge.state.outbox import ENDED
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import training_pb2 as training
 
@@ -279,10 +280,17 @@ def command(
             record = running.customize(requests)
             if watch:
                 record = _watch(running, record, progress, quiet=as_json)
+        # Those that were kept since wait for the next time, also if this call began nothing.
+        waiting = _waiting(running, adapter) if corrections else 0
     if as_json:
-        print_json(views.customization(record))
+        more = {"waiting": waiting} if corrections else {}
+        print_json({**views.customization(record), **more})
     else:
         click.echo(told.sentence(record))
+        if waiting:
+            some = f"{waiting:,} correction{'s' * (waiting != 1)}"
+            then = "" if record.state in ENDED else " when this has ended"
+            click.echo(f"{some} of {adapter} wait: repeat the command{then}", err=True)
     if record.state in (agent.CUSTOMIZATION_STATE_FAILED, agent.CUSTOMIZATION_STATE_CANCELLED):
         raise NotReady(
             f"adapter {adapter!r} was not trained: {record.message or 'the job was cancelled'}",
@@ -306,6 +314,11 @@ def _added(ctx: click.Context, given: agent.CustomizationSettings) -> agent.Cust
             )
     kept = {name: getattr(given, name) for name in training_settings.WITH_ADDED}
     return agent.CustomizationSettings(add=True, corrections=given.corrections, **kept)
+
+
+def _waiting(running: Remote, adapter: str) -> int:
+    """How many corrections wait."""
+    return sum(c.waiting for c in running.status().corrections if c.adapter == adapter)
 
 
 def _public_texts(source: Path) -> list[agent.LabelledText]:

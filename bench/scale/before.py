@@ -35,6 +35,8 @@ _CALLS, _CALLERS = 400, 8
 """Of a round, and how many of them are open at once."""
 _EXAMPLES = 64
 """Of a job, of three epochs."""
+_THREADS = ("--threads=1", "--training-threads=1")
+"""Several wait for each other by spinning, which is no work and counts as such."""
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -118,7 +120,7 @@ def _started(stack: ExitStack, folder: Path, bundle: Path, checkout: Path) -> _S
     parts = (checkout.resolve() / part for part in ("protos", "edge", "cloud"))
     env = {"PYTHONPATH": os.pathsep.join(map(str, parts))}
     address, state, token = free_address(), folder / "cloud", folder / "token"
-    serve = ("serve", "--listen", address, "--state", str(state), "--threads", "1")
+    serve = ("serve", "--listen", address, "--state", str(state), *_THREADS)
     log = folder / "cloud.log"
     cloud = Role(address, log, None, (*serve, "--bundle", str(bundle.resolve())), env)
     stack.callback(cloud.kill)

@@ -59,7 +59,7 @@ def main() -> None:
         "--before", type=Path, metavar="CHECKOUT", help="serve beside what it was there"
     )
     parser.add_argument(
-        "--rounds", type=int, default=18, help="of --before: 400 calls, or a third of a job"
+        "--rounds", type=int, default=18, help="of --before: 400 calls, or half a job"
     )
     paper.add_inputs(parser)
     arguments = parser.parse_args()
@@ -105,7 +105,7 @@ def _before(arguments: Namespace) -> None:
             arguments.bundle,
             arguments.before,
             rounds=arguments.rounds,
-            jobs=arguments.rounds // 3,
+            jobs=arguments.rounds // 2,
         )
     console.publish(arguments, found, *before.tables(found))
 

@@ -17,6 +17,7 @@ from sottovoce.cloud.state.migrations import VERSIONS
 from tests.campaign.moments import FILE, PROCESS
 from tests.campaign.standing import Books, faults_of_cloud, faults_of_device, processes
 from tests.support.old_state import stored
+from tests.support.waiting import until
 
 
 def _written(file: Path, text: str = "something") -> None:
@@ -74,7 +75,7 @@ def test_whoever_may_still_die_is_found(tmp_path: Path) -> None:
     environ = os.environ | {FILE: str(file), PROCESS: "device"}
     waiting = subprocess.Popen(["sleep", "100"], env=environ)
     try:
-        assert processes(file) == {waiting.pid: "device"}
+        until(lambda: processes(file) == {waiting.pid: "device"})  # its environment shows late
     finally:
         waiting.kill()
         waiting.wait()

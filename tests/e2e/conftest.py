@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -32,6 +33,14 @@ class Light:
     def cloud(self, folder: Path, *options: str) -> Cloud:
         """A cloud with it, not started yet."""
         return Cloud.at(folder, self.bundle, "--backbone", str(self.backbone), *options)
+
+    @contextmanager
+    def running(self, folder: Path) -> Iterator[Cloud]:
+        """A cloud with it, which trains in no time."""
+        cloud = self.cloud(folder)
+        cloud.start()
+        yield cloud
+        cloud.kill()
 
 
 def at_home(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

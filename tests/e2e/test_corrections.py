@@ -22,10 +22,8 @@ CORRECTED = 32
 
 @pytest.fixture
 def cloud(owner: Path, light: Light) -> Iterator[Cloud]:
-    running = light.cloud(owner)
-    running.start()
-    yield running
-    running.kill()
+    with light.running(owner) as running:
+        yield running
 
 
 @pytest.fixture

@@ -25,10 +25,8 @@ from .conftest import Light
 @pytest.fixture
 def cloud(owner: Path, light: Light) -> Iterator[Cloud]:
     """A running cloud that trains in no time."""
-    running = light.cloud(owner)
-    running.start()
-    yield running
-    running.kill()
+    with light.running(owner) as running:
+        yield running
 
 
 def _table(folder: Path, rows: int) -> Path:

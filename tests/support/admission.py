@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -19,9 +20,9 @@ from sottovoce.edge.state.database import Store
 from sottovoce.edge.state.own_secret import OWNER
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import edge_agent_pb2_grpc, edge_chat_pb2_grpc
-from tests.support.agent import running
+from tests.support.agent import configured, running
 
-__all__ = ["ASKED", "TEXT", "Asked", "asked", "refused", "with_token"]
+__all__ = ["ASKED", "TEXT", "Asked", "asked", "asking", "refused", "with_token"]
 
 TEXT = "Anna was in the garden by the lake"
 ASKED = agent.PrivatizeRequest(text=TEXT)
@@ -54,6 +55,11 @@ class Asked:
 
 def with_token(token: str) -> dict[str, Any]:
     return {"metadata": (("authorization", f"Bearer {token}"),), "timeout": 60}
+
+
+def asking(folder: Path, bundle: Path, **environ: str) -> Config:
+    """Settings of a daemon that asks each call for a token."""
+    return configured(folder, bundle=bundle, SOTTO_AGENT_APPS="true", **environ)
 
 
 @contextmanager

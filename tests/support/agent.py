@@ -119,12 +119,9 @@ def labelled(number: int = 20) -> list[edge_agent_pb2.LabelledText]:
     ]
 
 
-def teach(
-    device: Agent, name: str, pairs: tuple[tuple[str, str], ...], **settings: Any
-) -> edge_agent_pb2.Customization:
-    """Has the cloud train an adapter on five examples of each (text, label); gives its record,
-    which has ended."""
-    customizer = Customizer(
+def customizer(device: Agent) -> Customizer:
+    """What takes the device's customisations, with one plain token a text."""
+    return Customizer(
         device.engine,
         device.store,
         device.ledger,
@@ -132,11 +129,18 @@ def teach(
         device.outbox,
         Defaults(device.default, 1),
     )
+
+
+def teach(
+    device: Agent, name: str, pairs: tuple[tuple[str, str], ...], **settings: Any
+) -> edge_agent_pb2.Customization:
+    """Has the cloud train an adapter on five examples of each (text, label); gives its record,
+    which has ended."""
     if not settings.get("add"):
         settings["privacy"] = edge_agent_pb2.PrivacyOptions(level="light")
     asked = edge_agent_pb2.CustomizationSettings(adapter=name, **settings)
     examples = [edge_agent_pb2.LabelledText(text=text, label=label) for text, label in pairs]
-    record = customizer.accept(asked, [each for each in examples for _ in range(5)])
+    record = customizer(device).accept(asked, [each for each in examples for _ in range(5)])
     Uploader(device.cloud, device.outbox).carry(record.id)
     until(lambda: device.outbox.get(record.id).state in ENDED)
     return device.outbox.get(record.id)

@@ -29,8 +29,10 @@ def session() -> Iterator[int]:
 
 
 def test_processor_time_is_that_of_a_session_ended_children_among_it(session: int) -> None:
-    subprocess.run(["/bin/sh", "-c", _burning(0.5)], check=True)  # somebody else's
-    assert processor(session) == pytest.approx(0.3, abs=0.15)
+    subprocess.run(["/bin/sh", "-c", _burning(2.0)], check=True)  # somebody else's
+    assert (
+        0.3 <= processor(session) + 0.05 < 2
+    )  # in ticks; what Python takes to start is in it, too
 
 
 def test_a_ratio_is_that_of_neighbours_and_the_median_of_all() -> None:

@@ -19,7 +19,7 @@ from sottovoce.edge.cli.client import backend
 from sottovoce.edge.state.own_secret import OWNER
 from sottovoce.v1 import edge_adapters_pb2, edge_agent_pb2, edge_chat_pb2, edge_owner_pb2
 from sottovoce.v1 import edge_agent_pb2 as agent
-from tests.support.admission import ASKED, Asked, asked, refused, with_token
+from tests.support.admission import ASKED, Asked, asked, asking, refused, with_token
 from tests.support.agent import configured
 
 FOR_APPS = {
@@ -43,7 +43,7 @@ METHODS = [
 
 @pytest.fixture
 def device(tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger) -> Iterator[Asked]:
-    config = configured(tmp_path, bundle=small_bundle_folder, SOTTO_AGENT_APPS="true")
+    config = asking(tmp_path, small_bundle_folder)
     with asked(config, lexicon_tagger) as found:
         yield found
 
@@ -155,12 +155,7 @@ def test_loopback_without_tls_is_closed_to_other_users(
     lexicon_tagger: Tagger,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    config = configured(
-        tmp_path,
-        bundle=small_bundle_folder,
-        SOTTO_AGENT_APPS="true",
-        SOTTO_AGENT_LISTEN="127.0.0.1:0",
-    )
+    config = asking(tmp_path, small_bundle_folder, SOTTO_AGENT_LISTEN="127.0.0.1:0")
     with asked(config, lexicon_tagger) as device:
         refused(lambda: device.agent.Privatize(ASKED), grpc.StatusCode.UNAUTHENTICATED)
         assert device.agent.Privatize(ASKED, **device.owner).text
@@ -188,7 +183,7 @@ def test_an_owners_token_that_others_can_read_is_refused(device: Asked) -> None:
 def test_the_owners_token_is_another_at_each_start(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:
-    config = configured(tmp_path, bundle=small_bundle_folder, SOTTO_AGENT_APPS="true")
+    config = asking(tmp_path, small_bundle_folder)
     with asked(config, lexicon_tagger) as device:
         stale = device.owner
     with asked(config, lexicon_tagger) as device:

@@ -25,7 +25,7 @@ from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import edge_agent_pb2_grpc
 from sottovoce.v1 import edge_chat_pb2 as chats
 from sottovoce.v1 import generation_pb2 as generation
-from tests.support.admission import ASKED, TEXT, Asked, asked, refused, with_token
+from tests.support.admission import ASKED, TEXT, Asked, asked, asking, refused, with_token
 from tests.support.agent import configured
 from tests.support.echo import echoing_cloud
 from tests.support.fake_cloud import fake_cloud
@@ -34,7 +34,7 @@ from tests.support.waiting import until
 
 @pytest.fixture
 def device(tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger) -> Iterator[Asked]:
-    config = configured(tmp_path, bundle=small_bundle_folder, SOTTO_AGENT_APPS="true")
+    config = asking(tmp_path, small_bundle_folder)
     with asked(config, lexicon_tagger) as found:
         yield found
 
@@ -87,12 +87,7 @@ def test_a_day_s_worth_ends_in_a_quota_and_the_ledger_is_not_charged(device: Ask
 def test_the_ledgers_limit_is_told_an_app_without_its_figures(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:
-    config = configured(
-        tmp_path,
-        bundle=small_bundle_folder,
-        SOTTO_AGENT_APPS="true",
-        SOTTO_PRIVACY_LEDGER_LIMIT="0.5",
-    )
+    config = asking(tmp_path, small_bundle_folder, SOTTO_PRIVACY_LEDGER_LIMIT="0.5")
     with asked(config, lexicon_tagger) as device:
         with pytest.raises(grpc.RpcError, match="ledger is spent") as caught:
             device.agent.Privatize(ASKED, **device.app())
@@ -144,12 +139,7 @@ def test_what_is_drawn_ahead_on_a_stream_is_the_apps_too(
 ) -> None:
     # These streams release on a thread of their own.
     with fake_cloud() as cloud:
-        config = configured(
-            tmp_path,
-            bundle=small_bundle_folder,
-            SOTTO_AGENT_APPS="true",
-            SOTTO_CLOUD_ADDRESS=cloud.address,
-        )
+        config = asking(tmp_path, small_bundle_folder, SOTTO_CLOUD_ADDRESS=cloud.address)
         with asked(config, lexicon_tagger) as device:
             settings = agent.CustomizationSettings(adapter="desk", epochs=1)
             texts = [
@@ -190,12 +180,7 @@ def test_conversations_are_each_apps_own_whatever_they_are_called(
         return str(events[0].departed.turns[0].released_text)
 
     with echoing_cloud() as cloud:
-        config = configured(
-            tmp_path,
-            bundle=small_bundle_folder,
-            SOTTO_AGENT_APPS="true",
-            SOTTO_CLOUD_ADDRESS=cloud.address,
-        )
+        config = asking(tmp_path, small_bundle_folder, SOTTO_CLOUD_ADDRESS=cloud.address)
         with asked(config, lexicon_tagger) as device:
             callers = (device.app(), device.app("other"), device.owner)
             assert len({left(who) for who in callers * 2}) == 3

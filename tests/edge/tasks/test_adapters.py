@@ -12,12 +12,11 @@ from sottovoce.core.errors import NotFound, NotReady, Unavailable
 from sottovoce.core.text.tagger import Tagger
 from sottovoce.edge.state.outbox import ENDED
 from sottovoce.edge.tasks.agent import Agent
-from sottovoce.edge.tasks.customize import Customizer, Defaults
 from sottovoce.edge.tasks.uploader import Uploader
 from sottovoce.v1 import edge_adapters_pb2 as adapters
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import training_pb2 as training
-from tests.support.agent import configured, opened
+from tests.support.agent import configured, customizer, opened
 from tests.support.fake_cloud import FakeCloud, fake_cloud
 from tests.support.waiting import until
 
@@ -37,14 +36,6 @@ def _queue(
     device: Agent, words: Sequence[str] = WET, *, replace: bool = True
 ) -> agent.Customization:
     """A customisation of "desk" whose first word is wet, at the level that moves no word."""
-    customizer = Customizer(
-        device.engine,
-        device.store,
-        device.ledger,
-        device.releases,
-        device.outbox,
-        Defaults(device.default, 1),
-    )
     settings = agent.CustomizationSettings(
         adapter="desk", privacy=agent.PrivacyOptions(level="light"), replace=replace
     )
@@ -53,7 +44,7 @@ def _queue(
         for word, label in zip(words, ("wet", "dry"), strict=True)
         for _ in range(5)
     ]
-    return customizer.accept(settings, examples)
+    return customizer(device).accept(settings, examples)
 
 
 def _train(device: Agent, words: Sequence[str] = WET) -> agent.Customization:

@@ -16,13 +16,13 @@ from sottovoce.edge.state.corrections import Corrections
 from sottovoce.edge.state.outbox import ENDED
 from sottovoce.edge.tasks import home as homes
 from sottovoce.edge.tasks.agent import Agent
-from sottovoce.edge.tasks.customize import Customizer, Defaults
+from sottovoce.edge.tasks.customize import Customizer
 from sottovoce.edge.tasks.learn import Learner
 from sottovoce.edge.tasks.uploader import Uploader
 from sottovoce.v1 import edge_adapters_pb2 as adapters
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import training_pb2 as training
-from tests.support.agent import configured, opened, queued, teach
+from tests.support.agent import configured, customizer, opened, queued, teach
 from tests.support.fake_cloud import FakeCloud, fake_cloud
 from tests.support.plain_encoder import PlainEncoder
 from tests.support.waiting import until
@@ -53,17 +53,6 @@ def taught(
         yield both
 
 
-def _customizer(device: Agent) -> Customizer:
-    return Customizer(
-        device.engine,
-        device.store,
-        device.ledger,
-        device.releases,
-        device.outbox,
-        Defaults(device.default, 1),
-    )
-
-
 def _correct(device: Agent, *pairs: tuple[str, str], adapter: str = "desk") -> int:
     each = [adapters.Correction(text=text, label=label) for text, label in pairs]
     return device.keep_corrections(
@@ -92,7 +81,7 @@ def test_they_are_released_as_examples_are_and_learnt_once(
     assert [(s.adapter, s.waiting, s.taken) for s in device.status().corrections] == [
         ("desk", 10, 0)
     ]
-    record = _customizer(device).accept(WANTED, [])
+    record = customizer(device).accept(WANTED, [])
     setting = device.outbox.trained_with(record.id)
     assert setting is not None
     assert (setting.level, record.examples) == ("light", 10)
@@ -110,7 +99,7 @@ def test_they_are_released_as_examples_are_and_learnt_once(
     last = max(cloud.jobs.values(), key=lambda job: len(job.learnt))
     assert Counter(_texts(last.learnt)) - known == Counter(text for text, _ in released.elements())
     with pytest.raises(NotReady, match="no corrections of 'desk' wait"):
-        _customizer(device).accept(WANTED, [])
+        customizer(device).accept(WANTED, [])
 
 
 def _texts(examples: list[training.PrivatizedExample]) -> list[str]:
@@ -122,11 +111,11 @@ def test_a_text_corrected_again_is_the_same_release_and_costs_its_label_alone(
 ) -> None:
     device, _ = taught
     _correct(device, *PAIRS)
-    first = _customizer(device).accept(WANTED, [])
+    first = customizer(device).accept(WANTED, [])
     before, released = device.ledger.spending(), queued(device, first.id)
     _ended(device, first)
     _correct(device, (FIRST, "wet"), (FIRST, "dry"), *PAIRS[1:])
-    again = _customizer(device).accept(WANTED, [])
+    again = customizer(device).accept(WANTED, [])
     assert Counter(_texts(queued(device, again.id))) == Counter(_texts(released))
     spent = device.ledger.spending()
     assert (spent.spent, spent.releases) == (before.spent, before.releases)
@@ -137,7 +126,7 @@ def test_a_text_corrected_again_is_the_same_release_and_costs_its_label_alone(
 def test_they_come_back_where_nothing_was_learnt(taught: tuple[Agent, FakeCloud], how: str) -> None:
     device, cloud = taught
     _correct(device, *PAIRS)
-    record = _customizer(device).accept(WANTED, [])
+    record = customizer(device).accept(WANTED, [])
     if how == "cancelled":
         device.cancel(adapters.CancelCustomizationRequest(id=record.id))
     else:
@@ -146,7 +135,7 @@ def test_they_come_back_where_nothing_was_learnt(taught: tuple[Agent, FakeCloud]
     assert _waiting(device) == list(PAIRS)
     cloud.fail_training = ""
     before = device.ledger.spending()
-    again = _customizer(device).accept(WANTED, [])
+    again = customizer(device).accept(WANTED, [])
     assert device.ledger.spending() == before  # they had been released, and were charged then
     assert _ended(device, again).state == agent.CUSTOMIZATION_STATE_SUCCEEDED
     assert _waiting(device) == []
@@ -164,7 +153,7 @@ def test_what_is_refused_takes_and_charges_nothing(taught: tuple[Agent, FakeClou
         _correct(device, *pairs)
         held = _waiting(device)
         with pytest.raises(InvalidInput, match=said) as refused:
-            _customizer(device).accept(wanted, [])
+            customizer(device).accept(wanted, [])
         assert fix in refused.value.fix
         assert _waiting(device) == held
         device.forget_corrections(adapters.ForgetCorrectionsRequest(adapter="desk"))
@@ -172,7 +161,7 @@ def test_what_is_refused_takes_and_charges_nothing(taught: tuple[Agent, FakeClou
     assert device.store.rows("SELECT * FROM staged") == []
     _correct(device, *PAIRS[:2])
     others = [agent.LabelledText(text=text, label=label) for text, label in PAIRS[2:]]
-    assert _customizer(device).accept(WANTED, others).examples == 10
+    assert customizer(device).accept(WANTED, others).examples == 10
 
 
 def test_a_label_that_is_gone_is_told_with_what_helps(taught: tuple[Agent, FakeCloud]) -> None:
@@ -186,7 +175,7 @@ def test_a_label_that_is_gone_is_told_with_what_helps(taught: tuple[Agent, FakeC
         InvalidInput,
         match="correction 1: the adapter no longer has the label 'wet', nor those of 4 more",
     ) as refused:
-        _customizer(device).accept(WANTED, table)
+        customizer(device).accept(WANTED, table)
     for named in (
         "`sotto correct desk TEXT LABEL`",
         "`sotto corrections desk --show`",
@@ -198,9 +187,9 @@ def test_a_label_that_is_gone_is_told_with_what_helps(taught: tuple[Agent, FakeC
     for text, _ in PAIRS[:3]:  # what it says is done
         device.forget_corrections(adapters.ForgetCorrectionsRequest(adapter="desk", text=text))
     _correct(device, *((text, "fluid") for text, _ in PAIRS[3:5]))
-    assert _customizer(device).accept(WANTED, table).examples == 9
+    assert customizer(device).accept(WANTED, table).examples == 9
     with pytest.raises(InvalidInput, match="the adapter has no label 'wet'") as refused:
-        _customizer(device).accept(
+        customizer(device).accept(
             agent.CustomizationSettings(adapter="desk", add=True),
             [agent.LabelledText(text=text, label=label) for text, label in PAIRS],
         )
@@ -216,11 +205,11 @@ def test_examples_and_corrections_are_numbered_apart(
     Corrections(device.store).keep("desk", [PAIRS[0], (text, "wet")], 10)
     table = [agent.LabelledText(text=text, label=label) for text, label in PAIRS[1:]]
     with pytest.raises(InvalidInput, match="correction 2: ") as refused:
-        _customizer(device).accept(WANTED, table)
+        customizer(device).accept(WANTED, table)
     assert "sotto corrections desk --forget --text" in refused.value.fix
     table[2].text = text
     with pytest.raises(InvalidInput, match="example 3: ") as refused:
-        _customizer(device).accept(WANTED, table)
+        customizer(device).accept(WANTED, table)
     assert "sotto corrections" not in refused.value.fix
 
 
@@ -229,7 +218,7 @@ def test_one_corrected_while_they_are_released_is_not_learnt_as_it_was(
 ) -> None:
     device, _ = taught
     _correct(device, *PAIRS)
-    customizer = _customizer(device)
+    customizing = customizer(device)
     stage = Customizer._stage
 
     def meanwhile(*args: Any, **kwargs: Any) -> Any:
@@ -241,10 +230,10 @@ def test_one_corrected_while_they_are_released_is_not_learnt_as_it_was(
     with monkeypatch.context() as patched:
         patched.setattr(Customizer, "_stage", meanwhile)
         with pytest.raises(NotReady, match="changed meanwhile"):
-            customizer.accept(WANTED, [])
+            customizing.accept(WANTED, [])
     assert device.ledger.spending() == before
     assert set(_waiting(device)) == {*PAIRS[1:], (FIRST, "dry")}
-    assert customizer.accept(WANTED, []).examples == 10
+    assert customizing.accept(WANTED, []).examples == 10
 
 
 @pytest.mark.parametrize(
@@ -278,7 +267,7 @@ def test_only_what_can_be_added_to_is_corrected(
     teach(device, "aware", TAUGHT, noise_aware=True)
     cloud.may_train.clear()
     settings = agent.CustomizationSettings(adapter="new")
-    _customizer(device).accept(settings, examples)
+    customizer(device).accept(settings, examples)
     for name, said in (
         ("mine", "learnt on this device alone"),
         ("aware", "nothing can be added to 'aware': noise aware"),
@@ -320,7 +309,7 @@ def test_one_that_was_altered_stops_the_release_of_all(taught: tuple[Agent, Fake
     with device.store.transaction() as transaction:
         transaction.execute("UPDATE corrections SET sealed = x'00' WHERE number = 3")
     with pytest.raises(DataLoss):
-        _customizer(device).accept(WANTED, [])
+        customizer(device).accept(WANTED, [])
     assert device.ledger.spending() == before
 
 
@@ -328,7 +317,7 @@ def test_they_go_with_their_adapter(taught: tuple[Agent, FakeCloud]) -> None:
     device, cloud = taught
     _correct(device, *PAIRS)
     cloud.may_train.clear()
-    _customizer(device).accept(WANTED, [])
+    customizer(device).accept(WANTED, [])
     device.delete(adapters.DeleteAdapterRequest(adapter="desk"))
     assert device.store.rows("SELECT * FROM corrections") == []
     cloud.may_train.set()

@@ -17,11 +17,10 @@ from sottovoce.edge.client.resending import WINDOW
 from sottovoce.edge.config import CloudConfig
 from sottovoce.edge.state.outbox import ENDED
 from sottovoce.edge.tasks.agent import Agent
-from sottovoce.edge.tasks.customize import Customizer, Defaults
 from sottovoce.edge.tasks.predict import Predictor
 from sottovoce.edge.tasks.uploader import Uploader
 from sottovoce.v1 import edge_agent_pb2 as agent
-from tests.support.agent import configured, opened
+from tests.support.agent import configured, customizer, opened
 from tests.support.cut_line import Line
 from tests.support.fake_cloud import FakeCloud, fake_cloud
 from tests.support.waiting import until
@@ -38,10 +37,6 @@ def _trained(folder: Path, bundle: Path, tagger: Tagger) -> Iterator[tuple[Agent
 
 
 def _train(device: Agent, level: str) -> None:
-    defaults = Defaults(device.default, 1)
-    customizer = Customizer(
-        device.engine, device.store, device.ledger, device.releases, device.outbox, defaults
-    )
     settings = agent.CustomizationSettings(
         adapter="desk", privacy=agent.PrivacyOptions(level=level), replace=True
     )
@@ -50,7 +45,7 @@ def _train(device: Agent, level: str) -> None:
         for word, label in (("river", "wet"), ("stone", "dry"))
         for _ in range(5)
     ]
-    record = customizer.accept(settings, examples)
+    record = customizer(device).accept(settings, examples)
     Uploader(device.cloud, device.outbox).carry(record.id)
     until(lambda: device.outbox.get(record.id).state in ENDED)  # so does the uploader's thread
 

@@ -17,11 +17,10 @@ from sottovoce.core.text.tagger import Tagger
 from sottovoce.core.wire.padding import padded_size
 from sottovoce.edge.state.record import Record
 from sottovoce.edge.tasks.agent import Agent
-from sottovoce.edge.tasks.customize import Customizer, Defaults
 from sottovoce.edge.tasks.uploader import Uploader
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import training_pb2 as training
-from tests.support.agent import configured, opened
+from tests.support.agent import configured, customizer, opened
 from tests.support.fake_cloud import FakeCloud, fake_cloud
 from tests.support.waiting import until
 
@@ -36,15 +35,12 @@ def _queued(
     """An agent's parts with one customisation in the outbox."""
     config = configured(folder, bundle=bundle, SOTTO_CLOUD_ADDRESS=cloud.address)
     with opened(config, tagger) as device:
-        defaults = Defaults(device.default, 1)
-        customizer = Customizer(
-            device.engine, device.store, device.ledger, device.releases, device.outbox, defaults
-        )
         examples = (
             agent.LabelledText(text=f"The river {n} was cold", label="ab"[n % 2])
             for n in range(number)
         )
-        record = customizer.accept(agent.CustomizationSettings(adapter="desk", epochs=2), examples)
+        settings = agent.CustomizationSettings(adapter="desk", epochs=2)
+        record = customizer(device).accept(settings, examples)
         yield device, record.id
 
 
@@ -338,12 +334,8 @@ def test_the_record_holds_all_that_is_carried(
     with fake_cloud() as cloud:
         config = configured(tmp_path, bundle=small_bundle_folder, SOTTO_CLOUD_ADDRESS=cloud.address)
         with opened(config, lexicon_tagger) as device:
-            defaults = Defaults(device.default, 1)
-            customizer = Customizer(
-                device.engine, device.store, device.ledger, device.releases, device.outbox, defaults
-            )
             wanted = agent.CustomizationSettings(adapter="desk", **settings)
-            identity = customizer.accept(wanted, examples).id
+            identity = customizer(device).accept(wanted, examples).id
             record = Record(on=True)
             uploader = Uploader(device.cloud, device.outbox, record, first_wait=0.02)
             uploader.carry(identity)

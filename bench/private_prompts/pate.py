@@ -28,12 +28,13 @@ from sottovoce.cloud.models import backbone as backbones
 from sottovoce.cloud.models.batches import encode
 from sottovoce.cloud.models.methods.head import Head
 from sottovoce.cloud.private.head import HEAD, fit_head
-from sottovoce.cloud.private.pate import PatePlan, ask, deal, fit_teacher, tally
-from sottovoce.cloud.private.plan import Budget, PrivatePlan
+from sottovoce.cloud.private.plan import PrivatePlan
+from sottovoce.cloud.private.teachers import fit_teacher, standardised
 from sottovoce.cloud.training.linear_probe import probe
-from sottovoce.cloud.training.pate_trainer import standardised
 from sottovoce.cloud.training.private_trainer import begin, features
 from sottovoce.cloud.training.trainer import Recipe
+from sottovoce.core.privacy.gaussian import Budget
+from sottovoce.core.privacy.votes import Ints, VotePlan, ask, deal, tally
 
 __all__ = ["OTHER", "measure", "show"]
 
@@ -70,14 +71,15 @@ def measure(
         head = probe(seen["private"], private, Recipe().probe_penalty, labels)
         note("upper", _answers(seen["dev"], *head))
         votes = _Votes(seen, private, labels)
-        note("ensemble", votes.of(seen["dev"], seen["same"]).argmax(1))
+        ensemble = votes.of(seen["dev"], seen["same"]).argmax(1)
+        note("ensemble", torch.from_numpy(ensemble))
         for epsilon in epsilons:
             budget = Budget.of(epsilon, 0.0, n)
             stage = PrivatePlan.within(budget, n, head=HEAD).head
             own = fit_head(seen["private"], private, labels, stage)
             note(f"private head {epsilon:g}", _answers(seen["dev"], *own))
             for public in ("same", "other"):
-                plan = PatePlan.within(budget, n, len(seen[public]))
+                plan = VotePlan.within(budget, n, len(seen[public]))
                 asked = seen[public][: plan.check.steps]
                 answers = ask(votes.of(asked, asked, plan.teachers), plan)
                 places = torch.tensor([*answers])
@@ -92,15 +94,15 @@ class _Votes:
 
     def __init__(self, seen: dict[str, Tensor], targets: Tensor, labels: int) -> None:
         self._seen, self._targets, self._labels = seen["private"], targets, labels
-        plan = PatePlan.within(Budget.of(1.0, 0.0, len(targets)), len(targets), len(seen["same"]))
+        plan = VotePlan.within(Budget.of(1.0, 0.0, len(targets)), len(targets), len(seen["same"]))
         self._shares = deal(len(targets), plan.teachers)
 
-    def of(self, texts: Tensor, public: Tensor, teachers: int | None = None) -> Tensor:
-        """Counts, Int (Q, C); ``public`` says where the middle of the states is."""
+    def of(self, texts: Tensor, public: Tensor, teachers: int | None = None) -> Ints:
+        """Counts, Ints2d (Q, C); ``public`` says where the middle of the states is."""
         assert teachers in (None, len(self._shares))
         inputs = standardised(texts, public)
         votes = (
-            (inputs @ fit_teacher(own, self._targets[share], self._labels)).argmax(1)
+            (inputs @ fit_teacher(own, self._targets[share], self._labels)).argmax(1).numpy()
             for share in self._shares
             if share
             for own in [standardised(self._seen[share], public)]

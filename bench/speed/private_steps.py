@@ -20,12 +20,12 @@ from sottovoce.cloud.models import backbone as backbones
 from sottovoce.cloud.models.classifier import TextClassifier
 from sottovoce.cloud.models.methods import from_options
 from sottovoce.cloud.models.precision import fast_bfloat16, to_bfloat16
-from sottovoce.cloud.private.plan import Stage
 from sottovoce.cloud.training import private_trainer
 from sottovoce.cloud.training.dataset import Dataset
 from sottovoce.cloud.training.fit import Clipped
 from sottovoce.cloud.training.objective import Labelled, Objective
 from sottovoce.cloud.training.private_steps import BIAS, WEIGHT, Private, RowObjective, Trained
+from sottovoce.core.privacy.gaussian import Stage
 
 __all__ = ["METHODS", "measure", "steps"]
 

@@ -68,7 +68,7 @@ class TrainingOptions:
         dp_delta: with ``dp_epsilon``; 0 takes min(1e-5, 1 / (10 examples)).
         task: "classification", or "generation": a decoder learns to write outputs.
         continues: go on from the adapter of the job's name.
-        pate: within ``dp_epsilon`` by PATE (see `sottovoce.cloud.private.pate`).
+        pate: within ``dp_epsilon`` by PATE (see `sottovoce.core.privacy.votes`).
     """
 
     method: str = "lora"

@@ -11,7 +11,8 @@ from torch.nn import functional as F  # noqa: N812 - its customary name
 
 from sottovoce.cloud.private import head
 from sottovoce.cloud.private.head import HEAD, fit_head
-from sottovoce.cloud.private.plan import Budget, PrivatePlan
+from sottovoce.cloud.private.plan import PrivatePlan
+from sottovoce.core.privacy.gaussian import Budget
 
 
 def two_clouds(n: int = 4_000) -> tuple[Tensor, Tensor]:

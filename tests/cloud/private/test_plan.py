@@ -8,8 +8,9 @@ import pytest
 from dp_accounting.pld import privacy_loss_distribution
 from opacus.accountants import PRVAccountant
 
-from sottovoce.cloud.private.plan import Budget, PrivatePlan, Stage
+from sottovoce.cloud.private.plan import PrivatePlan
 from sottovoce.core.errors import InvalidInput
+from sottovoce.core.privacy.gaussian import Budget, Stage
 from tests.support.gaussian import of_gaussian
 
 HEAD = Stage(steps=50, share=1.0, noise=0.0, clip=0.5)

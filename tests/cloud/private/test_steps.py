@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from sottovoce.cloud.private.plan import Stage
 from sottovoce.cloud.private.steps import clipped_sum, noisy_mean
+from sottovoce.core.privacy.gaussian import Stage
 
 LEVEL = 1e-6
 floats = st.floats(allow_nan=True, allow_infinity=True, width=32)

@@ -16,10 +16,11 @@ from sottovoce.cloud.job import Progress, TrainingOptions
 from sottovoce.cloud.models import backbone
 from sottovoce.cloud.private.auditing import bound
 from sottovoce.cloud.private.head import HEAD, fit_head
-from sottovoce.cloud.private.plan import Budget, PrivatePlan, Stage
+from sottovoce.cloud.private.plan import PrivatePlan
 from sottovoce.cloud.training import private_trainer
 from sottovoce.cloud.training.auditing import audit, pulls, unlikeliest
 from sottovoce.core.errors import InvalidInput
+from sottovoce.core.privacy.gaussian import Budget, Stage
 from tests.support.examples import examples
 
 DELTA = 1e-5

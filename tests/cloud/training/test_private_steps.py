@@ -12,7 +12,6 @@ from sottovoce.cloud.job import TrainingOptions
 from sottovoce.cloud.models import backbone
 from sottovoce.cloud.models.classifier import encoder_of
 from sottovoce.cloud.models.methods import from_options
-from sottovoce.cloud.private.plan import Stage
 from sottovoce.cloud.training import private_steps
 from sottovoce.cloud.training.dataset import Dataset
 from sottovoce.cloud.training.objective import Labelled
@@ -25,6 +24,7 @@ from sottovoce.cloud.training.private_steps import (
     RowObjective,
     Trained,
 )
+from sottovoce.core.privacy.gaussian import Stage
 from tests.support.examples import examples
 
 METHODS = ("lora", "prompt", "prefix", "head")

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812 - its customary name
 
-from sottovoce.cloud.private.plan import Stage
 from sottovoce.cloud.private.steps import INSIDE, noisy_mean
+from sottovoce.core.privacy.gaussian import Stage
 from sottovoce.core.privacy.noise import Random
 
 __all__ = ["HEAD", "fit_head"]

@@ -15,105 +15,26 @@ those, is not used.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import Any, Final
 
 import dp_accounting
 from dp_accounting import pld
-from dp_accounting.gaussian_mechanism import get_epsilon_gaussian
 
-from sottovoce.core.errors import InvalidInput
-from sottovoce.core.wire.training_settings import usual_delta
+from sottovoce.core.privacy.gaussian import (
+    RELATION,
+    Budget,
+    Stage,
+    epsilon_of_whole,
+    with_least_noise,
+)
 
-__all__ = [
-    "ACCOUNTANT",
-    "RELATION",
-    "Budget",
-    "PrivatePlan",
-    "Stage",
-    "epsilon_of",
-    "with_least_noise",
-]
+__all__ = ["ACCOUNTANT", "PrivatePlan", "epsilon_of"]
 
 ACCOUNTANT: Final = "dp-accounting, privacy loss distributions; Gaussian steps in closed form"
-RELATION: Final = "one uploaded example added or removed"
-
 _HEAD_SHARE: Final = 0.25
 """Of epsilon that the head may spend where more is trained after it."""
-
-_NOISIEST: Final = 1_000.0
-_TOLERANCE: Final = 1e-3
-"""Of a noise multiplier, relative: what it is rounded up by."""
-
-
-@dataclass(frozen=True, slots=True)
-class Budget:
-    """(epsilon, delta)-differential privacy.
-
-    Raises:
-        InvalidInput: not positive and finite, or a delta of 1 or more.
-    """
-
-    epsilon: float
-    delta: float
-
-    def __post_init__(self) -> None:
-        if not (math.isfinite(self.epsilon) and self.epsilon > 0):
-            raise InvalidInput(
-                "epsilon must be a positive number",
-                fix="give one from 0.1 to 10: the smaller, the stronger",
-                subject="dp_epsilon",
-            )
-        if not 0 < self.delta < 1:
-            raise InvalidInput(
-                "delta is out of range",
-                fix="leave it out, or give far less than one in the number of examples",
-                subject="dp_delta",
-            )
-
-    @classmethod
-    def of(cls, epsilon: float, delta: float, records: int) -> Budget:
-        """``delta`` 0 takes the usual one.
-
-        Raises:
-            InvalidInput: see `Budget`; or a delta that would allow to publish whole examples.
-        """
-        budget = cls(epsilon, delta or usual_delta(records))
-        if budget.delta > 1 / records:
-            raise InvalidInput(
-                "delta is larger than one in the number of examples: it would permit to give "
-                "single examples away",
-                fix=f"leave it out, or give at most {usual_delta(records):.1g}",
-                subject="dp_delta",
-            )
-        return budget
-
-
-@dataclass(frozen=True, slots=True)
-class Stage:
-    """Steps that all do the same.
-
-    Attributes:
-        steps: how many.
-        share: probability with which each example is in a step; 1 for all of them.
-        noise: standard deviation of the noise on the sum, in units of ``clip``.
-        clip: most that one example's gradient may weigh.
-    """
-
-    steps: int
-    share: float
-    noise: float
-    clip: float
-
-    @property
-    def event(self) -> dp_accounting.DpEvent:
-        """What the accountant is told."""
-        step = dp_accounting.PoissonSampledDpEvent(
-            self.share, dp_accounting.GaussianDpEvent(self.noise)
-        )
-        return dp_accounting.SelfComposedDpEvent(step, self.steps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,14 +66,14 @@ class PrivatePlan:
         """
         alone = tuning is None
         share = budget.epsilon * (1 if alone else _HEAD_SHARE)
-        found = with_least_noise(lambda noise: (_with(head, noise),), share, budget.delta)
+        found = with_least_noise(
+            lambda noise: (_with(head, noise),), Budget(share, budget.delta), epsilon_of
+        )
         first = _with(head, found)
         if tuning is None:
             return cls(records, budget, first, None)
         stage = tuning
-        rest = with_least_noise(
-            lambda noise: (first, _with(stage, noise)), budget.epsilon, budget.delta
-        )
+        rest = with_least_noise(lambda noise: (first, _with(stage, noise)), budget, epsilon_of)
         return cls(records, budget, first, _with(stage, rest))
 
     @property
@@ -177,31 +98,6 @@ def _with(stage: Stage, noise: float) -> Stage:
     return Stage(stage.steps, stage.share, noise, stage.clip)
 
 
-def with_least_noise(
-    stages: Callable[[float], tuple[Stage, ...]], epsilon: float, delta: float
-) -> float:
-    """The smallest noise multiplier at which ``stages`` spend at most ``epsilon``."""
-    enough = 1.0
-    while epsilon_of(stages(enough), delta) > epsilon:
-        enough *= 2
-        if enough > _NOISIEST:
-            raise InvalidInput(
-                "epsilon is too small for so many steps",
-                fix="give a larger one, or fewer epochs",
-                subject="dp_epsilon",
-            )
-    while epsilon_of(stages(enough / 2), delta) <= epsilon:
-        enough /= 2
-    short = enough / 2
-    while enough / short > 1 + _TOLERANCE:
-        middle = math.sqrt(short * enough)
-        if epsilon_of(stages(middle), delta) > epsilon:
-            short = middle
-        else:
-            enough = middle
-    return enough
-
-
 @lru_cache(maxsize=256)
 def epsilon_of(stages: tuple[Stage, ...], delta: float) -> float:
     """What all steps of ``stages`` spend together."""
@@ -209,12 +105,20 @@ def epsilon_of(stages: tuple[Stage, ...], delta: float) -> float:
     whole = sum(stage.steps / stage.noise**2 for stage in stages if stage.share == 1)
     sampled = [stage for stage in stages if stage.share < 1]
     if not sampled:
-        return float(get_epsilon_gaussian(1 / math.sqrt(whole), delta))
+        return epsilon_of_whole(stages, delta)
     accountant = pld.PLDAccountant(
         dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE, value_discretization_interval=1e-3
     )
     if whole:
         accountant.compose(dp_accounting.GaussianDpEvent(1 / math.sqrt(whole)))
     for stage in sampled:
-        accountant.compose(stage.event)
+        accountant.compose(_event(stage))
     return float(accountant.get_epsilon(delta))
+
+
+def _event(stage: Stage) -> dp_accounting.DpEvent:
+    """What the accountant is told of a stage."""
+    step = dp_accounting.PoissonSampledDpEvent(
+        stage.share, dp_accounting.GaussianDpEvent(stage.noise)
+    )
+    return dp_accounting.SelfComposedDpEvent(step, stage.steps)

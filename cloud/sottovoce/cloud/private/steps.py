@@ -15,8 +15,8 @@ from typing import Final
 import torch
 from torch import Tensor
 
-from sottovoce.cloud.private.plan import Stage
 from sottovoce.cloud.private.randomness import normal
+from sottovoce.core.privacy.gaussian import Stage
 from sottovoce.core.privacy.noise import Random
 
 __all__ = ["INSIDE", "clipped_sum", "noisy_mean"]

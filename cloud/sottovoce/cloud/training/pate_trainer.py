@@ -1,7 +1,7 @@
 """Trains one adapter by PATE, readable from top to bottom: shares, votes, answers, student.
 
 Teachers are heads on the frozen backbone, each on its own share of the labelled examples (see
-`sottovoce.cloud.private.pate`). They vote on the public texts, those without a label; the answers,
+`sottovoce.core.privacy.votes`). They vote on the public texts, those without a label; the answers,
 noise and all, are written down, and the student learns from nothing else, by the usual trainer with
 any method, any number of times. So the trainer's own choices (what is held out, which weights are
 kept, the losses it tells) are about public texts and answers, and cost nothing more.
@@ -30,16 +30,17 @@ from sottovoce.cloud.models.adapters import fingerprint
 from sottovoce.cloud.models.backbone import LoadedBackbone
 from sottovoce.cloud.models.batches import encode
 from sottovoce.cloud.models.methods.head import Head
-from sottovoce.cloud.private.pate import PatePlan, ask, deal, fit_teacher, tally
-from sottovoce.cloud.private.plan import Budget
+from sottovoce.cloud.private.teachers import fit_teacher, standardised
 from sottovoce.cloud.training.private_trainer import begin, features
 from sottovoce.cloud.training.run import UNWATCHED, Result, Watch
 from sottovoce.cloud.training.trainer import Recipe, train
 from sottovoce.core.errors import NotReady
+from sottovoce.core.privacy.gaussian import Budget
+from sottovoce.core.privacy.votes import Ints, VotePlan, ask, deal, tally
 from sottovoce.core.system.files import in_place_of
 from sottovoce.core.wire.limits import FEWEST_EXAMPLES
 
-__all__ = ["standardised", "train_pate"]
+__all__ = ["train_pate"]
 
 _FILE: Final = "answers.json"
 
@@ -67,7 +68,7 @@ def train_pate(
     public = [example.text for example in examples if not example.label]
     labels = tuple(sorted({example.label for example in private}))
     budget = Budget.of(options.dp_epsilon, options.dp_delta, len(private))
-    plan = PatePlan.within(budget, len(private), len(public))
+    plan = VotePlan.within(budget, len(private), len(public))
     public = public[: plan.check.steps]
 
     run = fingerprint(labels, plan, backbone.sha256, public)
@@ -99,23 +100,12 @@ def train_pate(
     )
 
 
-def standardised(features: Tensor, public: Tensor) -> Tensor:
-    """States as teachers see them, with a 1 at the end: (N, h) -> (N, h + 1), of length 1 or so.
-
-    Args:
-        features: of a share, or of the public texts.
-        public: of the public texts, which alone say where the middle is, Float (Q, h).
-    """
-    scaled = (features - public.mean(0)) / (public.std(0) + 1e-6) / public.shape[1] ** 0.5
-    return torch.cat([scaled, scaled.new_ones(len(scaled), 1)], 1)
-
-
 def _drawn(
     private: Sequence[Example],
     public: Sequence[str],
     labels: Sequence[str],
     backbone: LoadedBackbone,
-    plan: PatePlan,
+    plan: VotePlan,
     go_on: Callable[[], None],
 ) -> dict[int, int]:
     """Places of public texts that are answered, and of their labels."""
@@ -130,12 +120,13 @@ def _drawn(
     asked = states(public)
     inputs = standardised(asked, asked)
 
-    def votes() -> Iterator[Tensor]:
+    def votes() -> Iterator[Ints]:
         for share in deal(len(private), plan.teachers):
             if share:
                 seen = standardised(states([private[at].text for at in share]), asked)
                 targets = torch.tensor([index[private[at].label] for at in share])
-                yield (inputs @ fit_teacher(seen, targets, len(labels))).argmax(1)
+                weight = fit_teacher(seen, targets, len(labels))
+                yield (inputs @ weight).argmax(1).cpu().numpy()
 
     return ask(tally(votes(), len(public), len(labels)), plan)
 

@@ -21,10 +21,10 @@ from sottovoce.cloud.models.batches import Batch
 from sottovoce.cloud.models.classifier import pool
 from sottovoce.cloud.models.precision import computing
 from sottovoce.cloud.models.rows import Row, run
-from sottovoce.cloud.private.plan import Stage
 from sottovoce.cloud.private.steps import clipped_sum, noisy_mean
 from sottovoce.cloud.training.fit import Losses
 from sottovoce.cloud.training.objective import Labelled
+from sottovoce.core.privacy.gaussian import Stage
 from sottovoce.core.privacy.noise import Random
 
 __all__ = [

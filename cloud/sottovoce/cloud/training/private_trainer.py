@@ -32,7 +32,7 @@ from sottovoce.cloud.models.classifier import TextClassifier, encoder_of
 from sottovoce.cloud.models.methods import Method, from_options
 from sottovoce.cloud.models.precision import fast_bfloat16, to_bfloat16
 from sottovoce.cloud.private.head import HEAD, fit_head
-from sottovoce.cloud.private.plan import Budget, PrivatePlan, Stage
+from sottovoce.cloud.private.plan import PrivatePlan
 from sottovoce.cloud.private.randomness import sample
 from sottovoce.cloud.training.checkpoint import Checkpoint
 from sottovoce.cloud.training.dataset import Dataset
@@ -49,6 +49,7 @@ from sottovoce.cloud.training.private_steps import (
     Trained,
 )
 from sottovoce.cloud.training.run import UNWATCHED, Result, Stopped, Watch
+from sottovoce.core.privacy.gaussian import Budget, Stage
 
 __all__ = ["PrivateRecipe", "begin", "features", "pieces", "train_private"]
 

@@ -16,7 +16,7 @@ from sottovoce.core.wire.limits import MOST, MOST_SEQUENCES
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import training_pb2 as training
 
-__all__ = ["METHODS", "TASKS", "WITH_ADDED", "added", "check", "check_plain", "of", "usual_delta"]
+__all__ = ["METHODS", "TASKS", "WITH_ADDED", "added", "check", "check_plain", "of"]
 
 METHODS: Final[Mapping[str, training.Method]] = MappingProxyType(
     {
@@ -106,11 +106,6 @@ def added(
         continues=True,
         **{name: getattr(base, name) for name in ("label_words", "noise_aware", "dp_epsilon")},
     )
-
-
-def usual_delta(examples: int) -> float:
-    """The delta of private training where none is given: far below one in ``examples``."""
-    return min(1e-5, 1 / (10 * examples))
 
 
 def check(settings: training.TrainingSettings) -> None:

@@ -22,6 +22,7 @@ from google.protobuf import timestamp_pb2
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import InvalidInput, SottovoceError
 from sottovoce.core.privacy import plain_tokens
+from sottovoce.core.privacy.gaussian import usual_delta
 from sottovoce.core.privacy.noise import SecureRandom
 from sottovoce.core.privacy.randomized_response import check_epsilon, respond
 from sottovoce.core.privacy.setting import Setting
@@ -131,7 +132,7 @@ class Customizer:
                     check_labels(seen)
             check_private(settings, seen.total(), public)
             if wanted.dp_epsilon:
-                wanted.dp_delta = wanted.dp_delta or training_settings.usual_delta(seen.total())
+                wanted.dp_delta = wanted.dp_delta or usual_delta(seen.total())
             names = base.names if base else self._named(settings.adapter, seen, wanted)
             if base is not None:
                 base.check(seen)

@@ -10,6 +10,9 @@ asked about, and how many at most are answered, is fixed before any record is lo
 is therefore the same whatever the votes: Gaussian mechanisms chosen one after the other cost no
 more than their total (Smith and Thakurta, 2022). The data-dependent price of the papers is smaller,
 but tells of the records itself; it is neither computed nor told.
+
+What a teacher is, this module does not know: a head on a share's states in the cloud, a prompt with
+a share's examples on the device.
 """
 
 from __future__ import annotations
@@ -20,21 +23,29 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 import numpy as np
-import torch
-from torch import Tensor
+from numpy.typing import NDArray
 
-from sottovoce.cloud.private.plan import (
-    ACCOUNTANT,
+from sottovoce.core.privacy.gaussian import (
     RELATION,
     Budget,
     Stage,
-    epsilon_of,
+    epsilon_of_whole,
+    normal,
     with_least_noise,
 )
-from sottovoce.cloud.private.randomness import normal
 from sottovoce.core.privacy.noise import Random, SecureRandom
 
-__all__ = ["PatePlan", "ask", "deal", "fit_teacher", "tally"]
+__all__ = ["NOBODY", "SHARE", "Ints", "VotePlan", "ask", "deal", "tally"]
+
+Ints = NDArray[np.int64]
+
+ACCOUNTANT: Final = "Gaussian mechanisms in closed form (Balle and Wang, 2018)"
+
+NOBODY: Final = -1
+"""In the place of a label: this teacher does not vote on this text."""
+
+SHARE: Final = 60
+"""Records that a teacher learns from, about, where it is a linear head."""
 
 _HIGHEST: Final = 1.0
 """What one vote changed moves the highest count by, at most."""
@@ -48,18 +59,12 @@ _CARELESS: Final = 4.0
 _AGREEMENT: Final = 0.6
 """Share of the teachers that are to agree."""
 
-_SHARE: Final = 60
-"""Records that a teacher learns from, about."""
-
 _FEWEST: Final = 32
 """Texts asked about, where there are so many; fewer make no student."""
 
-_PENALTY: Final = 1.0
-"""Of a teacher's ridge regression, its inputs being of length 1 or so."""
-
 
 @dataclass(frozen=True, slots=True)
-class PatePlan:
+class VotePlan:
     """A vote and its price.
 
     Attributes:
@@ -80,20 +85,27 @@ class PatePlan:
 
     @classmethod
     def within(
-        cls, budget: Budget, records: int, public: int, *, agreement: float = _AGREEMENT
-    ) -> PatePlan:
+        cls,
+        budget: Budget,
+        records: int,
+        public: int,
+        *,
+        share: int = SHARE,
+        agreement: float = _AGREEMENT,
+    ) -> VotePlan:
         """The least noise that keeps to ``budget``.
 
-        A teacher for about sixty records; a text to ask about for every teacher and unit of
-        epsilon, half of them to be answered (docs/training.md has what else was tried).
+        A text to ask about for every teacher and unit of epsilon, half of them to be answered
+        (docs/training.md has what else was tried).
 
         Args:
             budget: not exceeded.
             records: number of labelled examples.
             public: number of texts that could be asked about.
+            share: records that a teacher learns from, about.
             agreement: share of the teachers that ``threshold`` is.
         """
-        teachers = max(2, records // _SHARE)
+        teachers = max(2, records // share)
         queries = min(public, max(_FEWEST, math.ceil(teachers * budget.epsilon)))
         answers = max(1, queries // 2)
 
@@ -101,16 +113,16 @@ class PatePlan:
             check = Stage(queries, 1.0, _CARELESS * noise, _HIGHEST)
             return check, Stage(answers, 1.0, noise, _COUNTS)
 
-        check, answer = stages(with_least_noise(stages, budget.epsilon, budget.delta))
+        check, answer = stages(with_least_noise(stages, budget))
         return cls(records, budget, teachers, agreement * teachers, check, answer)
 
     @property
     def epsilon(self) -> float:
         """What the vote spends at the budget's delta, by its own numbers, whatever the votes."""
-        return epsilon_of((self.check, self.answer), self.budget.delta)
+        return epsilon_of_whole((self.check, self.answer), self.budget.delta)
 
     def to_dict(self) -> dict[str, Any]:
-        """What ``adapter.json`` says to whoever gets the adapter."""
+        """What whoever gets what learnt from the answers is told."""
         return {
             "mechanism": "pate",
             "epsilon": self.epsilon,
@@ -138,34 +150,28 @@ def deal(records: int, teachers: int, random: Random | None = None) -> list[list
     return [np.flatnonzero(owners == teacher).tolist() for teacher in range(teachers)]
 
 
-def fit_teacher(features: Tensor, targets: Tensor, labels: int) -> Tensor:
-    """Ridge regression on one share, in closed form: (n, h), (n,) -> weight (h, C)."""
-    wanted = torch.nn.functional.one_hot(targets, labels).to(features) - 1 / labels
-    products = features @ features.T + _PENALTY * torch.eye(len(features)).to(features)
-    weight: Tensor = features.T @ torch.linalg.solve(products, wanted)
-    return weight
-
-
-def tally(votes: Iterable[Tensor], texts: int, labels: int) -> Tensor:
-    """Counts of votes: Int (Q, C).
+def tally(votes: Iterable[Ints], texts: int, labels: int) -> Ints:
+    """Counts of votes: Ints2d (Q, C).
 
     Args:
-        votes: of each teacher, places of labels, Int (Q,). One with nothing to learn from has none.
+        votes: of each teacher, places of labels or `NOBODY`, Ints1d (Q,). One with nothing to
+            learn from has none.
         texts: Q.
         labels: C, all there are. A label for which nobody votes is an outcome like any other: to
             leave it out would tell that nobody did.
     """
-    counts = torch.zeros(texts, labels, dtype=torch.int64)
+    counts = np.zeros((texts, labels), np.int64)
     for each in votes:
-        counts[torch.arange(texts), each] += 1
+        cast = np.flatnonzero(each != NOBODY)
+        counts[cast, each[cast]] += 1
     return counts
 
 
-def ask(counts: Tensor, plan: PatePlan, random: Random | None = None) -> dict[int, int]:
+def ask(counts: Ints, plan: VotePlan, random: Random | None = None) -> dict[int, int]:
     """Confident-GNMax: places of the texts that are answered, and the place of the label of each.
 
     Args:
-        counts: votes, Int (Q, C), for every label there is.
+        counts: votes, Ints2d (Q, C), for every label there is.
         plan: says how much noise each question gets, and how many are asked.
         random: for tests only.
 
@@ -174,11 +180,13 @@ def ask(counts: Tensor, plan: PatePlan, random: Random | None = None) -> dict[in
     """
     if len(counts) > plan.check.steps:
         raise ValueError("more texts than the plan pays for")
-    highest = _noisy(counts.max(1).values, plan.check, random)
-    agreed = torch.nonzero(highest >= plan.threshold)[: plan.answer.steps, 0]
+    highest = _noisy(counts.max(1), plan.check, random)
+    agreed = np.flatnonzero(highest >= plan.threshold)[: plan.answer.steps]
     answers = _noisy(counts[agreed], plan.answer, random).argmax(1)
     return dict(zip(agreed.tolist(), answers.tolist(), strict=True))
 
 
-def _noisy(counts: Tensor, stage: Stage, random: Random | None) -> Tensor:
-    return counts + stage.noise * stage.clip * normal(tuple(counts.shape), random)
+def _noisy(counts: Ints, stage: Stage, random: Random | None) -> NDArray[np.float64]:
+    noise = normal(counts.size, random).astype(np.float64).reshape(counts.shape)
+    noisy: NDArray[np.float64] = counts + stage.noise * stage.clip * noise
+    return noisy

@@ -23,7 +23,13 @@ from sottovoce.v1 import edge_agent_pb2 as wire
 from tests.campaign.errands import ALL
 from tests.campaign.moments import MOMENTS, Death, Moment
 from tests.campaign.network import Errand, World, done, soon
-from tests.campaign.standing import Books, faults_of_cloud, faults_of_device, processes
+from tests.campaign.standing import (
+    Books,
+    faults_of_cloud,
+    faults_of_device,
+    left_aside,
+    processes,
+)
 from tests.campaign.tally import Tally
 
 __all__ = ["anywhere"]
@@ -184,7 +190,7 @@ def _left(watch: _Watch) -> list[str]:
         alive = processes(watch.file)
         orphans = Counter(alive.values()) - Counter(_PLACES[:1] + _PLACES[2:])
         lost = [f"{number} {name} too many" for name, number in orphans.items()]
-        return [*lost, *faults_of_cloud(state)]
+        return [*lost, *faults_of_cloud(state), *left_aside(watch.world)]
 
     deadline = time.monotonic() + _TIDY
     while (left := found()) and time.monotonic() < deadline:

@@ -166,6 +166,18 @@ MOMENTS: Final = (
         *("command", f"{_HOME}install", "after", "learn"),
     ),
     Moment(
+        "checkpoint written aside, not renamed",
+        *("worker", f"{_FILES}sync_tree", "after", "train", 3),
+    ),
+    Moment(
+        "head, then its list, written aside and not renamed",
+        *("command", f"{_FILES}sync_tree", "after", "learn", 2),
+    ),
+    Moment(
+        "token, then configuration, written aside and not renamed",
+        *("command", f"{_FILES}sync_tree", "after", "enroll", 2),
+    ),
+    Moment(
         "token on the disk, code not used",
         *("command", f"{_CALLS}redeem_code", "before", "enroll"),
     ),

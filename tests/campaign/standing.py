@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -13,8 +14,9 @@ from sottovoce.cloud.state.adapters import digest
 from tests.campaign.moments import FILE, PROCESS
 from tests.campaign.network import World
 
-__all__ = ["Books", "faults_of_cloud", "faults_of_device", "processes"]
+__all__ = ["Books", "faults_of_cloud", "faults_of_device", "left_aside", "processes"]
 
+_ASIDE = re.compile(r"\..+\.[0-9a-f]{8}")
 _WORKER = b"sottovoce.cloud.training.process"
 
 
@@ -77,6 +79,14 @@ def faults_of_cloud(state: Path) -> Iterator[str]:
         yield f"a worker left {left}"
     if kept != (0,) or twice != (0,):
         yield f"{kept[0]} blocks of jobs that have ended, {twice[0]} jobs made twice"
+
+
+def left_aside(world: World) -> Iterator[str]:
+    """What was being written by somebody who died, and nobody removed since."""
+    for folder in (world.device.folder, world.cloud.folder):
+        for found in folder.rglob(".*"):
+            if _ASIDE.fullmatch(found.name):
+                yield f"left aside: {found.relative_to(folder)}"
 
 
 def processes(file: Path) -> dict[int, str]:

@@ -157,5 +157,7 @@ def test_only_folders_of_holders_that_are_none_go(jobs: Jobs, tmp_path: Path) ->
     stray = (".nfs0000000000c0ffee", "notes.txt", f"abc.{'9' * 30}", ".2")
     for name in (held, gone, *stray):
         (home / name).mkdir(parents=True)
+    (tmp_path / ".signing.key.00c0ffee").touch()  # half written
     clear(tmp_path, Queue(jobs.database))
     assert {f.name for f in home.iterdir()} == {held, *stray}
+    assert not (tmp_path / ".signing.key.00c0ffee").exists()

@@ -143,3 +143,14 @@ def test_who_wakes_after_the_key_of_a_job_was_made_does_not_take_its_place(
 
 class _Cut(Exception):
     """The end of a transaction."""
+
+
+def test_what_was_left_of_the_key_goes_at_the_next_start(store: Store, tmp_path: Path) -> None:
+    """Who was killed once the key had its name left it a second one."""
+    file = tmp_path / "elsewhere" / MASTER_KEY
+    file.parent.mkdir()
+    with closing(open_database(tmp_path, store.url(tmp_path), "", file)) as database:
+        make(database, "j")
+        (file.parent / f".{MASTER_KEY}.00c0ffee").hardlink_to(file)
+        database.keys.check(database)
+        assert [each.name for each in file.parent.iterdir()] == [MASTER_KEY]

@@ -97,3 +97,11 @@ def test_a_signature_made_with_the_bundle_goes_before_the_servers_own(
     (offline / "manifest.json").write_bytes(manifest + b" ")
     with pytest.raises(DataLoss, match="does not fit"):
         signature_of(there, file)
+
+
+def test_what_was_left_of_the_key_goes_at_the_next_start(tmp_path: Path) -> None:
+    file = tmp_path / "signing.key"
+    signing_key(file)
+    (tmp_path / ".signing.key.00c0ffee").hardlink_to(file)
+    signing_key(file)
+    assert {each.name for each in tmp_path.iterdir()} == {"signing.key", "signing.key.pub"}

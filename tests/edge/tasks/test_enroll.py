@@ -123,3 +123,14 @@ def test_what_goes_wrong_before_the_end_leaves_the_token_there_is(
         with enroll(cloud, code, file):
             pass
     assert _known(server, file)
+
+
+def test_what_was_left_of_another_code_goes(server: FakeCloud, tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    (tmp_path / ".token.0123456789abcdef.new.00c0ffee").touch()  # its process was killed
+    with (
+        closing(Cloud(CloudConfig(address=server.address))) as cloud,
+        enroll(cloud, server.code("acme", "hall"), file),
+    ):
+        pass
+    assert list(tmp_path.iterdir()) == [file]

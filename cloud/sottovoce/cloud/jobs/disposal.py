@@ -14,6 +14,7 @@ from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.queue import Lease, LeaseLost, Queue
 from sottovoce.cloud.state.objects import Objects, one_by_one
 from sottovoce.core.errors import Unavailable
+from sottovoce.core.system import leftovers
 
 __all__ = [
     "adapter_name",
@@ -54,8 +55,10 @@ def scratch_home(state: Path) -> Path:
 
 
 def clear(state: Path, queue: Queue) -> None:
-    """Removes the folders of holders that are none any more, and died before they could. What else
-    lies there, as disks and file managers leave, is not ours."""
+    """Removes the folders of holders that are none any more, and died before they could, and what
+    was half written in the state's own. What else lies there, as disks and file managers leave, is
+    not ours."""
+    leftovers.sweep(state)
     for folder in scratch_home(state).glob("*.*"):
         named = _HOLDER.fullmatch(folder.name)
         if named is None:

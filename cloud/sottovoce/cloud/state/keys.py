@@ -18,6 +18,7 @@ import secrets
 from collections import OrderedDict
 from collections.abc import Sequence
 from functools import partial
+from glob import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -27,6 +28,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from sottovoce.cloud.state.objects import Objects, one_by_one
 from sottovoce.core.errors import ConfigError, DataLoss, QuotaExceeded, Unavailable
 from sottovoce.core.system.files import atomic, disk, open_to_others
+from sottovoce.core.system.leftovers import sweep
 from sottovoce.core.wire.padding import padded_size
 
 if TYPE_CHECKING:
@@ -97,11 +99,12 @@ class Keys:
         self._known: OrderedDict[str, Cipher] = OrderedDict()
 
     def check(self, database: Database) -> None:
-        """Whether what is sealed there can be opened here.
+        """Whether what is sealed there can be opened here, asked at the start of who serves.
 
         Raises:
             ConfigError: the master key is not the one that others sealed with.
         """
+        sweep(self._file.parent, escape(self._file.name))
         with database.read() as transaction:
             if transaction.row("SELECT 1 FROM master") is not None:
                 self._opened(transaction)

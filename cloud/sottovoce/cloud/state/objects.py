@@ -119,7 +119,8 @@ class Objects(Protocol):
 
 
 class FileObjects(BoundObjects):
-    """Objects in a folder of this machine, or of one that all machines share.
+    """Objects in a folder of this machine, or of one that all machines share: what is left half
+    put goes with its job or bundle.
 
     Args:
         root: the folder.
@@ -143,7 +144,7 @@ class FileObjects(BoundObjects):
         target = self.root / name
         with self._reached():
             _make(target.parent, self.root)
-            with in_place_of(target) as aside:
+            with in_place_of(target, alone=False) as aside:
                 copy_files(source, aside)
                 shutil.rmtree(target, ignore_errors=True)  # what this very caller began before
 
@@ -178,7 +179,7 @@ class FileObjects(BoundObjects):
         """See `Objects.put_file`."""
         with self._reached():
             _make((self.root / name).parent, self.root)
-            with in_place_of(self.root / name) as aside:
+            with in_place_of(self.root / name, alone=False) as aside:
                 shutil.copyfile(source, aside)
 
     def size(self, name: str) -> int | None:
@@ -216,7 +217,7 @@ class FileObjects(BoundObjects):
     def _put_once(self, name: str, data: bytes) -> None:
         file = self.root / name
         _make(file.parent, self.root)
-        with in_place_of(file, once=True) as aside:
+        with in_place_of(file, once=True, alone=False) as aside:
             aside.touch(mode=0o666 if name == OBJECTS_ID else 0o600)
             aside.write_bytes(data)
 

@@ -8,6 +8,7 @@ half lies beside it, so that a key that was lost is never replaced in silence.
 
 from __future__ import annotations
 
+from glob import escape
 from pathlib import Path
 from typing import Final
 
@@ -19,6 +20,7 @@ from sottovoce.core.bundle.manifest import MANIFEST
 from sottovoce.core.bundle.signature import Signature, show_key
 from sottovoce.core.errors import ConfigError
 from sottovoce.core.system.files import atomic, open_to_others
+from sottovoce.core.system.leftovers import sweep
 
 __all__ = ["SIGNING_KEY", "signature_of", "signing_key"]
 
@@ -36,6 +38,8 @@ def signing_key(file: Path) -> Ed25519PrivateKey:
             is not the one, or not there, that its public half was written for.
     """
     public = file.with_name(f"{file.name}{_PUBLIC}")
+    for each in (file, public):
+        sweep(each.parent, escape(each.name))
     if (
         public.exists() and not file.exists()
     ):  # in this order: whoever makes them writes the key first

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
-import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -17,6 +15,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from sottovoce.core.errors import ConfigError, QuotaExceeded
+from sottovoce.core.system.leftovers import name_aside
 
 __all__ = [
     "atomic",
@@ -98,33 +97,30 @@ def sync_folder(path: Path) -> None:
 
 
 @contextmanager
-def in_place_of(path: Path, *, once: bool = False) -> Iterator[Path]:
-    """A free name beside `path` to write a file or a folder under, which takes the place of `path`
-    when the block ends without an exception.
+def in_place_of(path: Path, *, once: bool = False, alone: bool = True) -> Iterator[Path]:
+    """A free name beside `path` to write a file, a folder or a link under, which takes the place of
+    `path` when the block ends without an exception.
 
     Args:
         once: a file only, and it takes the place of none: of several that are written at once, or
             by someone who was asleep meanwhile, the first one stays. Needs hard links.
+        alone: no other machine writes to this folder, see `leftovers.name_aside`.
 
     A power cut leaves the old one or the new one, whole: what was written reaches the disk before
     the new name does, and the name before this returns. A folder takes the place of none, or of
-    an empty one, only. After an exception `path` is as before and nothing is left.
+    an empty one, only. After an exception `path` is as before and nothing is left; of a process
+    that was killed the next one to write here, or `leftovers.sweep`, removes what it left.
     """
-    aside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    try:
+    with name_aside(path, alone=alone) as aside:
         yield aside
-        sync_tree(aside)
+        if not aside.is_symlink():
+            sync_tree(aside)
         if once:
             with suppress(FileExistsError):
                 os.link(aside, path)
         else:
             os.replace(aside, path)
         sync_folder(path.parent)
-    finally:
-        if aside.is_dir():
-            shutil.rmtree(aside, ignore_errors=True)
-        else:
-            aside.unlink(missing_ok=True)
 
 
 def sync_tree(path: Path) -> None:

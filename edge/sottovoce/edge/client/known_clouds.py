@@ -13,16 +13,17 @@ from sottovoce.core.system.files import atomic
 from sottovoce.core.wire.address import split_address
 from sottovoce.edge.config import BundleConfig
 
-__all__ = ["KnownClouds"]
+__all__ = ["KNOWN_CLOUDS", "KnownClouds"]
 
-_FILE = "known_clouds"
+KNOWN_CLOUDS = "known_clouds"
+"""The file's name, in the folder of bundles."""
 
 
 class KnownClouds:
     """The file ``known_clouds`` among the bundles: on each line an address and a public key."""
 
     def __init__(self, config: BundleConfig) -> None:
-        self._file = config.path / _FILE
+        self._file = config.path / KNOWN_CLOUDS
         self._configured = read_key(config.key) if config.key else None
 
     def check(self, address: str, key: bytes) -> None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import fcntl
 import logging
 import os
-import secrets
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -39,7 +38,13 @@ from sottovoce.core.errors import (
     Unavailable,
 )
 from sottovoce.core.privacy import inspection
-from sottovoce.core.system.files import disk, private_folder, sync_folder, sync_tree
+from sottovoce.core.system.files import (
+    disk,
+    in_place_of,
+    private_folder,
+    sync_folder,
+    sync_tree,
+)
 from sottovoce.edge.client.cloud import Cloud
 from sottovoce.edge.client.known_clouds import KnownClouds
 from sottovoce.edge.config import BundleConfig
@@ -313,10 +318,8 @@ def _make_room(partial: Path, size: int) -> None:
 
 
 def _switch(link: Path, folder: Path) -> None:
-    aside = link.with_name(f".current-{secrets.token_hex(4)}")
-    aside.symlink_to(folder.relative_to(link.parent))
-    os.replace(aside, link)
-    sync_folder(link.parent)
+    with in_place_of(link) as aside:
+        aside.symlink_to(folder.relative_to(link.parent))
 
 
 def _tidy(bundles: Path, keep: set[Path]) -> None:

@@ -20,6 +20,7 @@ from typing import Final
 from sottovoce.core.bundle.manifest import sha256
 from sottovoce.core.errors import DataLoss, InvalidInput, NotReady
 from sottovoce.core.system.files import atomic, disk, private_folder, sync_folder
+from sottovoce.core.system.leftovers import sweep
 from sottovoce.core.wire.limits import NAME
 
 __all__ = ["ADAPTERS", "FOLLOWED", "KEPT", "AdapterFolder", "any_held", "is_version"]
@@ -194,6 +195,7 @@ class AdapterFolder:
                     fix="wait until it has finished",
                     subject="adapter",
                 ) from error
+            sweep(self._folder)
             yield
 
     def _list(self) -> tuple[list[str], str]:

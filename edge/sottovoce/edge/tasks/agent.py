@@ -28,6 +28,7 @@ from sottovoce.edge.tasks.engine import Engine
 from sottovoce.edge.tasks.home import Home
 from sottovoce.edge.tasks.predict import Predictor
 from sottovoce.edge.tasks.privatize import Releases, resolve, to_response
+from sottovoce.edge.tasks.tidying import tidy
 from sottovoce.v1 import edge_adapters_pb2 as adapters
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import edge_chat_pb2 as chats
@@ -49,6 +50,7 @@ class Agent:
         self.default = Setting(privacy.level, privacy.mechanism, privacy.policy)
         self.engine = engine or Engine.configured(config.bundle, privacy, config.tagger)
         self.store = Store.open(config.agent.state)
+        tidy(config)
         self.keyring = Keyring(self.store)
         self.ledger = Ledger(self.store, privacy.ledger_limit)
         self.callers = Callers(self.ledger.apps)

@@ -20,6 +20,7 @@ from typing import Final
 
 from sottovoce.core.errors import InvalidInput, Unauthenticated
 from sottovoce.core.system.files import atomic, disk, private_folder, sync_folder
+from sottovoce.core.system.leftovers import sweep
 from sottovoce.core.system.owner import as_owner_of
 from sottovoce.edge.client.cloud import Cloud
 from sottovoce.edge.client.secret_file import SecretFile
@@ -62,6 +63,7 @@ def enroll(cloud: Cloud, code: str, token_file: Path) -> Iterator[Enrolled]:
     with as_owner_of(token_file):
         if not token_file.parent.exists():
             private_folder(token_file.parent)
+        sweep(token_file.parent, f"{glob.escape(token_file.name)}.*.new")  # of whatever code
         token = _kept(waiting)
     try:
         answer = cloud.redeem_code(code, hashlib.sha256(token.encode()).digest())

@@ -40,7 +40,17 @@ from tests.campaign.tally import Tally
 from tests.support.processes import environment
 from tests.support.waiting import until
 
-__all__ = ["ERRANDS", "Errand", "World", "customized", "done", "network", "soon", "watched"]
+__all__ = [
+    "ERRANDS",
+    "Errand",
+    "World",
+    "customized",
+    "done",
+    "helps",
+    "network",
+    "soon",
+    "watched",
+]
 
 _SECONDS: Final = 400.0
 """For anything: longer than every deadline of the device's, so that its own error is what comes."""
@@ -327,7 +337,7 @@ def network(world: World, tally: Tally, seed: str, trials: Iterable[int]) -> Non
             tally.fault("lost", trial, f"{seen}: afterwards {problem}")
         elif first != second[: len(first)] or (said is None and first != second):
             tally.fault("crossed", trial, f"{seen}: {first} and then {second}"[:600])
-        elif said is not None and not _helps(said):
+        elif said is not None and not helps(said):
             tally.fault("unexplained", trial, f"{seen}: {said}")
         elif world.releases() - charged != errand.charged:
             tally.fault("lost", trial, f"{seen}: {world.releases() - charged} charged")
@@ -365,5 +375,6 @@ def soon(
         time.sleep(0.5)
 
 
-def _helps(said: BaseException) -> bool:
+def helps(said: BaseException) -> bool:
+    """Whether an error says what to do."""
     return isinstance(said, SottovoceError) and bool(said.fix) and said.code != Code.INTERNAL

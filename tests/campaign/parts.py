@@ -16,6 +16,7 @@ from tests.campaign.anywhere import anywhere
 from tests.campaign.damage import damage, device
 from tests.campaign.errands import LEARNER
 from tests.campaign.faulty_line import FaultyLine
+from tests.campaign.full_disks import full_disks
 from tests.campaign.machine import machine
 from tests.campaign.moments import Death
 from tests.campaign.network import World, network
@@ -25,6 +26,7 @@ from tests.campaign.tenants import settled, tenants
 from tests.campaign.wire import CLOUD, DEVICE, wire
 from tests.support.caller import credentials
 from tests.support.encoder_bundle import with_encoder
+from tests.support.full_disk import in_memory, no_mounts
 from tests.support.paths import BUNDLE
 from tests.support.small_bundle import write_small_bundle
 
@@ -154,7 +156,7 @@ def _world(
     database.close()
     decoder = str(decoders.save(folder / "decoder"))
     options = {"decoder": decoder, "hand_out_adapters": "acme"}
-    (folder / "device").mkdir()
+    (folder / "device").mkdir(exist_ok=True)
     with (
         daemons.cloud(
             folder / "cloud", "default", BUNDLE, environs.get("cloud", {}), **options
@@ -197,6 +199,15 @@ def _anywhere(folder: Path, tally: Tally, seed: str, trials: Iterable[int]) -> N
         anywhere(world, death, file, tally, seed, trials)
 
 
+def _full_disks(folder: Path, tally: Tally, seed: str, trials: Iterable[int]) -> None:
+    with (
+        in_memory(folder / "device" / "state", 32) as devices,
+        in_memory(folder / "cloud" / "state", 128) as clouds,
+        _world(folder) as world,
+    ):
+        full_disks(world, {"device": devices, "cloud": clouds}, tally, seed, trials)
+
+
 def _soak(folder: Path, tally: Tally, seed: str, trials: Iterable[int]) -> None:
     with _world(folder) as world:
         soak(world, tally, trials)
@@ -209,6 +220,7 @@ def _machine(folder: Path, tally: Tally, seed: str, trials: Iterable[int]) -> No
 PARTS: Final = {
     "network": Part("errands over a line that fails", _network, 1_000, 6, pieces=4),
     "machine": Part("commands in want of something", _machine, 400, 8, pieces=2),
+    "full-disks": Part("errands on disks that fill", _full_disks, 200, 4, no_mounts, pieces=2),
     "damage": Part("damaged files of the device", _damage, 1_500, 150),
     "damage-cloud": Part("damaged files of the cloud", _damage_cloud, 500, 12, pieces=2),
     "wire-device": Part("messages to the device's daemon", _to_device, 50_000, 1_200),

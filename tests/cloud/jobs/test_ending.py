@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +14,7 @@ from sottovoce.cloud.jobs.ending import cancel, delete, keep_room
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.core.errors import NotFound, Unavailable
 from tests.support.examples import examples
+from tests.support.full_disk import FullDisk, in_memory, no_mounts
 from tests.support.jobs import claim, create, fill, opened, rows_held
 from tests.support.stores import FileStore
 
@@ -25,24 +24,19 @@ TEXT_BYTES = 60_000
 
 
 @pytest.fixture
-def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FullDisk]:
     """A small one, of which little room is kept."""
     monkeypatch.setattr(ending, "RESERVE_BYTES", RESERVE_BYTES)
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", str(folder)]
-    if subprocess.run(mount, check=False, capture_output=True).returncode:
-        pytest.skip("no disk can be mounted: run this as root, outside an unprivileged container")
-    try:
-        yield folder
-    finally:
-        subprocess.run(["umount", "-l", str(folder)], check=True)
+    if lacking := no_mounts():
+        pytest.skip(lacking)
+    with in_memory(tmp_path / "disk", DISK_BYTES >> 20) as disk:
+        yield disk
 
 
 @pytest.fixture
-def jobs(disk: Path) -> Iterator[Jobs]:
+def jobs(disk: FullDisk) -> Iterator[Jobs]:
     """The jobs of two tenants, on the small disk."""
-    with opened(disk / "state", FileStore()) as jobs:
+    with opened(disk.folder / "state", FileStore()) as jobs:
         keep_room(jobs.database.state)
         yield jobs
 
@@ -56,16 +50,9 @@ def large(jobs: Jobs, request_id: str) -> Job:
     return jobs.get(job.id)
 
 
-def fill_up(disk: Path) -> None:
-    """Takes every byte there is."""
-    with (disk / "others").open("wb", buffering=0) as file, suppress(OSError):
-        while True:
-            file.write(bytes(1 << 12))
-
-
-def test_jobs_can_be_ended(jobs: Jobs, disk: Path) -> None:
+def test_jobs_can_be_ended(jobs: Jobs, disk: FullDisk) -> None:
     cancelled, deleted = large(jobs, "1"), large(jobs, "2")
-    fill_up(disk)
+    disk.fill()
     with pytest.raises(Unavailable):
         create(jobs, "3")
     with pytest.raises(Unavailable):
@@ -77,7 +64,7 @@ def test_jobs_can_be_ended(jobs: Jobs, disk: Path) -> None:
     assert jobs.unpurged() == []
     with pytest.raises(NotFound):
         jobs.get(deleted.id)
-    (disk / "others").unlink()
+    disk.free()
     keep_room(jobs.database.state)
     assert (jobs.database.state / "reserve").stat().st_size == RESERVE_BYTES
 
@@ -101,7 +88,7 @@ def test_what_is_anothers_or_is_running_keeps_its_examples(
     assert rows_held(jobs) == held
 
 
-def test_what_does_not_fit_is_not_kept(disk: Path) -> None:
-    fill_up(disk)
-    keep_room(disk)
-    assert not (disk / "reserve").exists()
+def test_what_does_not_fit_is_not_kept(disk: FullDisk) -> None:
+    disk.fill()
+    keep_room(disk.folder)
+    assert not (disk.folder / "reserve").exists()

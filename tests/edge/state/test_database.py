@@ -18,6 +18,7 @@ from sottovoce.core.errors import ConfigError, DataLoss, QuotaExceeded
 from sottovoce.edge.state.database import DATABASE, KEY, Store
 from sottovoce.edge.state.keyring import Keyring
 from sottovoce.edge.state.ledger import Ledger, Spending
+from tests.support.full_disk import in_memory, no_mounts
 
 INSERT = "INSERT INTO outbox VALUES (?, 0, ?)"
 
@@ -78,6 +79,20 @@ def test_a_full_disk_is_said_and_nothing_is_half_written(tmp_path: Path) -> None
     with store.transaction() as transaction:  # and it is usable again
         transaction.execute(INSERT, ("k", b"v"))
     store.close()
+
+
+def test_a_disk_that_is_full_at_the_start_is_not_taken_for_damage(tmp_path: Path) -> None:
+    """SQLite then has no room for the index of its log, and calls that a failure of the disk."""
+    if lacking := no_mounts():
+        pytest.skip(lacking)
+    with in_memory(tmp_path / "disk", 4) as disk:
+        Store.open(disk.folder).close()
+        disk.fill()
+        with pytest.raises(QuotaExceeded, match="disk") as caught:
+            Store.open(disk.folder)
+        assert "free some space" in caught.value.fix
+        disk.free()
+        Store.open(disk.folder).close()
 
 
 def test_a_corrupt_database_is_said(tmp_path: Path) -> None:

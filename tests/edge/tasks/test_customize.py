@@ -16,6 +16,7 @@ from sottovoce.edge.tasks.agent import Agent
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import training_pb2 as training
 from tests.support.agent import customizing, labelled, queued
+from tests.support.full_disk import in_memory, no_mounts
 
 SETTINGS = agent.CustomizationSettings(adapter="desk")
 
@@ -352,4 +353,30 @@ def test_what_a_crash_left_staged_is_cleared(
         with device.store.transaction() as transaction:
             transaction.execute("INSERT INTO staged VALUES ('x', x'', x'', 1, x'', x'')")
         customizer.clear_staging()
+        assert _untouched(device)
+
+
+def test_what_a_full_disk_kept_of_a_call_that_failed_goes_with_the_next(
+    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
+) -> None:
+    if lacking := no_mounts():
+        pytest.skip(lacking)
+    with (
+        in_memory(tmp_path / "disk", 8) as disk,
+        customizing(
+            tmp_path, small_bundle_folder, lexicon_tagger, SOTTO_AGENT_STATE=str(disk.folder)
+        ) as (customizer, device),
+    ):
+
+        def many() -> Iterator[agent.LabelledText]:
+            yield from labelled(100)
+            device.store.overwrite()  # so that its log has no room of its own left
+            disk.fill()
+
+        with pytest.raises(QuotaExceeded, match="disk"):
+            customizer.accept(SETTINGS, many())
+        assert device.store.rows("SELECT count(*) FROM staged") != [(0,)]
+        disk.free()
+        with pytest.raises(InvalidInput):
+            customizer.accept(SETTINGS, [])
         assert _untouched(device)

@@ -22,6 +22,7 @@ from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import training_pb2 as training
 from tests.support.agent import configured, customizer, opened
 from tests.support.fake_cloud import FakeCloud, fake_cloud
+from tests.support.full_disk import in_memory, no_mounts
 from tests.support.waiting import until
 
 SUCCEEDED = agent.CUSTOMIZATION_STATE_SUCCEEDED
@@ -30,10 +31,15 @@ FAILED = agent.CUSTOMIZATION_STATE_FAILED
 
 @contextmanager
 def _queued(
-    folder: Path, bundle: Path, tagger: Tagger, cloud: FakeCloud, number: int = 600
+    folder: Path,
+    bundle: Path,
+    tagger: Tagger,
+    cloud: FakeCloud,
+    number: int = 600,
+    **environ: str,
 ) -> Iterator[tuple[Agent, str]]:
     """An agent's parts with one customisation in the outbox."""
-    config = configured(folder, bundle=bundle, SOTTO_CLOUD_ADDRESS=cloud.address)
+    config = configured(folder, bundle=bundle, SOTTO_CLOUD_ADDRESS=cloud.address, **environ)
     with opened(config, tagger) as device:
         examples = (
             agent.LabelledText(text=f"The river {n} was cold", label="ab"[n % 2])
@@ -136,6 +142,42 @@ def test_what_waiting_cannot_mend_is_told_with_its_fix(
         uploader.resume()
         until(lambda: device.outbox.get(identity).state == FAILED)
         assert device.outbox.get(identity).message == str(error)
+        uploader.stop()
+
+
+class _Counted(dict[str, SottovoceError]):
+    """Counts how often a call is refused."""
+
+    times = 0
+
+    def __getitem__(self, call: str) -> SottovoceError:
+        self.times += 1
+        return super().__getitem__(call)
+
+
+def test_a_refusal_while_the_disk_is_full_is_noted_once_there_is_room(
+    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
+) -> None:
+    if lacking := no_mounts():
+        pytest.skip(lacking)
+    with (
+        fake_cloud() as cloud,
+        in_memory(tmp_path / "disk", 8) as disk,
+        _queued(
+            *(tmp_path, small_bundle_folder, lexicon_tagger, cloud, 20),
+            SOTTO_AGENT_STATE=str(disk.folder),
+        ) as (device, identity),
+    ):
+        cloud.refuses = refuses = _Counted(CreateJob=InvalidInput("never", fix="give up"))
+        device.store.overwrite()  # so that its log has no room of its own left
+        disk.fill()
+        uploader = _uploader(device)
+        uploader.carry(identity)
+        until(lambda: refuses.times > 5)
+        assert device.outbox.get(identity).state == agent.CUSTOMIZATION_STATE_UPLOADING
+        disk.free()
+        until(lambda: device.outbox.get(identity).state == FAILED)
+        assert device.outbox.unfinished() == []
         uploader.stop()
 
 

@@ -32,6 +32,11 @@ _NEW_KEY = ".agent.key.new"
 _VERSION = 10
 _WAIT_SECONDS = 15
 _LOST = "is gone or empty, and its key is still there"
+_NOT_TAKEN = tuple(
+    f"SQLITE_IOERR_{what}" for what in ("WRITE", "SHMSIZE", "FSYNC", "DIR_FSYNC", "TRUNCATE")
+)
+"""With which a disk refuses, and what lies on it is whole: no room for the log's index, say, or no
+quota, which SQLite does not tell from a fault."""
 _MARK = "CREATE TABLE seal (mark BLOB NOT NULL)"
 _SEALED = (
     ("SELECT key, sealed FROM releases LIMIT 1", b"release"),
@@ -366,7 +371,14 @@ def _translate(path: Path, name: str) -> SottovoceError:
     if name.startswith("SQLITE_FULL"):
         return QuotaExceeded(
             f"the disk is full at {path.parent}",
-            fix="free some space, then try again; nothing was released or charged",
+            fix="free some space, then try again; nothing is lost or charged twice",
+            subject="disk",
+        )
+    if name in _NOT_TAKEN:
+        return QuotaExceeded(
+            f"the disk takes nothing more at {path.parent} ({name})",
+            fix="free some space or quota there, then try again; if there is enough, see what the "
+            "system's log says of the disk; nothing is lost or charged twice",
             subject="disk",
         )
     if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):

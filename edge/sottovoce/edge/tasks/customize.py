@@ -14,6 +14,7 @@ import secrets
 import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
 
@@ -81,6 +82,7 @@ class Customizer:
         self._outbox = outbox
         self._defaults = defaults
         self._corrections = Corrections(store)
+        self._staged: set[str] = set()
 
     def clear_staging(self) -> None:
         """Forgets what calls cut off by a crash had staged; only while no call is at work."""
@@ -157,10 +159,21 @@ class Customizer:
                     raise
                 return twin  # the same request arrived twice at once, and the other was first
         finally:
-            with self._store.transaction() as transaction:
-                transaction.execute("DELETE FROM staged WHERE customization = ?", (identity,))
+            self._unstage(identity)
         self._outbox.show(record)
         return record
+
+    def _unstage(self, identity: str) -> None:
+        """Forgets what a call staged that failed, and what earlier ones did: a full disk may have
+        kept it until now, and does no harm to what was taken in."""
+        self._staged.add(identity)
+        with suppress(SottovoceError):
+            for each in [*self._staged]:
+                found = "FROM staged WHERE customization = ?"
+                if self._store.rows(f"SELECT 1 {found} LIMIT 1", each):
+                    with self._store.transaction() as transaction:
+                        transaction.execute(f"DELETE {found}", (each,))
+                self._staged.discard(each)
 
     def _named(
         self, adapter: str, seen: Iterable[str], wanted: training.TrainingSettings
@@ -299,13 +312,15 @@ class Customizer:
                 (identity, sequence, seal.seal(example.SerializeToString(), place)),
             )
         self._ledger.charge(transaction, math.fsum(charges), len(charges), purpose)
-        if not any(classes):  # of generation: there are no labels
-            return
-        asked = transaction.execute(
-            "SELECT labelled FROM staged WHERE customization = ? AND labelled != x''", (identity,)
-        )
-        examples = (seal.name(b"label charged", labelled, among) for (labelled,) in asked)
-        self._ledger.charge_labels(transaction, examples, epsilon or math.inf)
+        if any(classes):  # else of generation: there are no labels
+            asked = transaction.execute(
+                "SELECT labelled FROM staged WHERE customization = ? AND labelled != x''",
+                (identity,),
+            )
+            examples = (seal.name(b"label charged", labelled, among) for (labelled,) in asked)
+            self._ledger.charge_labels(transaction, examples, epsilon or math.inf)
+        # Here, as an error after this was committed would deny what is charged and queued.
+        transaction.execute("DELETE FROM staged WHERE customization = ?", (identity,))
 
     def _records(
         self,

@@ -130,11 +130,7 @@ class Uploader:
                     return
                 error = names.revealed(raised)
                 refused = refused + 1 if _is_fatal(error) else 0
-                if refused == _TIMES:
-                    record.state = agent.CUSTOMIZATION_STATE_FAILED
-                    record.message = str(error)
-                    self._outbox.save(record)
-                    _log.warning("customisation %s failed: %s", identity, type(error).__name__)
+                if refused >= _TIMES and self._failed(record, error):
                     return
                 if (record.state, record.uploaded) != before:
                     wait = self._first_wait
@@ -142,6 +138,16 @@ class Uploader:
                 self._outbox.show(record)
             self._stopped.wait(wait * random.uniform(0.75, 1.25))
             wait = min(2 * wait, _LONGEST_WAIT)
+
+    def _failed(self, record: agent.Customization, error: SottovoceError) -> bool:
+        """Notes that it did; False where there is no room for that, which passes."""
+        record.message = str(error)
+        try:
+            self._note(record, agent.CUSTOMIZATION_STATE_FAILED)
+        except QuotaExceeded:
+            return False
+        _log.warning("customisation %s failed: %s", record.id, type(error).__name__)
+        return True
 
     def _attempt(self, record: agent.Customization, names: Pseudonyms) -> None:
         """Goes as far as it can; changes `record` as it goes."""
@@ -195,8 +201,6 @@ class Uploader:
             self._outbox.show(record)
 
     def _follow(self, record: agent.Customization, job: training.Job, names: Pseudonyms) -> None:
-        before = record.state
-        record.state = _ENDS.get(job.state, agent.CUSTOMIZATION_STATE_TRAINING)
         record.message = names.reveal(job.message)
         if job.state == training.JOB_STATE_QUEUED:
             record.message = "queued in the cloud"
@@ -207,10 +211,21 @@ class Uploader:
         record.held_out_accuracy = progress.held_out_accuracy
         record.examples_per_second = progress.examples_per_second
         record.seconds_left = progress.seconds_left
-        if record.state != before:
-            self._outbox.save(record)
+        state = _ENDS.get(job.state, agent.CUSTOMIZATION_STATE_TRAINING)
+        if record.state != state:
+            self._note(record, state)
         else:
             self._outbox.show(record)
+
+    def _note(self, record: agent.Customization, state: agent.CustomizationState) -> None:
+        """Writes a new state down. One that could not be is not the record's: shown, it would be
+        believed."""
+        before, record.state = record.state, state
+        try:
+            self._outbox.save(record)
+        except SottovoceError:
+            record.state = before
+            raise
 
 
 def _is_fatal(error: SottovoceError) -> bool:

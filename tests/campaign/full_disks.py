@@ -31,7 +31,7 @@ ERRANDS: Final = (
 )
 """Those that write to either state; what a command does alone is of `machine`."""
 _SIDES: Final = (("device",), ("cloud",), ("device", "cloud"))
-_SPARE: Final = (0, 0, 4_096, 20_000, 100_000)
+_SPARE: Final = (0, 0, 0, 8_192, 50_000)
 _HOLD: Final = (0.2, 1.0, 4.0)
 """Seconds, at most, for which the disk stays full."""
 _FULL: Final = {"device": (Code.RESOURCE_EXHAUSTED,), "cloud": (Code.UNAVAILABLE,)}
@@ -73,7 +73,8 @@ def full_disks(
         elif said is not None and not _explained(said, sides):
             tally.fault("unexplained", trial, f"{seen}: {said!r}")
         else:
-            tally.ended(f"{' and '.join(sides)}: {'done' if said is None else 'said why not'}")
+            ended = "done" if said is None else f"said why not: {said.code.name}"
+            tally.ended(f"{' and '.join(sides)}: {ended}")
     for daemon in (world.device, world.cloud):
         if "Traceback" in daemon.log.read_text():
             tally.fault("unexplained", 0, f"a traceback in {daemon.log}")
@@ -84,13 +85,13 @@ def _want(
 ) -> tuple[list[object], Any, bool]:
     """What `done` gives while there is no room, and whether it had begun before."""
     spare, hold = chance.choice(_SPARE), chance.choice(_HOLD)
-    late = chance.random() < 0.5
+    late = chance.random() < 0.3
     with ThreadPoolExecutor(1) as doing:
         asked: Future[tuple[list[object], Any]]
         try:
             if late:
                 asked = doing.submit(done, errand, world, name)
-                wait_for([asked], chance.uniform(0, 0.5))
+                wait_for([asked], chance.uniform(0, 0.2))
             for disk in disks:
                 disk.fill(spare)
             if not late:

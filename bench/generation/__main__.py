@@ -1,18 +1,24 @@
-"""Does what a cloud writes of privatised facts come back right?
+"""Does what a cloud writes of privatised facts come back right, and is it any good?
 
-What is promised of restoration, counted on texts of WebNLG, on a cloud that gives back what it gets
-and adds words of its own.
+Two tables. What is promised of restoration, counted on texts of WebNLG, on a cloud that gives back
+what it gets and adds words of its own. And, with a decoder: it learns from released facts and texts
+and writes of other facts, and what it wrote is judged as it came and as it was turned back. Without
+a decoder the second is left out: one that has read nothing but these texts would tell nothing. A
+killed run goes on where it was.
 
     python -m bench.generation --quick
+    python -m bench.generation --quick --only written --decoder build/decoders/gemma3-270m
 """
 
 from __future__ import annotations
 
+from argparse import Namespace
 from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
 from bench import console
-from bench.console import Table
+from bench.console import Figures, Table
 from bench.data import require
 from bench.generation import gates, webnlg
 from bench.generation.conversation import SETTINGS, Device
@@ -20,30 +26,72 @@ from bench.generation.conversation import SETTINGS, Device
 __all__ = ["main"]
 
 _QUICK: Final = 4
-"""Of so many entries one is read."""
+"""Of so many entries one goes through the gates."""
+_ASKED: Final = 8
+"""Of so many held-out entries one is written of."""
+_KNOWN, _EPOCHS = {True: 240, False: 6_000}, {True: 1, False: 3}
+"""Entries to learn from and how often, quick and not."""
 
 
 def main() -> None:
     """Prints the tables, and keeps the figures."""
-    parser = console.parser(
-        "generation", __doc__, quick=f"every {_QUICK}th entry", models=True, data="webnlg"
+    quick = f"every {_QUICK}th entry through the gates, {_KNOWN[True]} to learn from"
+    parser = console.parser("generation", __doc__, quick=quick, models=True, data="webnlg")
+    console.ask_names(parser, "--only", ("gates", "written"))
+    parser.add_argument("--decoder", type=Path, help="folder of the model that writes")
+    parser.add_argument("--known", type=int, help="entries to learn from")
+    parser.add_argument("--epochs", type=int, help="of training")
+    parser.add_argument(
+        "--most",
+        type=int,
+        help="train for so many cells at most; what others wrote before is shown",
     )
     arguments = parser.parse_args()
-    require(parser, arguments.data, webnlg.FILE)
-    every = _QUICK if arguments.quick else 1
-    entries = webnlg.read(arguments.data / webnlg.FILE, every)
+    if arguments.only == ("written",) and arguments.decoder is None:
+        parser.error("who is to write? name the folder of a model with --decoder")
+    require(parser, arguments.data, webnlg.FILE, webnlg.KNOWN)
     device = Device.of(arguments.bundle, arguments.models)
+    result: Figures = {"bundle": device.bundle.id}
+    shown: list[Table | str] = []
+    if "gates" in arguments.only:
+        shown.append(_gates(arguments, device, result))
+    if "written" in arguments.only and arguments.decoder:
+        shown += _written(arguments, device, result)
+    console.publish(arguments, result, *shown)
+
+
+def _written(arguments: Namespace, device: Device, result: Figures) -> list[Table | str]:
+    # The gates need no torch and no sacrebleu.
+    from bench.generation import written
+    from bench.generation.cells import Run
+    from bench.generation.cloud import Cloud
+
+    known = webnlg.read(arguments.data / webnlg.KNOWN)
+    learnt = arguments.known or _KNOWN[arguments.quick]
+    run = Run(
+        device,
+        Cloud(arguments.decoder, arguments.out / "cache" / "generation"),
+        known[:: max(1, len(known) // learnt)][:learnt],
+        webnlg.read(arguments.data / webnlg.FILE, _ASKED),
+        arguments.epochs or _EPOCHS[arguments.quick],
+    )
+    result["written"] = figures = written.measure(run, arguments.models, known, arguments.most)
+    return written.show(figures)
+
+
+def _gates(arguments: Namespace, device: Device, result: Figures) -> Table:
+    entries = webnlg.read(arguments.data / webnlg.FILE, _QUICK if arguments.quick else 1)
     found = {}
     with console.progress() as bar:
         for name, setting in SETTINGS.items():
             task = bar.add_task(name, total=len(entries))
             counted = gates.tally(device, entries, setting, partial(bar.advance, task))
             found[name] = gates.gates(counted)
-    result = {"bundle": device.bundle.id, "entries": len(entries), "gates": found}
-    console.publish(arguments, result, _gates(found, len(entries)))
+    result |= {"entries": len(entries), "gates": found}
+    return _table(found, len(entries))
 
 
-def _gates(found: dict[str, Any], entries: int) -> Table:
+def _table(found: dict[str, Any], entries: int) -> Table:
     return console.table(
         f"restoration on a cloud that keeps what it gets, {entries} texts, 95 % intervals",
         ("policy",),

@@ -13,9 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-__all__ = ["FILE", "Entry", "read"]
+__all__ = ["FILE", "KNOWN", "Entry", "read"]
 
 FILE: Final = "webnlg/dev.jsonl.gz"
+KNOWN: Final = "webnlg/train.jsonl.gz"
+"""Other entries, to learn from."""
 
 _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _NOTE = re.compile(r" \([^)]*\)$")

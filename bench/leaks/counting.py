@@ -20,11 +20,12 @@ from bench.leaks.corpora import OTHER_WORDS, Document
 from bench.leaks.released import DRAW, PASS, Fate
 from bench.resampling import drawn, interval
 
-__all__ = ["Rate", "Tally", "kept", "tally"]
+__all__ = ["FUNCTION_WORDS", "Rate", "Tally", "kept", "tally"]
 
-_FUNCTION_WORDS: Final = frozenset(
+FUNCTION_WORDS: Final = frozenset(
     "a an and at by for from in of on or the to with 's ’s &".split()  # noqa: SIM905
 )
+"""In small letters; they tell nothing of a name they stand in."""
 
 
 @dataclass
@@ -137,4 +138,4 @@ def _is_word(text: str, fate: Fate) -> bool:
 
 
 def _telling(text: str, fates: Sequence[Fate]) -> list[Fate]:
-    return [fate for fate in fates if text[fate.start : fate.end].casefold() not in _FUNCTION_WORDS]
+    return [fate for fate in fates if text[fate.start : fate.end].casefold() not in FUNCTION_WORDS]

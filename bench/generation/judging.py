@@ -1,0 +1,73 @@
+"""How good texts are beside what people wrote: BLEU, chrF, and entities word for word.
+
+Why it is here: answers as they came and as they were turned back are judged on the same entries,
+and so are differences and ratios: intervals are over entries, drawn with all that is compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import zip_longest
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from sacrebleu.metrics import BLEU, CHRF
+
+from bench.generation.webnlg import Entry
+from bench.resampling import drawn, interval
+
+__all__ = ["MEASURES", "Judge", "figure"]
+
+Replicates = NDArray[np.float64]
+"""A figure of all entries, then of every resample: Floats1d."""
+
+MEASURES: Final = ("bleu", "chrf", "entities")
+
+
+@dataclass(frozen=True)
+class Judge:
+    """Of texts, one for each of ``entries``, each with at least one entity somewhere."""
+
+    entries: Sequence[Entry]
+
+    @cached_property
+    def _references(self) -> list[tuple[str | None, ...]]:
+        """The first of every entry, the second, and so on; None where there is none."""
+        return [*zip_longest(*(entry.texts for entry in self.entries))]
+
+    @cached_property
+    def _times(self) -> NDArray[np.int64]:
+        n = len(self.entries)
+        return np.vstack([np.ones((1, n), np.int64), drawn(n)])
+
+    def scores(self, texts: Sequence[str]) -> dict[str, Replicates]:
+        """Each of `MEASURES`: BLEU and chrF from 0 to 100, the share of entities that stand in the
+        text letter for letter."""
+        named = [entry.entities for entry in self.entries]
+        counts = np.array(
+            [
+                (sum(name in text for name in names), len(names))
+                for text, names in zip(texts, named, strict=True)
+            ]
+        )
+        kept, all_of = (self._times @ counts).T
+        return {
+            "bleu": self._corpus(BLEU(), texts),
+            "chrf": self._corpus(CHRF(), texts),
+            "entities": kept / all_of.clip(1),
+        }
+
+    def _corpus(self, metric: Any, texts: Sequence[str]) -> Replicates:
+        """A score of a corpus follows from sums over its texts, which are made once."""
+        sums = self._times @ np.array(
+            metric._extract_corpus_statistics([*texts], self._references), dtype=np.int64
+        )
+        return np.array([metric._compute_score_from_stats(row).score for row in sums.tolist()])
+
+
+def figure(found: Replicates) -> dict[str, Any]:
+    """``mean``, of all entries, and its ``interval``."""
+    return {"mean": float(found[0]), "interval": interval(found[1:])}

@@ -1,0 +1,147 @@
+"""Runs the cells, and makes of what was written the table, the published figures beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from bench import console
+from bench.attacks.public import Public
+from bench.console import Figures, Table
+from bench.generation.cells import CELLS, CLEAR, Cell, Run, Texts
+from bench.generation.conversation import SETTINGS
+from bench.generation.judging import MEASURES, Judge, figure
+from bench.generation.recovered import Attackers
+from bench.generation.webnlg import Entry
+
+__all__ = ["AIMS", "PUBLISHED", "aims", "measure", "rows", "show"]
+
+PUBLISHED: Final = {
+    "eta": [25, 75, 125, 175, None],
+    "T2T": [30.9, 35.6, 45.2, 50.2, 75.2],
+    "PCT2T": [55.3, 60.4, 65.7, 70.4, 75.1],
+    "PCT2T, reconstruction": [63.7, 63.9, 67.1, 73.3, 75.1],
+}
+"""BLEU of Qwen2.5-3B with LoRA on all of WebNLG (RAPT v2, table IV), restored; None is clear."""
+
+AIMS: Final = {"names": 0.9, "gain": 10.0}
+"""Least share of the clear text's chrF under `names`, and least BLEU that restoration adds."""
+
+
+_FITTED: Final = 300
+"""Entries on whose releases attackers are fitted."""
+
+
+def measure(run: Run, models: Path, known: Sequence[Entry], most: int | None = None) -> Figures:
+    """Runs what has not been run, ``most`` cells of it at most, and judges whatever is there.
+
+    Args:
+        run: what the cells share.
+        models: folder of the shipped counts.
+        known: entries that attackers have read.
+        most: None for all.
+    """
+    found = {}
+    for cell in CELLS:
+        make = most is None or most > 0
+        texts = run.texts(cell, make=False)
+        if texts is None and make:
+            console.STEPS.print(str(cell))
+            texts = run.texts(cell)
+            most = None if most is None else most - 1
+        if texts is not None:
+            found[cell] = texts
+    attackers = Attackers(Public(run.device.bundle, models), known, _FITTED, run.asked)
+    policies = dict.fromkeys(cell.policy for cell in found if cell.policy != CLEAR)
+    recovered = {name: attackers.recovered(SETTINGS[name]) for name in policies}
+    made = rows(found, recovered, Judge(run.asked))
+    return {
+        "decoder": run.cloud.decoder.name,
+        "asked": len(run.asked),
+        "known": len(run.known),
+        "epochs": run.epochs,
+        "versions": console.versions("torch", "transformers", "peft", "sacrebleu"),
+        "rows": made,
+        "aims": aims(made),
+        "published": PUBLISHED,
+    }
+
+
+def rows(found: Mapping[Cell, Texts], recovered: Mapping[str, Figures], judge: Judge) -> list[Any]:
+    """One for each cell: the measures as written and as restored, what restoration adds to BLEU,
+    the share of the clear text's chrF, and what attackers have of what left."""
+    clear = judge.scores(found[Cell(CLEAR)].restored) if Cell(CLEAR) in found else None
+    made = []
+    for cell, texts in found.items():
+        written, restored = judge.scores(texts.written), judge.scores(texts.restored)
+        row: Figures = {"policy": cell.policy, "reconstruction": cell.reconstruction}
+        row |= {"right": texts.run.right, "seconds": texts.run.seconds}
+        row["written"] = {name: figure(written[name]) for name in MEASURES}
+        row["restored"] = {name: figure(restored[name]) for name in MEASURES}
+        if cell.policy != CLEAR:
+            row["gain"] = figure(restored["bleu"] - written["bleu"])
+            row |= recovered[cell.policy]
+        if clear is not None:
+            row["of_clear"] = figure(restored["chrf"] / clear["chrf"])
+        made.append(row)
+    return made
+
+
+def aims(found: list[Any]) -> Figures:
+    """Whether what was run keeps the aims; None where nothing tells."""
+    gains = [row["gain"]["mean"] for row in found if "gain" in row]
+    names = [row["of_clear"]["mean"] for row in found if _plain_names(row) and "of_clear" in row]
+    return {
+        "names": names[0] >= AIMS["names"] if names else None,
+        "gain": min(gains) >= AIMS["gain"] if gains else None,
+    }
+
+
+def _plain_names(row: Figures) -> bool:
+    return row["policy"] == "names" and not row["reconstruction"]
+
+
+def show(figures: Figures) -> list[Table | str]:
+    """What was written, beside clear text, and whether it keeps the aims."""
+    told = {True: "kept", False: "missed", None: "not measured"}
+    names, gain = (told[figures["aims"][name]] for name in ("names", "gain"))
+    table = console.table(
+        f"WebNLG, {figures['asked']} entries held out, {figures['known']} learnt from, "
+        f"{figures['epochs']} epoch(s); as written, as restored, 95 % intervals",
+        ("policy", "rec."),
+        (
+            *("BLEU", "restored", "", "gain", "chrF", "restored", "of clear", ""),
+            *("entities", "restored", "verbatim", "attacked", ""),
+        ),
+        (
+            (
+                row["policy"],
+                "yes" if row["reconstruction"] else "",
+                _of(row["written"]["bleu"], 1),
+                *_both(row["restored"]["bleu"], 1),
+                _of(row.get("gain"), 1),
+                _of(row["written"]["chrf"], 1),
+                _of(row["restored"]["chrf"], 1),
+                *_both(row.get("of_clear"), 2),
+                _of(row["written"]["entities"], 2),
+                _of(row["restored"]["entities"], 2),
+                _of(row.get("verbatim"), 2),
+                *_both(row.get("attacked"), 2),
+            )
+            for row in figures["rows"]
+        ),
+    )
+    said = (
+        f"names at least {AIMS['names']:.2f} of clear in chrF: {names}; restoration adds at least"
+        f" {AIMS['gain']:.0f} BLEU at every level: {gain}"
+    )
+    return [table, said]
+
+
+def _of(found: Figures | None, digits: int) -> str:
+    return console.share(found["mean"] if found else None, digits)
+
+
+def _both(found: Figures | None, digits: int) -> tuple[str, str]:
+    return _of(found, digits), console.span(found["interval"] if found else None, digits)

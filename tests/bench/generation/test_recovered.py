@@ -1,0 +1,58 @@
+"""Attackers are held to the words of subjects and objects."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bench.attacks.public import Public
+from bench.generation.conversation import SETTINGS
+from bench.generation.recovered import Attackers, _named
+from bench.generation.webnlg import Entry
+from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.text.words import split
+from tests.support.paths import MODELS
+
+PLACES = ["Aarhus", "Lyon", "Budapest", "Harrietstown", "the old station"]
+ENTRIES = [
+    Entry(
+        f"Ramona Sitwell | birth Place | {place}; {place} | opening Year | {year}",
+        (f"Ramona Sitwell was born in {place}, which opened in {year}.",),
+        (),
+    )
+    for year in range(1850, 1858)
+    for place in PLACES
+]
+
+
+def test_words_of_subjects_and_objects_are_judged_and_relations_are_not() -> None:
+    facts = ENTRIES[0].facts
+    named = _named(ENTRIES[0], ())
+    words = [word.text for word in split(facts, ())]
+    judged = [word for word, one in zip(words, named, strict=True) if one]
+    assert judged == ["Ramona", "Sitwell", "Aarhus", "Aarhus", "1850"]
+    old = [word.text for word in split(ENTRIES[4].facts, ())]
+    assert not _named(ENTRIES[4], ())[old.index("the")]
+    assert _named(ENTRIES[4], ())[old.index("old")]
+
+
+@pytest.fixture(scope="module")
+def attackers(bundle_folder: Path) -> Attackers:
+    """Who have read every second entry and attack the others."""
+    public = Public(Bundle.open(bundle_folder), MODELS)
+    return Attackers(public, ENTRIES[::2], 20, ENTRIES[1::2])
+
+
+def test_drawn_names_are_nobodys_and_noise_hides_less_of_words_that_are_listed(
+    attackers: Attackers,
+) -> None:
+    found = {name: attackers.recovered(SETTINGS[name]) for name in ("names", "T2T light")}
+    names, noise = found["names"], found["T2T light"]
+    # "the old station" leaves under `names`, a fifth of the places with three words of 5 to 9.
+    assert 0 < names["verbatim"]["mean"] < 0.35
+    for each in found.values():
+        assert each["verbatim"]["mean"] <= each["attacked"]["mean"] < 1
+        low, high = each["attacked"]["interval"]
+        assert low <= each["attacked"]["mean"] <= high
+    assert noise["verbatim"]["mean"] > 0

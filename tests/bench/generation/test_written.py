@@ -1,0 +1,62 @@
+"""The table says what was measured, beside clear text, and whether it keeps the aims."""
+
+from __future__ import annotations
+
+from io import StringIO
+
+import pytest
+from rich.console import Console
+
+from bench.generation.cells import CLEAR, Cell, Texts
+from bench.generation.cloud import Written
+from bench.generation.webnlg import Entry
+
+pytest.importorskip("sacrebleu", reason="pip install -r requirements-dev.txt")
+from bench.generation import written
+from bench.generation.judging import Judge
+
+ENTRIES = [
+    Entry("", (f"Ramona Sitwell was born in {place} in {year}.",), ("Ramona Sitwell", place))
+    for place, year in [("Aarhus", 1859), ("Lyon", 1911), ("Budapest", 1932), ("Utrecht", 1947)]
+]
+RIGHT = tuple(entry.texts[0] for entry in ENTRIES)
+WRONG = tuple(text.replace("Ramona Sitwell was", "Ida Holm is") for text in RIGHT)
+RECOVERED = {"verbatim": {"mean": 0.25, "interval": [0.1, 0.4]}}
+RECOVERED["attacked"] = {"mean": 0.5, "interval": [0.3, 0.7]}
+
+
+def texts(before: tuple[str, ...], after: tuple[str, ...]) -> Texts:
+    return Texts(before, after, Written(before, 0.5, 1.0))
+
+
+def found(names: tuple[str, ...]) -> list[object]:
+    cells = {Cell(CLEAR): texts(RIGHT, RIGHT), Cell("names"): texts(WRONG, names)}
+    return written.rows(cells, {"names": RECOVERED}, Judge(ENTRIES))
+
+
+def test_both_are_judged_beside_clear_text() -> None:
+    clear, names = found(RIGHT)
+    assert clear["restored"]["bleu"]["mean"] == pytest.approx(100)  # type: ignore[index]
+    assert "gain" not in clear  # type: ignore[operator]
+    assert names["written"]["entities"]["mean"] == 0.5  # type: ignore[index]
+    assert names["restored"]["entities"]["mean"] == 1  # type: ignore[index]
+    before = names["written"]["bleu"]["mean"]  # type: ignore[index]
+    assert names["gain"]["mean"] == pytest.approx(100 - before)  # type: ignore[index]
+    assert names["gain"]["interval"][0] > 10  # type: ignore[index]
+    assert names["of_clear"]["mean"] == pytest.approx(1)  # type: ignore[index]
+    assert names["attacked"]["mean"] == 0.5  # type: ignore[index]
+
+
+def test_aims_are_kept_missed_or_not_measured() -> None:
+    assert written.aims(found(RIGHT)) == {"names": True, "gain": True}
+    assert written.aims(found(WRONG)) == {"names": False, "gain": False}
+    assert written.aims(found(RIGHT)[:1]) == {"names": None, "gain": None}
+
+
+def test_the_table_is_told() -> None:
+    rows = found(WRONG)
+    figures = {"asked": 4, "known": 8, "epochs": 1, "rows": rows, "aims": written.aims(rows)}
+    out = StringIO()
+    Console(file=out, width=200).print(*written.show(figures))
+    assert "names at least 0.90 of clear in chrF: missed" in out.getvalue()
+    assert "0.30 to 0.70" in out.getvalue()

@@ -1,26 +1,48 @@
-"""Pages that are generated are current, and what pages tell people to type exists."""
+"""Pages that are generated are current, and what pages show is read by the programs it is for.
+
+Nothing runs here; what can be run is typed in `test_docs_typed.py`. No line is left out: what no
+program reads fails, and so does a reason for not typing what nobody shows any more.
+"""
 
 from __future__ import annotations
 
-import importlib.util
+import json
 import re
-import runpy
 import subprocess
 import sys
+import tomllib
+from collections.abc import Iterable
 from pathlib import Path
 
 import click
 import pytest
+from google.protobuf.descriptor import FieldDescriptor
 
+from sottovoce.cloud.cli import COMMANDS, configuration
 from sottovoce.cloud.cli import main as sotto_cloud
-from sottovoce.edge.cli import main as sotto
-from tests.support.documented import PAGES, commands
+from sottovoce.cloud.corpus.language import Language
+from sottovoce.edge import config
+from sottovoce.v1 import edge_agent_pb2
+from tests.support.documented import PAGES, Snippet, Typed, read
+from tests.support.judged import Wrong, judge
+from tests.support.not_typed import NOT_TYPED, reason
 from tests.support.paths import ROOT
+from tests.support.reader import furnish
+from tests.support.retired import judge_retired, known, resolves
 
-TYPED = sorted({command for page in PAGES for command in commands(page)})
+SHOWN = {page: read(page) for page in PAGES}
+LINES = [typed for lines, _ in SHOWN.values() for typed in lines]
+SNIPPETS = [snippet for _, snippets in SHOWN.values() for snippet in snippets]
 
 
-def test_the_page_of_commands_is_what_the_programs_say(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory, bundle_folder: Path) -> Path:
+    made = tmp_path_factory.mktemp("reader")
+    furnish(made, bundle_folder)
+    return made
+
+
+def test_the_page_of_commands_is_what_the_programs_say() -> None:
     page = ROOT / "docs" / "cli.md"
     code = (
         "import runpy, sys; made = runpy.run_path('docs/generate.py');"
@@ -30,56 +52,174 @@ def test_the_page_of_commands_is_what_the_programs_say(tmp_path: Path) -> None:
     assert out.stdout.decode() == page.read_text(encoding="utf-8"), "run docs/generate.py"
 
 
-def options(words: tuple[str, ...]) -> set[str]:
-    return {word.partition("=")[0] for word in words if re.match(r"--?[a-z]", word)}
-
-
-def test_the_documents_name_commands_of_every_kind() -> None:
-    assert {command[0] for command in TYPED} == {"python", "make", "sotto", "sotto-cloud"}
-    assert len(TYPED) > 50
-
-
 def test_every_page_has_its_place_on_the_site() -> None:
     listed = re.findall(r"[a-z_]+\.md", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
     assert sorted(listed) == sorted(path.name for path in (ROOT / "docs").glob("*.md"))
 
 
-@pytest.mark.parametrize("command", [c for c in TYPED if c[0] == "make"], ids=" ".join)
-def test_what_is_made_has_a_rule(command: tuple[str, ...]) -> None:
-    rules = set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    asked = {word for word in command[1:] if "=" not in word and not word.startswith("-")}
-    assert asked <= rules
+def test_the_documents_name_commands_of_every_kind() -> None:
+    programs = {part.program for typed in LINES for part in typed.parts}
+    assert {"python", "make", "sotto", "sotto-cloud", "pip", "git"} <= programs
+    assert len({typed.parts for typed in LINES}) > 200
 
 
-@pytest.mark.parametrize("command", [c for c in TYPED if c[0].startswith("sotto")], ids=" ".join)
-def test_every_command_of_ours_takes_its_options(command: tuple[str, ...]) -> None:
-    found: click.Command = sotto if command[0] == "sotto" else sotto_cloud
-    for word in command[1:]:
-        if isinstance(found, click.Group) and re.fullmatch(r"[a-z-]+", word):
-            inner = found.get_command(click.Context(found), word)
-            assert inner is not None, f"{found.name} has no command {word}"
-            found = inner
-    parameters = found.get_params(click.Context(found))
-    assert options(command[1:]) <= {
-        name for p in parameters for name in (*p.opts, *p.secondary_opts)
-    }
-
-
-MODULES = sorted({c[2] for c in TYPED if c[:2] == ("python", "-m") and c[2] != "bench.NAME"})
-
-
-@pytest.mark.parametrize("module", MODULES)
-def test_every_module_takes_its_options(
-    module: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("page", [page for page, (lines, _) in SHOWN.items() if lines])
+def test_programs_read_what_a_page_has_people_type(
+    page: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert importlib.util.find_spec(module) is not None
-    used = set.union(*(options(c[3:]) for c in TYPED if c[:3] == ("python", "-m", module)))
-    if not used:
+    monkeypatch.chdir(folder)
+    wrong = []
+    for typed in SHOWN[page][0]:
+        if typed.retired:
+            continue
+        try:
+            judge(typed)
+        except Wrong as error:
+            wrong.append(str(error))
+        for part in typed.parts:  # a page's settings hold for the rest of it
+            if part.program == "export":
+                for word in part.words:
+                    monkeypatch.setenv(*word.split("=", 1))
+        if (pattern := reason(typed)) and typed.block:
+            print(f"{typed.where}: {typed.line}\n    is not typed: {NOT_TYPED[pattern]}")
+    assert "\n".join(wrong) == ""
+
+
+RETIRED = [typed for typed in LINES if typed.retired]
+
+
+@pytest.mark.parametrize("typed", RETIRED, ids=lambda t: f"{t.where} {t.line}")
+def test_a_tag_has_what_is_run_from_it(typed: Typed) -> None:
+    if not known(typed.retired):
+        pytest.skip(f"this clone has no {typed.retired}")
+    judge_retired(typed)
+
+
+def test_worktrees_are_made_of_commits_there_are() -> None:
+    named = [part.words[-1] for t in LINES for part in t.parts if part.words[:1] == ("worktree",)]
+    here = {name for name in named if resolves(name)}
+    lacking = {name for name in named if not resolves(name)}
+    assert named
+    if lacking and not here:
+        pytest.skip("this clone has no history")
+    assert lacking <= {"ablations", "bench-2026-11"}  # tags; the commits beside them are looked up
+
+
+def stale(lines: Iterable[Typed]) -> list[str]:
+    met = {reason(typed) for typed in lines if not typed.retired}
+    return [pattern for pattern in NOT_TYPED if pattern not in met]
+
+
+def test_no_reason_is_given_for_what_nobody_shows() -> None:
+    assert stale(LINES) == []
+    assert stale(t for t in LINES if "systemd" not in t.line and "service" not in t.line) == [
+        r"sotto service "
+    ]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "sotto privatize --levle strong text",
+        "sotto privatise-all text",
+        "sotto calibrate --target-attack much",
+        "sotto rollback mail 3 4",
+        "sotto apps limit mail",
+        "sotto",
+        "sotto-cloud tokens new",
+        "sotto-cloud serve --no-such-option",
+        "make no-such-rule",
+        "make test NO_SUCH=1",
+        "python -m bench.nothing",
+        "python -m bench.utility --quik",
+        "python -m bench.utility --seeds many",
+        "python no_such_script.py",
+        "pip install ./nowhere",
+        "pip install --no-such-option x",
+        "export SOTTO_CLOUD_ADRESS=127.0.0.1:1",
+        "SOTTO_NO_SUCH=1 sotto status",
+        "grpcurl -d '{\"texd\": 1}' s sottovoce.v1.EdgeAgentService/Privatize",
+        "sudo -u sottovoce sotto no-such-command",
+        "echo x | sotto privatize --no-such-option",
+        "frobnicate --all",
+    ],
+)
+def test_a_line_that_nobody_can_type_is_found(
+    line: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    (typed,), _ = read("docs/page.md", f"# Title\n\nSo:\n\n```\n{line}\n```\n")
+    with pytest.raises(Wrong, match=r"^docs/page\.md:6: "):
+        judge(typed)
+
+
+def test_what_is_only_named_may_lack_arguments_and_nothing_else(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    page = "Use `sotto predict`, or\n`sotto predict --where`; `sotto apps`, and `mail` otherwise.\n"
+    lines, _ = read("docs/page.md", page)
+    assert [(typed.where[13:], typed.line) for typed in lines] == [
+        ("1", "sotto predict"),
+        ("2", "sotto predict --where"),
+        ("2", "sotto apps"),
+    ]
+    for typed in lines:
+        judge(typed)
+        with pytest.raises(Wrong):
+            judge(Typed(typed.where, typed.line, block=True))
+    with pytest.raises(Wrong):
+        judge(Typed("docs/page.md:1", "sotto predict --wheer", block=False))
+
+
+def test_a_line_is_what_a_shell_would_read() -> None:
+    page = "    $X echo 'a # b' |   # first\n        sotto try \\\n        text > out  # then\n"
+    (typed,), _ = read("docs/page.md", f"So:\n\n{page}".replace("$X ", "A=1 "))
+    assert [str(part) for part in typed.parts] == ["echo a # b", "sotto try text"]
+    assert typed.parts[0].environment == (("A", "1"),)
+
+
+@pytest.mark.parametrize("snippet", SNIPPETS, ids=lambda s: f"{s.where} {s.language}")
+def test_a_snippet_is_taken_by_what_it_is_for(
+    snippet: Snippet, folder: Path, tmp_path: Path
+) -> None:
+    match snippet.language:
+        case "text":
+            return  # what a program said
+        case "python":
+            code = [sys.executable, "-c", snippet.text]
+            subprocess.run(code, cwd=folder, check=True, capture_output=True)
+        case "json":
+            Language.from_dict(json.loads(snippet.text))
+        case "toml":
+            _settings(snippet, tmp_path / "settings.toml")
+        case "go":
+            _names_of_go(snippet.text)
+        case other:
+            pytest.fail(f"{snippet.where}: nobody reads {other}")
+
+
+def _settings(snippet: Snippet, file: Path) -> None:
+    """The agent's, or the provider's, which names commands."""
+    file.write_text(snippet.text, encoding="utf-8")
+    tables = {key for key, value in tomllib.loads(snippet.text).items() if isinstance(value, dict)}
+    if tables <= {"agent", "tagger", "privacy", "cloud", "doorway", "chat", "ui"}:
+        config.load(file, {"HOME": str(file.parent)})
         return
-    monkeypatch.setattr(sys, "argv", [module, "--help"])
-    for name in (module, f"{module}.__main__"):  # runpy wants them fresh
-        monkeypatch.delitem(sys.modules, name, raising=False)
-    with pytest.raises(SystemExit) as caught:
-        runpy.run_module(module, run_name="__main__", alter_sys=True)
-    assert caught.value.code == 0
-    assert used <= set(re.findall(r"--[a-z-]+", capsys.readouterr().out))
+    document = configuration.read(file, COMMANDS)
+    for name in tables:
+        command = sotto_cloud.get_command(click.Context(sotto_cloud), name)
+        assert command is not None
+        configuration.defaults(command, name, document)
+
+
+def _names_of_go(text: str) -> None:
+    """`make clients` compiles the Go client; here its names are looked up in the protos."""
+    services = edge_agent_pb2.DESCRIPTOR.services_by_name
+    messages = edge_agent_pb2.DESCRIPTOR.message_types_by_name
+    for name in re.findall(r"pb\.New(\w+)Client", text):
+        assert name in services
+    for name, fields in re.findall(r"&pb\.(\w+)\{([^}]*)\}", text):
+        known_fields: list[FieldDescriptor] = list(messages[name].fields)
+        written = {each.name.replace("_", "").lower() for each in known_fields}
+        assert {field.lower() for field in re.findall(r"(\w+):", fields)} <= written

@@ -1,64 +1,215 @@
-"""The commands that the documents tell people to type."""
+"""What the documents tell people to type, and what they show in other languages.
+
+A block without a language, fenced or indented, is for a shell: whatever else stands in one
+(outputs, pictures, formulas) is fenced as ``text``. In running text a span in quotes is a command
+if it begins with a program's name.
+"""
 
 from __future__ import annotations
 
 import re
 import shlex
 from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
+from typing import Final
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
 
 from tests.support.paths import ROOT
 
-PAGES = sorted(
-    page
-    for pattern in ("*.md", "docs/*.md", "bench/*.md", "models/*/*.md", "examples/*/*.md")
-    for page in ROOT.glob(pattern)
-    if page.name != "CHANGELOG.md"  # which tells of what was
+__all__ = ["PAGES", "PROGRAMS", "Part", "Snippet", "Typed", "read"]
+
+_WHERE: Final = ("*.md", "*/*.md", "bench/**/*.md", "models/**/*.md", "examples/**/*.md")
+_WHERE_ELSE: Final = ("clients/**/*.md", "deploy/**/*.md", "edge/**/*.md")
+_NOT_READ: Final = ("CHANGELOG.md", "docs/cli.md")
+"""The first tells of what was; the second is written by the programs, and a test compares it."""
+
+PAGES: Final = sorted(
+    {
+        page.relative_to(ROOT).as_posix()
+        for pattern in (*_WHERE, *_WHERE_ELSE)
+        for page in ROOT.glob(pattern)
+        if not {".venv", "build", "node_modules"} & set(page.relative_to(ROOT).parts)
+    }
+    - set(_NOT_READ)
 )
-RETIRED = re.compile(r"bench-2026-11|ablations|at the tag")
-"""The tags that hold what was measured once; commands beside their names are run there."""
 
-_SPAN = re.compile(r"`([^`]+)`")
-_MODULE = re.compile(r"bench(\.[a-z_]+)+")
-"""As tables of benches name them, the rest of the command left out."""
-_PROGRAMS = ("python", "make", "sotto", "sotto-cloud")
+PROGRAMS: Final = frozenset(
+    """
+    sotto sotto-cloud python python3 pip make git cd export echo cat curl ssh npm go docker kubectl
+    haproxy grpcurl protoc systemctl systemd-analyze loginctl sudo apt apt-get
+    """.split()  # noqa: SIM905 - a column of quotes otherwise
+)
+"""What a span in running text begins with if it is a command."""
+
+_RETIRED: Final = (re.compile(r"bench-2026-11|ablations"), re.compile(r"at (the tag)\b"))
+_MODULE: Final = re.compile(r"bench(\.[a-z_]+)+( |$)")
+"""A bench as tables name it, ``python -m`` left out."""
+_ASSIGNED: Final = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
+_SHELL: Final = frozenset({"", "sh", "bash", "shell", "console"})
 
 
-def commands(page: Path) -> Iterator[tuple[str, ...]]:
-    """Each command of a page as its words, the program first."""
-    paragraphs = re.split(r"\n\s*\n|\n(?=- )", page.read_text(encoding="utf-8"))
-    for before, paragraph, after in zip(
-        ["", *paragraphs], paragraphs, [*paragraphs[1:], ""], strict=False
-    ):
-        code = paragraph.startswith("    ") or "```" in paragraph
-        beside = paragraph
-        if code:  # a block belongs to the sentence before it, which may go on behind it
-            beside += before + (after if after.startswith("which ") else "")
-        if RETIRED.search(beside):
+@dataclass(frozen=True)
+class Part:
+    """One program of a line: what is set for it, its name without a folder, and its words."""
+
+    environment: tuple[tuple[str, str], ...]
+    program: str
+    words: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return " ".join((self.program, *self.words))
+
+
+@dataclass(frozen=True)
+class Typed:
+    """A line for a shell.
+
+    Attributes:
+        where: page and line, "docs/home.md:44".
+        line: as it is written, continued lines joined, the remark behind it left out.
+        block: whether it stands in a block, and so is complete, not only named in running text.
+        retired: the tag it is to be run at, "the tag" where it is not named, or nothing.
+    """
+
+    where: str
+    line: str
+    block: bool
+    retired: str = ""
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """The programs of a pipe or list, in their order."""
+        return tuple(_parts(self.line))
+
+
+@dataclass(frozen=True)
+class Snippet:
+    """A block in a language that is no shell's."""
+
+    where: str
+    language: str
+    text: str
+
+
+def read(page: str, text: str | None = None) -> tuple[list[Typed], list[Snippet]]:
+    """What a page has people type, and what else it shows.
+
+    Args:
+        page: its path from the repository's root.
+        text: of the page; read from it by default.
+    """
+    text = (ROOT / page).read_text(encoding="utf-8") if text is None else text
+    tokens = [t for t in MarkdownIt("commonmark").parse(text) if t.type in _HOLD_TEXT]
+    typed: list[Typed] = []
+    shown: list[Snippet] = []
+    for before, token, after in zip([None, *tokens], tokens, [*tokens[1:], None], strict=False):
+        assert token.map is not None
+        if token.type == "inline":
+            retired = _tag(token.content)
+            for line, span in _spans(token):
+                typed += [Typed(f"{page}:{line}", span, block=False, retired=retired)]
             continue
-        joined = paragraph.replace("\\\n", " ")
-        lines = joined.splitlines() if code else _SPAN.findall(joined.replace("\n", " "))
-        for line in lines:
-            yield from _parts(line.strip())
+        language = token.info.strip()
+        first = token.map[0] + (2 if token.type == "fence" else 1)
+        if language not in _SHELL:
+            shown.append(Snippet(f"{page}:{first}", language, token.content))
+            continue
+        # a block belongs to the sentence before it, which may go on behind it
+        beside = before.content if before is not None else ""
+        if after is not None and after.content.startswith("which "):
+            beside += after.content
+        for number, line in _lines(token.content):
+            where = f"{page}:{first + number}"
+            typed.append(Typed(where, line, block=True, retired=_tag(beside + token.content)))
+    return typed, shown
 
 
-def _parts(line: str) -> Iterator[tuple[str, ...]]:
-    """The commands of one line, as a shell would part them."""
+_HOLD_TEXT: Final = ("inline", "fence", "code_block")
+
+
+def _tag(text: str) -> str:
+    found = [match for pattern in _RETIRED for match in pattern.finditer(text)]
+    return found[0][found[0].lastindex or 0] if found else ""
+
+
+def _spans(token: Token) -> Iterator[tuple[int, str]]:
+    """Commands in running text, with their lines."""
+    assert token.map is not None
+    text, place = token.content.replace("\n", " "), 0
+    for child in token.children or ():
+        if child.type == "code_inline":
+            place = max(place, text.find(f"{child.markup}{child.content}", place)) + 1
+            line = token.map[0] + 1 + token.content[:place].count("\n")
+            span = child.content.strip()
+            if _MODULE.match(span):
+                span = f"python -m {span}"
+            first, *others = _words(span) or [""]
+            if others and (Path(first).name in PROGRAMS or _ASSIGNED.fullmatch(first)):
+                yield line, span
+
+
+def _lines(text: str) -> Iterator[tuple[int, str]]:
+    """Logical lines of a block with the number of their first, remarks left out."""
+    begun, start = "", 0
+    for number, line in enumerate([*text.splitlines(), ""]):
+        start = start if begun else number
+        begun += _without_remark(line.strip())
+        if begun.endswith("\\"):
+            begun = begun[:-1]
+        elif begun.endswith("|"):
+            begun += " "
+        else:
+            if begun:
+                yield start, begun
+            begun = ""
+
+
+def _without_remark(line: str) -> str:
+    """A remark begins a line, or stands behind white space and outside of quotes."""
+    for place in [m.start() for m in re.finditer(r"(?<!\S)#", line)]:
+        if not any(line[:place].count(quote) % 2 for quote in "'\""):
+            return line[:place].rstrip()
+    return line
+
+
+def _words(line: str) -> list[str]:
+    """As a shell parts them; none where it cannot (prose with an apostrophe)."""
+    lexer = shlex.shlex(line, posix=True, punctuation_chars="|&;()<>")
+    lexer.whitespace_split = True
+    lexer.commenters = ""
     try:
-        lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
-        lexer.whitespace_split = True
-        words = list(lexer)
-    except ValueError:  # prose with an apostrophe
-        return
+        return list(lexer)
+    except ValueError:
+        return []
+
+
+def _parts(line: str) -> Iterator[Part]:
+    # `$(...)` is one word to whoever reads, and would be three
+    line = re.sub(r"\$\(([^)]*)\)", lambda found: "$" + found[1].replace(" ", "_"), line)
+    words = _words(line)
     command: list[str] = []
-    for word in [*words, ";"]:
-        if word[0] in "|&;()<>":
-            while command and re.fullmatch(r"[A-Z_]+=.*|\$|time|nice|sudo", command[0]):
-                command.pop(0)
-            if command and _MODULE.fullmatch(command[0]):
-                command = ["python", "-m", *command]
-            if command and Path(command[0]).name in _PROGRAMS:
-                yield (Path(command[0]).name, *command[1:])
+    skip = False
+    for word, following in pairwise([*words, ";", ";"]):
+        if skip:  # what goes to a file, or comes from one
+            skip = False
+        elif set(word) <= set("<>"):
+            skip = following != ";"
+        elif set(word) <= set("|&;()"):
+            yield from _part(command)
             command = []
         else:
             command.append(word)
+
+
+def _part(words: list[str]) -> Iterator[Part]:
+    environment = []
+    while words and (found := _ASSIGNED.fullmatch(words[0])):
+        environment.append((found[1], found[2]))
+        words = words[1:]
+    if words or environment:
+        program = Path(words[0]).name if words else ""
+        yield Part(tuple(environment), program, tuple(words[1:]))

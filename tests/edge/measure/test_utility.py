@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from sottovoce.core.bundle.folder import Bundle
-from sottovoce.core.bundle.levels import Level
+from sottovoce.core.bundle.levels import Level, name_of
 from sottovoce.core.errors import InvalidInput
+from sottovoce.core.privacy.floors import Floors
 from sottovoce.core.privacy.privatizer import Privatizer
 from sottovoce.core.privacy.vectors import Vectors
 from sottovoce.edge.measure import utility
@@ -67,6 +68,20 @@ def test_more_noise_teaches_less(curved: Bundle, examples: tuple[list[str], list
     name = found.reaching(0.9)
     assert name.startswith("attack:0.")
     assert curved.manifest.level("t2t.v1", name).eta > found.points[0].eta
+
+
+def test_no_level_is_tried_that_the_owner_does_not_allow(
+    curved: Bundle, examples: tuple[list[str], list[str]]
+) -> None:
+    floors = Floors(largest_eta=100.0)
+    found = utility.estimate(
+        curved, Privatizer(curved, floors=floors), *examples, "t2t.v1", "content"
+    )
+    assert max(point.eta for point in found.points) <= 100
+    assert len(found.points) == utility.LEVELS
+    assert (
+        curved.manifest.level("t2t.v1", name_of("attack", found.points[-1].attack + 0.01)).eta > 100
+    )
 
 
 def test_a_level_reaches_what_every_lighter_one_reaches() -> None:

@@ -39,7 +39,7 @@ A smaller eta means more noise: more words replaced, fewer guessed, and less lef
 A word is never safe because it was replaced: a likely replacement can be guessed back.
 """
 _EXAMPLE_WORDS = 8
-_ESTIMATE = 1
+_ESTIMATE = 2
 """Goes up when the estimate changes, so that nothing remembered is taken for its result."""
 
 
@@ -173,7 +173,8 @@ def _utility(config: Config, bundle: Bundle, mechanism: str, labelled: Path) -> 
 
     examples = read_table(labelled)
     engine = Engine.configured(config.bundle, config.privacy, config.tagger)
-    asked = (_ESTIMATE, mechanism, config.privacy.policy, engine.fingerprint)
+    floor = config.privacy.largest_eta
+    asked = (_ESTIMATE, mechanism, config.privacy.policy, floor, engine.fingerprint)
     told = [[example.text, example.label] for example in examples]
     key = hashlib.sha256(json.dumps([asked, told]).encode()).hexdigest()[:32]
     file = config.bundle.path / "utility" / f"{bundle.id}-{key}.json"

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 
 from sottovoce.core.bundle import levels
 from sottovoce.core.bundle.folder import Bundle
-from sottovoce.core.errors import InvalidInput
+from sottovoce.core.errors import InvalidInput, NotReady
 from sottovoce.core.privacy.privatizer import Privatizer
 from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.privacy.vectors import Vectors
@@ -28,7 +29,7 @@ from sottovoce.core.text.words import Kind, split
 __all__ = ["FOLDS", "LEVELS", "MOST_TEXTS", "Point", "Utility", "accuracy", "estimate", "kernel"]
 
 LEVELS: Final = 7
-"""Levels tried, evenly spaced over what the attacker can reach."""
+"""Levels tried, evenly spaced over what the attacker can reach and the owner allows."""
 MOST_TEXTS: Final = 1_500
 """Texts used of a larger file: the standard error of an accuracy is then 1.3 points at most, and
 the time for the equations grows with the cube."""
@@ -125,6 +126,7 @@ def estimate(
     Raises:
         InvalidInput: no two labels have `FOLDS` texts each, or a text is none; its number is told.
         NotFound: unknown mechanism or policy.
+        NotReady: the owner allows not even the strongest level, or not the policy.
     """
     chosen = np.random.default_rng(0).permutation(len(texts))[:MOST_TEXTS].tolist()
     used = [texts[place] for place in chosen]
@@ -137,6 +139,7 @@ def estimate(
             subject="labelled",
         )
     low, high = levels.span(bundle.manifest.curve.get(mechanism, ()), "attack")
+    high = _allowed(privatizer, mechanism, policy, low, high)
     vectors = Vectors(bundle)
     points = []
     for share in sorted({round(float(share), 2) for share in np.linspace(low, high, LEVELS)}):
@@ -158,6 +161,16 @@ def estimate(
         clear=accuracy(kernel(used, vectors, bundle.manifest.clitics), answers),
         points=tuple(points),
     )
+
+
+def _allowed(privatizer: Privatizer, mechanism: str, policy: str, low: float, high: float) -> float:
+    """The greatest share from ``low`` to ``high`` of which the device's owner allows the level."""
+    for hundredths in range(round(100 * high), round(100 * low), -1):
+        with suppress(NotReady):
+            name = levels.name_of("attack", hundredths / 100)
+            privatizer.mechanism(Setting(name, mechanism, policy))
+            return hundredths / 100
+    return low
 
 
 def kernel(texts: Texts, vectors: Vectors, clitics: Sequence[str]) -> Gram:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
+from torch import Tensor
+from torch.nn import functional as F  # noqa: N812 - its customary name
 
-from sottovoce.cloud.models import adapters, decoder
+from sottovoce.cloud.models import adapters, decoder, generator
 from sottovoce.cloud.models.generator import TextGenerator
 from sottovoce.cloud.models.methods import Full, Lora, Method, Prefix, Prompt
 from sottovoce.cloud.models.rows import Row, run
@@ -56,6 +59,45 @@ def test_saved_and_read_again_it_gives_the_same_logits(
     assert (adapter.task, adapter.labels, adapter.weight) == ("generation", (), None)
     assert adapter.backbone_sha256 == opened.backbone.sha256
     assert not (tmp_path / "adapter" / "head.safetensors").exists()
+
+
+@pytest.mark.parametrize("method", [Lora(), Full()], ids=repr)
+@pytest.mark.parametrize("family", ["gemma3", "llama"])  # output weights of the stack, and others
+def test_what_a_token_costs_is_learnt_from_as_if_all_logits_were_kept(
+    family: str, method: Method, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(generator, "_ROWS", 4)
+    made = []
+    whole = decoder.Decoder.logits
+    monkeypatch.setattr(
+        decoder.Decoder, "logits", lambda self, *given: made.append(1) or whole(self, *given)
+    )
+    spent = decoder.load(str(decoders.save(tmp_path / "tiny", family)))
+    model = TextGenerator(spent, method).eval()
+    ids, targets = torch.randint(3, 300, (1, 10)), torch.randint(3, 300, (10,))
+    weights = torch.linspace(0, 2, 10)  # positions do not count alike
+
+    def learnt(losses: Callable[[Tensor], Tensor]) -> list[Tensor]:
+        states = model.states(ids, torch.ones_like(ids))[0]
+        trained = [*model.trained().values()]
+        return [*torch.autograd.grad((losses(states) * weights).sum(), [states, *trained])]
+
+    made.clear()
+    found = learnt(lambda states: model.missed(states, targets)[0])
+    tied = method == Full() and family == "gemma3"
+    assert len(made) == (
+        6 if tied else 3
+    )  # of ten positions, four at a time; again where they must
+    wanted = learnt(lambda states: F.cross_entropy(spent.logits(states), targets, reduction="none"))
+    assert any(bool(each.abs().max() > 1e-3) for each in wanted)
+    torch.testing.assert_close(found, wanted, atol=1e-5, rtol=1e-4)
+
+    with torch.no_grad():
+        states = model.states(ids, torch.ones_like(ids))[0]
+        losses, hits = model.missed(states, targets)
+        logits = spent.logits(states)
+    torch.testing.assert_close(losses, F.cross_entropy(logits, targets, reduction="none"))
+    assert hits.tolist() == (logits.argmax(-1) == targets).tolist()
 
 
 def test_an_adapter_does_not_fit_another_shape(tmp_path: Path) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -17,6 +18,8 @@ __all__ = ["TextGenerator"]
 
 _ROWS = 128
 """Positions whose logits are in memory at once: with 262,144 tokens 134 MB."""
+
+Missed = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 
 
 class TextGenerator(AdaptedModel):
@@ -47,8 +50,10 @@ class TextGenerator(AdaptedModel):
     def missed(self, states: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         """Cross-entropy of the tokens that follow, and whether each was the likeliest.
 
-        Logits are made for these positions alone, some at a time, and again in the backward pass:
-        all of them would take gigabytes.
+        Logits are made for these positions alone, some at a time: all of them would take gigabytes.
+        What a position costs depends on its own state only, so its gradient is made with it and
+        kept, a state's size, in the logits' place. Output weights that are trained take a share of
+        every position's, so there logits are made again in the backward pass.
 
         Args:
             states: Float (positions, h).
@@ -57,15 +62,47 @@ class TextGenerator(AdaptedModel):
         Returns:
             Float (positions,) and Bool (positions,).
         """
-        parts = [
-            checkpoint(self._missed, some, wanted, use_reentrant=False, preserve_rng_state=False)
-            for some, wanted in zip(
-                torch.split(states, _ROWS), torch.split(targets, _ROWS), strict=True
-            )
-        ]
-        losses, hits = zip(*parts, strict=True)
+        part = self._again if self.output.weight.requires_grad else _alone(self._missed)
+        parts = zip(torch.split(states, _ROWS), torch.split(targets, _ROWS), strict=True)
+        losses, hits = zip(*(part(*each) for each in parts), strict=True)
         return torch.cat(losses), torch.cat(hits)
+
+    def _again(self, states: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+        found: tuple[Tensor, Tensor] = checkpoint(
+            self._missed, states, targets, use_reentrant=False, preserve_rng_state=False
+        )
+        return found
 
     def _missed(self, states: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         logits = self._decoder.logits(states)
         return F.cross_entropy(logits, targets, reduction="none"), logits.argmax(-1) == targets
+
+
+def _alone(missed: Missed) -> Missed:
+    """The same, where each loss depends on its own state and on nothing else that is trained."""
+
+    def found(states: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+        losses, hits = _WithGradients.apply(states, targets, missed)  # type: ignore[no-untyped-call]
+        return losses, hits
+
+    return found
+
+
+class _WithGradients(torch.autograd.Function):
+    """Makes each state's gradient together with its loss."""
+
+    @staticmethod
+    def forward(ctx: Any, states: Tensor, targets: Tensor, missed: Missed) -> tuple[Tensor, Tensor]:
+        learns = ctx.needs_input_grad[0]
+        with torch.set_grad_enabled(learns):
+            own = states.detach().requires_grad_(learns)
+            losses, hits = missed(own, targets)
+            if learns:
+                ctx.save_for_backward(*torch.autograd.grad(losses.sum(), own))
+        ctx.mark_non_differentiable(hits)
+        return losses.detach(), hits
+
+    @staticmethod
+    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor, None, None]:
+        (gradients,) = ctx.saved_tensors
+        return (gradients * upstream[0].unsqueeze(1)).to(gradients.dtype), None, None

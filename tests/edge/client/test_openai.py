@@ -22,19 +22,20 @@ from sottovoce.core.errors import (
     Unavailable,
 )
 from sottovoce.core.wire import server_sent
-from sottovoce.edge.client import openai
+from sottovoce.edge.client import openai, openai_server
 from sottovoce.edge.client.openai import OpenAIWriter
 from sottovoce.edge.config import ChatConfig
 from sottovoce.v1 import generation_pb2 as generation
+from tests.support import upstream_server
 from tests.support.certificates import Certificate
-from tests.support.upstream_server import Server, data, drip, echo, event, openai_server
+from tests.support.upstream_server import Server, data, drip, echo, event
 
 TEXT = "a text of some words, ünïcode and all 🌲"
 
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    with openai_server() as running:
+    with upstream_server.openai_server() as running:
         yield running
 
 
@@ -103,7 +104,7 @@ def test_tls_with_their_authority_and_key(tmp_path: Path, caplog: pytest.LogCapt
     token = tmp_path / "token"
     token.touch(mode=0o600)
     token.write_text("sk-of-theirs\n")
-    with openai_server((certificate, key)) as server:
+    with upstream_server.openai_server((certificate, key)) as server:
         trusting = ChatConfig(upstream=server.url, ca_file=certificate, key_file=token)
         assert written(trusting)[0] == TEXT
         assert server.asked[0][1]["Authorization"] == "Bearer sk-of-theirs"
@@ -212,7 +213,7 @@ def test_one_that_does_not_stream_or_says_nothing_for_long_is_told(
     with pytest.raises(Unavailable, match="not in pieces"):
         written(server)
     server.headers = {"Content-Type": "text/event-stream"}
-    monkeypatch.setattr(openai, "_SECONDS", 0.2)
+    monkeypatch.setattr(openai_server, "_SECONDS", 0.2)
     may_end = threading.Event()
     server.answer = lambda body: (b"" for _ in [may_end.wait(20)])
     with pytest.raises(Unavailable, match="Timeout"):
@@ -243,7 +244,7 @@ def test_one_that_is_ended_while_it_is_asked_sends_nothing_in_the_clear(
 ) -> None:
     # The thread that ends it goes no further than to the system's call: the request is still TLS.
     monkeypatch.setattr(socket.socket, "shutdown", lambda *_: None)
-    with openai_server(Certificate.make().write(tmp_path)) as server:
+    with upstream_server.openai_server(Certificate.make().write(tmp_path)) as server:
         config = ChatConfig(upstream=server.url, ca_file=tmp_path / "certificate")
         assert written(config, stoppable=lambda stop: stop())[0] == TEXT
 

@@ -36,6 +36,7 @@ COMMANDS = {
     "generate": "Have an adapter write on from texts, privatised first.",
     "embed": "Turn texts into sentence embeddings, with noise on what leaves.",
     "customize": "Train an adapter on labelled texts, privatised first.",
+    "distill": "Have prompts with your examples label public texts, privately.",
     "list": "List the adapters that were customised here.",
     "show": "Show one adapter and its versions.",
     "logs": "Follow the training of an adapter until it ends.",

@@ -1,45 +1,32 @@
 """Any server that speaks as OpenAI's do, as a writer: completions in pieces (server-sent events).
 
 Why it is here: big models run on what is built for them (vLLM, llama-server, ollama, a provider's
-API). What they get is what our cloud would get, over TLS beyond loopback, with a key of their own;
-what they send is not trusted (see `server_sent`). Neither proxies nor redirects are followed.
+API). What they get is what our cloud would get (`openai_server` has how); what they send is not
+trusted (see `server_sent`).
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Generator, Iterator
-from contextlib import closing, contextmanager, suppress
-from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
-from urllib.parse import urlsplit
+from collections.abc import Callable, Generator
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
 
-from sottovoce.core.errors import (
-    ConfigError,
-    InvalidInput,
-    NotFound,
-    Overloaded,
-    SottovoceError,
-    Unauthenticated,
-    Unavailable,
-)
-from sottovoce.core.wire.address import is_loopback
-from sottovoce.core.wire.server_sent import cut, heard, timed
+from sottovoce.core.errors import InvalidInput, SottovoceError
+from sottovoce.core.wire.server_sent import heard
 from sottovoce.edge.client.generation import Stoppable
-from sottovoce.edge.client.secret_file import SecretFile
+from sottovoce.edge.client.openai_server import OpenAIServer
 from sottovoce.edge.config import ChatConfig
 from sottovoce.v1 import generation_pb2 as generation
 
 if TYPE_CHECKING:
-    from http.client import HTTPConnection, HTTPResponse
+    from http.client import HTTPResponse
 
 __all__ = ["OpenAIWriter"]
 
-_SECONDS: Final = 120.0
-"""Without a byte, before a server counts as gone; the first may have to load a model."""
 _LISTING_SECONDS: Final = 10.0
-"""The same where it is asked for its models, which takes none; and for all of its answer."""
+"""Without a byte, where it is asked for its models, which takes none; and for all of its answer."""
 _LONGEST_LIST: Final = 1 << 20
 _MOST_STOPS: Final = 4
 """As their API has it; the device looks for all of them in any case."""
@@ -57,22 +44,6 @@ _REASONS: Final = {
 }
 _USES: Final = {generation.TOOL_USE_NONE: "none", generation.TOOL_USE_REQUIRED: "required"}
 _MOST_CALLS: Final = 128
-_ERRORS: Final[dict[int, tuple[type[SottovoceError], str]]] = {
-    400: (InvalidInput, "ask for fewer tokens, or shorten the conversation"),
-    401: (Unauthenticated, "set chat.key_file to a file with the server's key"),
-    403: (Unauthenticated, "set chat.key_file to a file with the server's key"),
-    404: (NotFound, "check chat.upstream (it often ends in /v1) and the model's name"),
-    413: (InvalidInput, "shorten the conversation"),
-    422: (InvalidInput, "ask for fewer tokens, or shorten the conversation"),
-    429: (Overloaded, "try again later"),
-}
-
-
-class _Server(NamedTuple):
-    tls: bool
-    host: str
-    port: int | None
-    path: str
 
 
 class OpenAIWriter:
@@ -91,15 +62,13 @@ class OpenAIWriter:
     ) -> None:
         self._config = config
         self._is_adapter = is_adapter
-        self._server = _parsed(config.upstream)
-        file = config.key_file
-        self._secret = SecretFile(file, "chat.key_file", "key") if file else None
+        self._server = OpenAIServer(config)
         self._models: tuple[str, ...] = (config.model,) if config.model else ()
 
     @property
     def peer(self) -> str:
         """See `Writer.peer`."""
-        return self._config.upstream
+        return self._server.peer
 
     @property
     def calls_functions(self) -> bool:
@@ -109,13 +78,9 @@ class OpenAIWriter:
     def models(self) -> list[str]:
         """See `Writer.models`: the configured one, and those that the server lists, if it does."""
         listed: list[str] = []
-        with suppress(SottovoceError), self._explained(), closing(self._connection()) as line:
-            line.timeout = _LISTING_SECONDS
-            line.connect()
-            with timed(line.sock, _LISTING_SECONDS):
-                line.request("GET", f"{self._server.path}/models", headers=self._headers())
-                with line.getresponse() as response:
-                    listed = _listed(response)
+        asked = self._server.asked("/models", seconds=_LISTING_SECONDS)
+        with suppress(SottovoceError), asked as response:
+            listed = _listed(response)
         names = dict.fromkeys([self._config.model, *listed])
         self._models = tuple(n for n in names if _MODEL.fullmatch(n) and not self._is_adapter(n))
         return [*self._models]
@@ -139,7 +104,7 @@ class OpenAIWriter:
                 "can be set as chat.model",
                 subject="model",
             )
-        self._key()
+        self._server.key()
         return ""
 
     def write(
@@ -148,98 +113,10 @@ class OpenAIWriter:
         """See `Writer.write`."""
         body = _body(request, model or self._config.model or "default")
         asked = "chat/completions" if "messages" in body else "completions"
-        path = f"{self._server.path}/{asked}"
-        headers = {"Content-Type": "application/json", "Accept": "text/event-stream"}
-        headers |= self._headers()
-        connection = self._connection()
-        with self._explained():
-            try:
-                connection.connect()
-                with timed(connection.sock):
-                    stoppable(partial(cut, connection.sock))
-                    connection.request("POST", path, json.dumps(body).encode(), headers)
-                    with connection.getresponse() as response:
-                        self._refused(response)
-                        yield from _pieces(response)
-            finally:
-                connection.close()
-
-    def _headers(self) -> dict[str, str]:
-        headers = {"Accept-Encoding": "identity", "User-Agent": "sottovoce"}
-        if key := self._key():
-            headers["Authorization"] = f"Bearer {key}"
-        return headers
-
-    def _connection(self) -> HTTPConnection:
-        from http import client  # 2 MB with TLS, for those who have such a server
-
-        tls, host, port, _ = self._server
-        if not tls:
-            return client.HTTPConnection(host, port, timeout=_SECONDS)
-        import ssl
-
-        try:
-            context = ssl.create_default_context(cafile=self._config.ca_file)
-        except OSError as error:
-            raise ConfigError(
-                f"cannot read {self._config.ca_file}",
-                fix="set chat.ca_file to a file with certificates in PEM",
-                subject="chat.ca_file",
-            ) from error
-        return client.HTTPSConnection(host, port, timeout=_SECONDS, context=context)
-
-    def _key(self) -> str:
-        return self._secret.read() if self._secret else ""
-
-    def _refused(self, response: HTTPResponse) -> None:
-        """Raises what a status other than 200 means; what the server says beside is not quoted."""
-        status, kind = response.status, response.headers.get_content_type()
-        if status == 200 and kind == "text/event-stream":
-            return
-        if status == 200:
-            raise Unavailable(
-                f"{self.peer} answers, but not in pieces", fix="use a server that can stream"
-            )
-        usual = (Unavailable, "check that it is the right server")
-        error, fix = _ERRORS.get(status, usual)
-        raise error(f"{self.peer} answered with HTTP status {status}", fix=fix, subject="upstream")
-
-    @contextmanager
-    def _explained(self) -> Iterator[None]:
-        from http.client import HTTPException
-
-        try:
-            yield
-        except (OSError, HTTPException, ValueError, RecursionError) as error:
-            # Of a certificate that is not to be trusted as well: ssl's errors are OSErrors.
-            reason = type(error).__name__
-            raise Unavailable(
-                f"{self.peer} does not answer as agreed ({reason})",
-                fix="check that it runs, that chat.upstream is right, and its certificate",
-                subject="upstream",
-            ) from None
-
-
-def _parsed(upstream: str) -> _Server:
-    try:
-        url = urlsplit(upstream)
-        host, port = url.hostname or "", url.port
-    except ValueError:
-        host, port = "", None
-    tidy = not (url.query or url.fragment or "@" in url.netloc) if host else False
-    if not tidy or url.scheme not in ("http", "https") or not upstream.isascii():
-        raise ConfigError(
-            "chat.upstream is not an address",
-            fix='give one such as "https://llm.example.org/v1" or "http://127.0.0.1:8080/v1"',
-            subject="chat.upstream",
-        )
-    if url.scheme == "http" and not is_loopback(host):
-        raise ConfigError(
-            "chat.upstream would send over the network without TLS",
-            fix="use https://, or a server on this machine",
-            subject="chat.upstream",
-        )
-    return _Server(url.scheme == "https", host, port, url.path.rstrip("/"))
+        kind = "text/event-stream"
+        with self._server.asked(f"/{asked}", body, accept=kind, stoppable=stoppable) as response:
+            self._server.refused(response, kind, "in pieces")
+            yield from _pieces(response)
 
 
 def _body(request: generation.GenerateRequest, model: str) -> dict[str, Any]:

@@ -15,6 +15,7 @@ KINDS: Final[Mapping[str, str]] = MappingProxyType(
         "chat": "conversations",
         "embed": "embeddings",
         "customize": "training",
+        "distill": "votes of teachers",
     }
 )
 """What a text is released for, and what its owner is told of that."""

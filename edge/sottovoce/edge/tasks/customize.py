@@ -8,7 +8,6 @@ cloud would refuse is refused here first, before any privacy is spent on it.
 
 from __future__ import annotations
 
-import hashlib
 import math
 import secrets
 import sqlite3
@@ -27,7 +26,6 @@ from sottovoce.core.privacy.gaussian import usual_delta
 from sottovoce.core.privacy.noise import SecureRandom
 from sottovoce.core.privacy.randomized_response import check_epsilon, respond
 from sottovoce.core.privacy.setting import Setting
-from sottovoce.core.text.words import iter_words
 from sottovoce.core.wire import training_settings
 from sottovoce.edge.state.corrections import Corrections
 from sottovoce.edge.state.database import Store
@@ -44,6 +42,7 @@ from sottovoce.edge.tasks.examples import (
     check_number,
     check_private,
 )
+from sottovoce.edge.tasks.labelled import choice, label_charge, labelled
 from sottovoce.edge.tasks.naming import check_free, check_name
 from sottovoce.edge.tasks.privatize import Releases, resolve
 from sottovoce.v1 import edge_agent_pb2 as agent
@@ -262,9 +261,7 @@ class Customizer:
                     drawn,
                     made.digest,
                     made.release.charge,
-                    b""
-                    if example.public
-                    else seal.name(b"labelled", _words(document), example.label.encode()),
+                    b"" if example.public else labelled(seal, document, example.label),
                     seal.seal(waiting.SerializeToString(), _staged_place(identity, drawn)),
                 )
             )
@@ -290,22 +287,22 @@ class Customizer:
         not charged before; `sent` is what each label is to the cloud."""
         seal, classes = self._store.seal, list(sent)
         # The chance of an example's label is keyed by the example: asked again, it is the same.
-        among = seal.name(b"labels", *(label.encode() for label in classes))
+        among = choice(seal, classes)
         charges: list[float] = []
         staged = transaction.execute(
             "SELECT example, digest, charge, labelled, sealed FROM staged"
             " WHERE customization = ? ORDER BY example",
             (identity,),
         )
-        for sequence, (drawn, digest, charge, labelled, sealed) in enumerate(staged):
+        for sequence, (drawn, digest, charge, known_by, sealed) in enumerate(staged):
             if self._ledger.first(transaction, digest):
                 charges.append(charge)
             plain = seal.unseal(sealed, _staged_place(identity, drawn))
             example = training.PrivatizedExample.FromString(plain)
-            if epsilon and labelled:
-                chance = seal.name(b"label chance", labelled, among)
+            if epsilon and known_by:
+                chance = seal.name(b"label chance", known_by, among)
                 example.label = respond(example.label, classes, epsilon, chance)
-            example.label = sent[example.label] if labelled else ""
+            example.label = sent[example.label] if known_by else ""
             place = outbox_place(identity, sequence)
             transaction.execute(
                 "INSERT INTO outbox VALUES (?, ?, ?)",
@@ -317,7 +314,7 @@ class Customizer:
                 "SELECT labelled FROM staged WHERE customization = ? AND labelled != x''",
                 (identity,),
             )
-            examples = (seal.name(b"label charged", labelled, among) for (labelled,) in asked)
+            examples = (label_charge(seal, known_by, among) for (known_by,) in asked)
             self._ledger.charge_labels(transaction, examples, epsilon or math.inf)
         # Here, as an error after this was committed would deny what is charged and queued.
         transaction.execute("DELETE FROM staged WHERE customization = ?", (identity,))
@@ -376,12 +373,3 @@ def _plain_tokens(
 
 def _staged_place(identity: str, drawn: bytes) -> bytes:
     return f"staged {identity} {drawn.hex()}".encode()
-
-
-def _words(text: str) -> bytes:
-    """A hash of what near copies share: the words, in small letters; marks and signs are none."""
-    held = hashlib.sha256()
-    for word in iter_words(text):
-        if any(map(str.isalnum, word.text)):
-            held.update(word.text.lower().encode() + b" ")
-    return held.digest()

@@ -1,0 +1,192 @@
+"""Where a server that speaks as OpenAI's do is, and how it is asked.
+
+Why it is here: what writes for conversations and what teachers are made of are asked in the same
+way: over TLS beyond loopback, with a key of their own, within bounds. What they send is not
+trusted, and neither proxies nor redirects are followed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from urllib.parse import urlsplit
+
+from sottovoce.core.errors import (
+    ConfigError,
+    InvalidInput,
+    NotFound,
+    Overloaded,
+    SottovoceError,
+    Unauthenticated,
+    Unavailable,
+)
+from sottovoce.core.wire.address import is_loopback
+from sottovoce.core.wire.server_sent import cut, timed
+from sottovoce.edge.client.generation import Stoppable
+from sottovoce.edge.client.secret_file import SecretFile
+from sottovoce.edge.config import ChatConfig
+
+if TYPE_CHECKING:
+    from http.client import HTTPConnection, HTTPResponse
+
+__all__ = ["OpenAIServer"]
+
+_SECONDS: Final = 120.0
+"""Without a byte, before a server counts as gone; the first may have to load a model."""
+
+_ERRORS: Final[dict[int, tuple[type[SottovoceError], str]]] = {
+    400: (InvalidInput, "ask for fewer tokens, or shorten the text"),
+    401: (Unauthenticated, "set chat.key_file to a file with the server's key"),
+    403: (Unauthenticated, "set chat.key_file to a file with the server's key"),
+    404: (NotFound, "check chat.upstream (it often ends in /v1) and the model's name"),
+    413: (InvalidInput, "shorten the text"),
+    422: (InvalidInput, "ask for fewer tokens, or shorten the text"),
+    429: (Overloaded, "try again later"),
+}
+
+
+class _Address(NamedTuple):
+    tls: bool
+    host: str
+    port: int | None
+    path: str
+
+
+class OpenAIServer:
+    """The server at ``config.upstream``.
+
+    Raises:
+        ConfigError: that is no address, or one beyond loopback without TLS.
+    """
+
+    def __init__(self, config: ChatConfig) -> None:
+        self._config = config
+        self._address = _parsed(config.upstream)
+        file = config.key_file
+        self._secret = SecretFile(file, "chat.key_file", "key") if file else None
+
+    @property
+    def peer(self) -> str:
+        """Who it is."""
+        return self._config.upstream
+
+    def key(self) -> str:
+        """What it is to know the device by; empty without ``chat.key_file``.
+
+        Raises:
+            ConfigError: the file cannot be used.
+        """
+        return self._secret.read() if self._secret else ""
+
+    @contextmanager
+    def asked(
+        self,
+        path: str,
+        body: Mapping[str, Any] | None = None,
+        *,
+        accept: str = "application/json",
+        seconds: float | None = None,
+        stoppable: Stoppable = lambda stop: None,
+    ) -> Iterator[HTTPResponse]:
+        """Its response, to be read within the block.
+
+        Args:
+            path: what comes after the address's own.
+            body: to post as JSON; None gets.
+            accept: the kind of content that is wanted.
+            seconds: without a byte, and in all; by default what a model may need.
+            stoppable: is given what ends the response from another thread.
+
+        Raises:
+            Unavailable: it does not answer as agreed, which OSError and ValueError within the block
+                say as well. Unauthenticated, ConfigError: no key, or no certificates.
+        """
+        headers = {"Accept-Encoding": "identity", "User-Agent": "sottovoce", "Accept": accept}
+        if key := self.key():
+            headers["Authorization"] = f"Bearer {key}"
+        data = None
+        if body is not None:
+            data, headers["Content-Type"] = json.dumps(body).encode(), "application/json"
+        with self._explained():
+            connection = self._connection(seconds or _SECONDS)
+            try:
+                connection.connect()
+                with timed(connection.sock, seconds):
+                    stoppable(partial(cut, connection.sock))
+                    method = "GET" if data is None else "POST"
+                    connection.request(method, self._address.path + path, data, headers)
+                    with connection.getresponse() as response:
+                        yield response
+            finally:
+                connection.close()
+
+    def refused(self, response: HTTPResponse, kind: str, wanted: str) -> None:
+        """Raises what a status other than 200 means, or another kind of content than ``kind``; what
+        the server says beside is not quoted. ``wanted`` ends "it answers, but not ..."."""
+        if response.status == 200 and response.headers.get_content_type() == kind:
+            return
+        if response.status == 200:
+            raise Unavailable(f"{self.peer} answers, but not {wanted}", fix="use one that does")
+        usual = (Unavailable, "check that it is the right server")
+        error, fix = _ERRORS.get(response.status, usual)
+        raise error(
+            f"{self.peer} answered with HTTP status {response.status}", fix=fix, subject="upstream"
+        )
+
+    def _connection(self, seconds: float) -> HTTPConnection:
+        from http import client  # 2 MB with TLS, for those who have such a server
+
+        tls, host, port, _ = self._address
+        if not tls:
+            return client.HTTPConnection(host, port, timeout=seconds)
+        import ssl
+
+        try:
+            context = ssl.create_default_context(cafile=self._config.ca_file)
+        except OSError as error:
+            raise ConfigError(
+                f"cannot read {self._config.ca_file}",
+                fix="set chat.ca_file to a file with certificates in PEM",
+                subject="chat.ca_file",
+            ) from error
+        return client.HTTPSConnection(host, port, timeout=seconds, context=context)
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        from http.client import HTTPException
+
+        try:
+            yield
+        except (OSError, HTTPException, ValueError, RecursionError) as error:
+            # Of a certificate that is not to be trusted as well: ssl's errors are OSErrors.
+            reason = type(error).__name__
+            raise Unavailable(
+                f"{self.peer} does not answer as agreed ({reason})",
+                fix="check that it runs, that chat.upstream is right, and its certificate",
+                subject="upstream",
+            ) from None
+
+
+def _parsed(upstream: str) -> _Address:
+    try:
+        url = urlsplit(upstream)
+        host, port = url.hostname or "", url.port
+    except ValueError:
+        host, port = "", None
+    tidy = not (url.query or url.fragment or "@" in url.netloc) if host else False
+    if not tidy or url.scheme not in ("http", "https") or not upstream.isascii():
+        raise ConfigError(
+            "chat.upstream is not an address",
+            fix='give one such as "https://llm.example.org/v1" or "http://127.0.0.1:8080/v1"',
+            subject="chat.upstream",
+        )
+    if url.scheme == "http" and not is_loopback(host):
+        raise ConfigError(
+            "chat.upstream would send over the network without TLS",
+            fix="use https://, or a server on this machine",
+            subject="chat.upstream",
+        )
+    return _Address(url.scheme == "https", host, port, url.path.rstrip("/"))

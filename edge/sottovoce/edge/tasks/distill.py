@@ -1,0 +1,314 @@
+"""PromptPATE on the device: prompts teach, a noisy vote labels public texts.
+
+Why it is here: the examples are the device's, so who shares them out, counts the votes and adds the
+noise is the device (Duan et al., 2023, section 3.3). Each teacher is a prompt with a few examples
+of its own before a public text; a server that speaks as OpenAI's do says how likely it holds each
+label to be next. What leaves for it is released and charged like a conversation: the server is not
+who the vote protects from. The answers tell next to nothing of any one example, to whoever gets
+them or what learns from them.
+
+Everything is paid for in one transaction before a word leaves, and once however often a vote that
+was cut off goes on.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from sottovoce.core.errors import InvalidInput, NotReady, Overloaded, Unavailable
+from sottovoce.core.privacy.gaussian import Budget
+from sottovoce.core.privacy.setting import Setting
+from sottovoce.core.privacy.votes import NOBODY, VotePlan, ask, deal, tally
+from sottovoce.core.wire.limits import FEWEST_PRIVATE_EXAMPLES, FEWEST_PUBLIC
+from sottovoce.edge.client.log_probabilities import likeliest, next_tokens
+from sottovoce.edge.client.openai_server import OpenAIServer
+from sottovoce.edge.state.ballots import Ballot, Ballots
+from sottovoce.edge.state.database import Store
+from sottovoce.edge.state.ledger import Ledger
+from sottovoce.edge.state.purpose import Purpose
+from sottovoce.edge.tasks.engine import Engine
+from sottovoce.edge.tasks.examples import check_example, check_labels, numbered
+from sottovoce.edge.tasks.labelled import choice, label_charge, labelled
+from sottovoce.edge.tasks.privatize import Releases
+from sottovoce.v1 import edge_agent_pb2 as agent
+
+__all__ = ["Distilled", "Distiller", "Wanted"]
+
+_LARGEST_SHARE: Final = 4
+"""Times the usual, that a prompt has examples at most: shares are drawn, so some are large."""
+
+_ATTEMPTS: Final = 5
+_PAUSE: Final = 0.5
+"""Seconds before the second attempt; twice as long before each further one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is asked for.
+
+    Attributes:
+        epsilon, delta: the budget; delta 0 takes the usual one.
+        shots: examples in a teacher's prompt, about.
+        texts: public ones to ask about, at most.
+        model: what the server calls it.
+        setting: how texts are released.
+        at_once: calls.
+        few: vote with few examples too.
+    """
+
+    epsilon: float
+    delta: float
+    shots: int
+    texts: int
+    model: str
+    setting: Setting
+    at_once: int = 4
+    few: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Distilled:
+    """What came of it: how many texts were answered, and by what plan, which says the price."""
+
+    plan: VotePlan
+    answered: int
+
+
+class _Told(NamedTuple):
+    """A text as the server sees it, on one line, and what the ledger knows it by."""
+
+    text: str
+    digest: bytes
+    charge: float
+
+
+class Distiller:
+    """Votes over one state; ``server`` has the model."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        store: Store,
+        ledger: Ledger,
+        releases: Releases,
+        ballots: Ballots,
+        server: OpenAIServer,
+    ) -> None:
+        self._engine = engine
+        self._store = store
+        self._ledger = ledger
+        self._releases = releases
+        self._ballots = ballots
+        self._server = server
+
+    def plan(
+        self, examples: Sequence[agent.LabelledText], public: Sequence[str], wanted: Wanted
+    ) -> VotePlan:
+        """What would be asked, and what it would cost; asks and charges nothing.
+
+        Raises:
+            InvalidInput: too few examples or texts, labels that one token cannot tell apart, or an
+                epsilon that is too small for them.
+        """
+        for place, example in enumerate(examples):
+            with numbered(place):
+                check_example(place, example, writes=False)
+        check_labels(Counter(example.label for example in examples))
+        _check_words(_labels(examples))
+        if len(public) < FEWEST_PUBLIC:
+            raise InvalidInput(
+                f"{len(public)} public texts are too few",
+                fix=f"give at least {FEWEST_PUBLIC}, hundreds if you can",
+                subject="public",
+            )
+        if len(examples) < FEWEST_PRIVATE_EXAMPLES and not wanted.few:
+            raise InvalidInput(
+                f"{len(examples)} examples are few for a private vote: few teachers are little "
+                "sure of anything",
+                fix=f"give {FEWEST_PRIVATE_EXAMPLES:,}, or ask for it all the same "
+                "(--dp-few-examples)",
+                subject="examples",
+            )
+        budget = Budget.of(wanted.epsilon, wanted.delta, len(examples))
+        asked = min(len(public), wanted.texts)
+        return VotePlan.within(budget, len(examples), asked, share=wanted.shots)
+
+    def distill(
+        self,
+        examples: Sequence[agent.LabelledText],
+        public: Sequence[str],
+        wanted: Wanted,
+        tell: Callable[[Sequence[tuple[str, str]]], None],
+        progress: Callable[[int, int], None] = lambda done, of: None,
+    ) -> Distilled:
+        """Has the teachers vote, and tells what they say together.
+
+        Args:
+            examples: labelled, the device's own.
+            public: nobody's secret; asked about in their order.
+            wanted: see there.
+            tell: is given public texts with their labels, and has them where they belong when it
+                returns: the same call is another vote from then on.
+            progress: is told how many calls were made, of how many.
+
+        Raises:
+            InvalidInput, NotReady, NotFound: see `plan`; no bundle; unknown level or policy;
+                another vote is under way; or the teachers agreed on nothing.
+            QuotaExceeded: the ledger's limit or the disk. Unavailable and others: of the server;
+                the same call goes on from where it was, and is not charged again.
+        """
+        plan, labels = self.plan(examples, public, wanted), _labels(examples)
+        public = public[: plan.check.steps]
+        with self._ballots.alone():
+            learnt = [self._told(example.text, wanted.setting) for example in examples]
+            asked = [self._told(text, wanted.setting) for text in public]
+            what = self._named(examples, asked, plan, wanted)
+            ballot = self._ballots.find(what)
+            if ballot is None:
+                ballot = Ballot(deal(len(examples), plan.teachers))
+                self._ballots.keep(what, ballot)
+            self._pay(ballot, [*learnt, *asked], examples, plan, wanted)
+            if ballot.answers is None:
+                teachers = _Teachers(self._server, labels, wanted)
+                shots = [(told.text, e.label) for told, e in zip(learnt, examples, strict=True)]
+                texts = [told.text for told in asked]
+                self._vote(what, ballot, teachers, shots, texts, progress)
+                votes = (np.array(each, np.int64) for each in ballot.votes.values())
+                ballot.answers = ask(tally(votes, len(texts), len(labels)), plan)
+                ballot.votes = {}
+                self._ballots.keep(what, ballot)  # before anyone is told: they are drawn once
+            answers = [(public[at], labels[label]) for at, label in sorted(ballot.answers.items())]
+            if answers:
+                tell(answers)
+            self._ballots.forget(what)
+        if not answers:
+            raise NotReady(
+                f"the teachers agreed on none of {len(public)} public texts",
+                fix="give more examples, public texts more like them, a larger epsilon or a better "
+                "model; a further vote is charged again",
+                subject="examples",
+            )
+        return Distilled(plan, len(answers))
+
+    def _vote(
+        self,
+        what: bytes,
+        ballot: Ballot,
+        teachers: _Teachers,
+        shots: Sequence[tuple[str, str]],
+        texts: Sequence[str],
+        progress: Callable[[int, int], None],
+    ) -> None:
+        having = [teacher for teacher, share in enumerate(ballot.shares) if share]
+        of = len(having) * len(texts)
+        progress(len(ballot.votes) * len(texts), of)
+        for teacher in having:
+            if teacher not in ballot.votes:
+                own = [shots[at] for at in ballot.shares[teacher]]
+                ballot.votes[teacher] = teachers.votes(own, texts)
+                self._ballots.keep(what, ballot)
+                progress(len(ballot.votes) * len(texts), of)
+
+    def _pay(
+        self,
+        ballot: Ballot,
+        told: Sequence[_Told],
+        examples: Sequence[agent.LabelledText],
+        plan: VotePlan,
+        wanted: Wanted,
+    ) -> None:
+        """Charges what was not charged before; all or nothing, on disk when this returns."""
+        seal, labels = self._store.seal, _labels(examples)
+        charges = {each.digest: each.charge for each in told}
+        with self._store.transaction() as transaction:
+            first = self._ledger.first
+            new = [amount for digest, amount in charges.items() if first(transaction, digest)]
+            purpose = Purpose("distill", wanted.model)
+            self._ledger.charge(transaction, math.fsum(new), len(new), purpose)
+            if first(transaction, seal.name(b"vote", ballot.id.encode())):
+                among = choice(seal, labels)
+                keys = (
+                    label_charge(seal, labelled(seal, e.text, e.label), among) for e in examples
+                )
+                self._ledger.charge_labels(transaction, keys, math.inf)
+                budget = plan.budget
+                self._ledger.charge_adapter(transaction, budget.epsilon, budget.delta)
+
+    def _told(self, text: str, setting: Setting) -> _Told:
+        drawn = self._releases.drawn(self._engine.current(), text, setting)
+        released = " ".join(drawn.release.text.split())
+        return _Told(released, drawn.digest, drawn.release.charge)
+
+    def _named(
+        self,
+        examples: Sequence[agent.LabelledText],
+        asked: Sequence[_Told],
+        plan: VotePlan,
+        wanted: Wanted,
+    ) -> bytes:
+        """What tells this vote from any other."""
+        seal = self._store.seal
+        rows = (seal.name(e.text.encode(), e.label.encode()) for e in examples)
+        told = repr((plan, wanted.model, wanted.shots, self._server.peer)).encode()
+        return seal.name(b"distill", told, b"".join(rows), *(each.digest for each in asked))
+
+
+class _Teachers:
+    """Prompts that end in a public text's label, put to a server."""
+
+    def __init__(self, server: OpenAIServer, labels: Sequence[str], wanted: Wanted) -> None:
+        self._server = server
+        self._labels = labels
+        self._wanted = wanted
+
+    def votes(self, shots: Sequence[tuple[str, str]], texts: Sequence[str]) -> list[int]:
+        """Of one teacher, for each text the place of a label, or `NOBODY` where it names none.
+
+        A function of its own examples and of the texts: nothing else of what others hold gets in.
+        """
+        shown = shots[: _LARGEST_SHARE * self._wanted.shots]
+        head = f"One of these labels suits each text: {', '.join(self._labels)}.\n\n"
+        head += "".join(f"Text: {text}\nLabel: {label}\n\n" for text, label in shown)
+
+        def vote(text: str) -> int:
+            found = self._asked(f"{head}Text: {text}\nLabel:")
+            return NOBODY if found is None else found
+
+        with ThreadPoolExecutor(self._wanted.at_once) as pool:
+            return [*pool.map(vote, texts)]
+
+    def _asked(self, prompt: str) -> int | None:
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                tokens = next_tokens(self._server, self._wanted.model, prompt)
+                return likeliest(tokens, self._labels)
+            except (Unavailable, Overloaded):
+                if attempt == _ATTEMPTS:
+                    raise
+                time.sleep(_PAUSE * 2 ** (attempt - 1))
+        raise AssertionError("not reached")
+
+
+def _labels(examples: Sequence[agent.LabelledText]) -> list[str]:
+    return sorted({example.label for example in examples})
+
+
+def _check_words(labels: Sequence[str]) -> None:
+    """Refuses labels of which one begins another: no token would name the shorter one alone."""
+    plain = sorted(label.strip().casefold() for label in labels)
+    for one, other in pairwise(plain):
+        if other.startswith(one):
+            raise InvalidInput(
+                f"the label {one!r} begins another one, {other!r}",
+                fix="rename one of them: a model names a label by its first letters",
+                subject="examples",
+            )

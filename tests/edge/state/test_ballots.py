@@ -39,7 +39,7 @@ def test_what_is_kept_is_found_by_its_name_alone(kept: Ballots, tmp_path: Path) 
 def test_it_is_sealed_and_for_its_owner(kept: Ballots, tmp_path: Path) -> None:
     with kept.alone():
         kept.keep(WHAT, Ballot([[12_345]], {}))
-    (file,) = (tmp_path / "votes").iterdir()
+    file = tmp_path / "votes" / WHAT.hex()[:32]
     assert b"12345" not in file.read_bytes()
     assert file.stat().st_mode & 0o077 == 0
     assert (tmp_path / "votes").stat().st_mode & 0o077 == 0
@@ -49,7 +49,7 @@ def test_it_is_sealed_and_for_its_owner(kept: Ballots, tmp_path: Path) -> None:
 def test_what_was_altered_is_refused(kept: Ballots, tmp_path: Path, damage: object) -> None:
     with kept.alone():
         kept.keep(WHAT, Ballot([[0]], {}))
-        (file,) = (tmp_path / "votes").iterdir()
+        file = tmp_path / "votes" / WHAT.hex()[:32]
         file.write_bytes(damage(file.read_bytes()))  # type: ignore[operator]
         with pytest.raises(DataLoss, match="delete the file"):
             kept.find(WHAT)

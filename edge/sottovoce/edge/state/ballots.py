@@ -25,6 +25,7 @@ from sottovoce.edge.state.sealing import Seal
 __all__ = ["Ballot", "Ballots"]
 
 _FOLDER: Final = "votes"
+_LOCK: Final = "lock"
 _DAYS: Final = 30
 """Until a vote that nobody went on with is forgotten."""
 
@@ -65,9 +66,9 @@ class Ballots:
         Raises:
             NotReady: one does.
         """
-        folder = private_folder(self._folder)
-        with disk(folder):
-            descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        lock = private_folder(self._folder) / _LOCK
+        with disk(lock):  # the folder's own lock is for who writes into it
+            descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -75,9 +76,9 @@ class Ballots:
                 raise NotReady(
                     "another vote is under way", fix="wait until it ends", subject="distill"
                 ) from error
-            with disk(folder):
-                for file in folder.iterdir():
-                    if file.stat().st_mtime < time.time() - _DAYS * 86_400:
+            with disk(lock):
+                for file in self._folder.iterdir():
+                    if file != lock and file.stat().st_mtime < time.time() - _DAYS * 86_400:
                         file.unlink()
             yield
         finally:

@@ -19,6 +19,9 @@ from tests.support.not_typed import BEFORE, FIRST, later, looks, reason
 from tests.support.reader import Outcome, Reader, furnish
 from tests.support.upstream_server import openai_server
 
+AGAIN = "sotto serve"
+"""Typed as often as it is shown: what was set before holds from then on."""
+
 
 class Walk:
     """What became of each page, once it was read."""
@@ -43,7 +46,7 @@ class Walk:
         for typed in [*before, *lines]:
             if not typed.block and page not in FIRST:  # its own exports are for its blocks
                 self.reader.exported = exported
-            if typed.parts not in self.typed:
+            if typed.parts not in self.typed or str(typed.parts[0]).startswith(AGAIN):
                 self.typed.add(typed.parts)
                 outcome = self.reader.type(typed)
                 wrong += [outcome] if outcome.code else []

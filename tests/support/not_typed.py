@@ -25,6 +25,7 @@ NOT_TYPED: Final = {
     r"grpcurl ": "is on few machines; the service read its method and message",
     r"sotto service ": "has systemd run something",
     r"sotto pull cloud.example.org": "is for another machine, where nothing is set; README pulls",
+    r"sotto enroll ": "needs a code that somebody reads out; test_enroll.py has one",
     r"sotto bench$": "measures for a minute",
     r"sotto chat --show$": "needs a decoder in the cloud; test_generation.py converses so",
     r"sotto generate ": "needs a decoder in the cloud; test_generation.py does",
@@ -34,7 +35,7 @@ NOT_TYPED: Final = {
     r"sotto join ": "is for another device; test_fleet.py has one",
     r"sotto-cloud (build-bundle|train-|count-words|device-counts)": "minutes of work",
     r"sotto-cloud audit( |$)": "trains twice a hundred models",
-    r"sotto-cloud serve .*(--decoder|--state /srv|--metrics)": "a start like README's, elsewhere",
+    r"sotto-cloud serve .*(--decoder|/srv|--metrics|--tls-cert)": "starts as README's does",
     r"sotto-cloud serve --bundle bundle": "a start like README's",
     r"sotto-cloud (replica|front|trainer|bundles publish) ": "test_roles.py has many machines",
     r"haproxy ": "is on few machines; tests/cloud/balancing has it read what we write",
@@ -51,6 +52,7 @@ FIRST: Final = ("README.md", "docs/tenants.md")
 """Pages that are read before the others: what these show is there afterwards."""
 
 BEFORE: Final = {
+    "docs/generation.md": ("sotto config set chat.upstream http://127.0.0.1:8080/v1",),
     "docs/home.md": ("sotto rm mail --yes",),
 }
 """What a reader of a page has done who has read the README, and goes through the page anew."""

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from bench.live.testbed import command, free_address, serving
-from tests.support.documented import Typed
+from tests.support.documented import Typed, read
 from tests.support.paths import HELPDESK, ROOT
 
 __all__ = ["Outcome", "Reader", "furnish"]
@@ -27,7 +27,7 @@ __all__ = ["Outcome", "Reader", "furnish"]
 _SECONDS: Final = 300
 """A command may take, on a machine that has more to do."""
 _LINKED: Final = ("bench", "clients", "constraints.txt", "deploy", "docs")
-_LINKED_TOO: Final = ("edge", "Makefile", "models", "protos")
+_LINKED_TOO: Final = ("edge", "examples", "Makefile", "models", "protos")
 _PROGRAMS: Final = ("sotto", "sotto-cloud", "python", "pip")
 _MESSAGES: Final = 48
 _WORDS: Final = 30
@@ -68,7 +68,10 @@ def furnish(folder: Path, bundle: Path) -> None:
     for name in ("notes.txt", "texts.txt", "public.txt"):
         (folder / name).write_text(_TEXTS, encoding="utf-8")
     (folder / "letters.tsv").write_text("input\toutput\nThe river\tis long\n", encoding="utf-8")
-    (folder / "app.py").write_text("import os\nassert os.environ['OPENAI_BASE_URL']\n")
+    for name in ("chain.pem", "key.pem"):
+        (folder / name).touch()
+    shown = read("docs/tutorial_app.md")[1]
+    (folder / "app.py").write_text(next(s.text for s in shown if s.language == "python"))
 
 
 @dataclass(frozen=True)

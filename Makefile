@@ -24,13 +24,13 @@ install: .venv/.done  ## Make .venv with everything: edge, cloud, tools
 
 .venv/.done: $(INPUTS)
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install -c constraints.txt -r requirements-dev.txt -e protos -e 'edge[spacy,graph]' -e 'cloud[scale,trace]'
+	$(BIN)/pip install -c constraints.txt -r requirements-dev.txt -e protos -e 'edge[spacy,graph,keyring]' -e 'cloud[scale,trace]'
 	@touch $@
 
 # The device's environment, as a Pi has it: no torch, no transformers.
 .venv-edge/.done: $(INPUTS)
 	$(PYTHON) -m venv .venv-edge
-	$(EDGE_BIN)/pip install -c constraints.txt pytest pytest-xdist hypothesis scipy hpack hyperframe -e protos -e 'edge[spacy,graph,trace]'
+	$(EDGE_BIN)/pip install -c constraints.txt pytest pytest-xdist hypothesis scipy hpack hyperframe -e protos -e 'edge[spacy,graph,keyring,trace]'
 	@touch $@
 
 bundle: $(BUNDLE)  ## Build the default bundle into build/bundle

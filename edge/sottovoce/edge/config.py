@@ -57,7 +57,8 @@ class AgentConfig:
     """Where the daemon listens ("unix:PATH" or "HOST:PORT") and keeps its state; ``trace`` is the
     address of a collector of OpenTelemetry's, "" for no tracing.
 
-    With ``apps`` each call must carry a token, the owner's or an app's; then ``group`` may name
+    ``key_place`` is where the key of the state lies: "file", "credential" or "keyring". With
+    ``apps`` each call must carry a token, the owner's or an app's; then ``group`` may name
     users of this machine who can open the socket.
     """
 
@@ -69,6 +70,7 @@ class AgentConfig:
     trace: str = ""
     apps: bool = False
     group: str = ""
+    key_place: str = "file"
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,6 +65,11 @@ def check(config: Config) -> None:
         ),
         (0 <= config.predict.corrections <= 100_000, "predict.corrections", "0 to 100000"),
         (0 <= config.chat.keep_days <= 3650, "chat.keep_days", "a number from 0 to 3650"),
+        (
+            agent.key_place in ("file", "credential", "keyring"),
+            "agent.key_place",
+            '"file", "credential" or "keyring"',
+        ),
         (agent.listen, "agent.listen", '"unix:PATH" or "HOST:PORT"'),
         (
             not agent.group or (agent.apps and agent.listen.startswith("unix:")),

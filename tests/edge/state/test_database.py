@@ -160,7 +160,7 @@ def test_a_table_without_its_row_is_said(tmp_path: Path, table: str) -> None:
         Store.open(tmp_path)
 
 
-@pytest.mark.parametrize("where", ["_FIRST", "rename"])
+@pytest.mark.parametrize("where", ["FIRST", "rename"])
 def test_a_first_start_that_was_killed_is_taken_up(tmp_path: Path, where: str) -> None:
     program = f"""
 import os, pathlib
@@ -173,7 +173,7 @@ class Dying(str):
 if {where!r} == "rename":
     pathlib.Path.rename = lambda *_: os.kill(os.getpid(), 9)
 else:
-    database._FIRST = Dying()
+    database.schema.FIRST = Dying()
 database.Store.open(pathlib.Path({str(tmp_path)!r}))
 """
     killed = subprocess.run([sys.executable, "-c", program], check=False)

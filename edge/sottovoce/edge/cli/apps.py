@@ -16,6 +16,7 @@ from sottovoce.edge.cli.whose import not_as_root
 from sottovoce.edge.config import Config
 from sottovoce.edge.state.apps import Apps
 from sottovoce.edge.state.database import Store
+from sottovoce.edge.state.device_key import key_in
 
 __all__ = ["command"]
 
@@ -129,7 +130,7 @@ def rm(ctx: click.Context, name: str, as_json: bool) -> None:
 @contextmanager
 def _apps(config: Config) -> Iterator[Apps]:
     not_as_root(config)
-    with closing(Store.open(config.agent.state)) as store:
+    with closing(Store.open(config.agent.state, key_in(config.agent.key_place))) as store:
         yield Apps(store)
 
 

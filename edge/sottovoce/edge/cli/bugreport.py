@@ -25,6 +25,7 @@ from sottovoce.edge.cli.common import load_config
 from sottovoce.edge.cli.doctor import examine
 from sottovoce.edge.config import Config
 from sottovoce.edge.state.database import DATABASE, Store
+from sottovoce.edge.state.device_key import key_in
 from sottovoce.edge.state.ledger import Ledger
 from sottovoce.edge.state.outbox import Outbox
 from sottovoce.edge.tasks.bundle import open_current
@@ -143,7 +144,7 @@ def _state(config: Config) -> dict[str, Any]:
     if not (folder / DATABASE).exists():
         return {"database": "none"}
     try:
-        with closing(Store.open(folder)) as store:
+        with closing(Store.open(folder, key_in(config.agent.key_place))) as store:
             spending = Ledger(store, 0).spending()
             records = Outbox(store).all()
     except SottovoceError as error:

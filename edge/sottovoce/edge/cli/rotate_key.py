@@ -10,6 +10,7 @@ from sottovoce.core.system.console import Command, json_option, print_json
 from sottovoce.edge.cli.common import load_config
 from sottovoce.edge.cli.whose import not_as_root
 from sottovoce.edge.state.database import Store
+from sottovoce.edge.state.device_key import key_in
 from sottovoce.edge.state.keyring import Keyring
 
 __all__ = ["command"]
@@ -28,7 +29,7 @@ def command(ctx: click.Context, as_json: bool) -> None:
     """
     config = load_config(ctx)
     not_as_root(config)
-    with closing(Store.open(config.agent.state)) as store:
+    with closing(Store.open(config.agent.state, key_in(config.agent.key_place))) as store:
         epoch = Keyring(store).rotate()
     if as_json:
         print_json({"epoch": epoch})

@@ -21,14 +21,13 @@ from typing import Any
 
 from sottovoce.core.errors import ConfigError, DataLoss, QuotaExceeded, SottovoceError, Unavailable
 from sottovoce.core.system.files import disk, private_folder, sync_folder
-from sottovoce.edge.state import ledger_row
+from sottovoce.edge.state import ledger_row, schema
+from sottovoce.edge.state.device_key import HALVES, KEY, DeviceKey, InFile, beginning
 from sottovoce.edge.state.sealing import AFRESH, Seal
 
 __all__ = ["DATABASE", "KEY", "Store", "noise_place"]
 
 DATABASE = "agent.db"
-KEY = "agent.key"
-_NEW_KEY = ".agent.key.new"
 _VERSION = 10
 _WAIT_SECONDS = 15
 _LOST = "is gone or empty, and its key is still there"
@@ -43,121 +42,6 @@ _SEALED = (
     ("SELECT CAST(id AS BLOB), sealed FROM customizations LIMIT 1", b"customization"),
 )
 """Where version 1, which had no mark, shows which key it belongs to."""
-_FIRST = """
-CREATE TABLE releases (
-    key BLOB PRIMARY KEY,              -- keyed hash of settings, bundle and document
-    sealed BLOB NOT NULL               -- PrivatizeResponse
-) WITHOUT ROWID;
-CREATE TABLE ledger (
-    id INTEGER PRIMARY KEY CHECK (id = 1),
-    spent REAL NOT NULL,
-    releases INTEGER NOT NULL
-);
-INSERT INTO ledger VALUES (1, 0, 0);
-CREATE TABLE customizations (
-    number INTEGER PRIMARY KEY AUTOINCREMENT,
-    id TEXT UNIQUE NOT NULL,
-    request BLOB UNIQUE NOT NULL,      -- keyed hash of the caller's request id
-    finished INTEGER NOT NULL,
-    sealed BLOB NOT NULL,              -- Customization
-    job BLOB NOT NULL                  -- CreateJobRequest, sealed
-);
-CREATE TABLE outbox (
-    customization TEXT NOT NULL,
-    sequence INTEGER NOT NULL,
-    sealed BLOB NOT NULL,              -- PrivatizedExample
-    PRIMARY KEY (customization, sequence)
-) WITHOUT ROWID;
-"""
-_THIRD = """
-ALTER TABLE customizations ADD COLUMN labels BLOB;
-ALTER TABLE ledger ADD COLUMN label_epsilon REAL NOT NULL DEFAULT 0;
-ALTER TABLE ledger ADD COLUMN labels_randomized INTEGER NOT NULL DEFAULT 0;
-ALTER TABLE ledger ADD COLUMN labels_as_they_are INTEGER NOT NULL DEFAULT 0;
-CREATE TABLE labelled (                -- examples whose labels were charged, oldest first
-    number INTEGER PRIMARY KEY,
-    key BLOB UNIQUE NOT NULL,          -- keyed hash of words, label and set of labels
-    epsilon REAL NOT NULL              -- the largest; infinity where the label left as it is
-);
-DROP TABLE IF EXISTS staged;
-CREATE TABLE staged (                  -- examples of a Customize call still coming in
-    customization TEXT NOT NULL,
-    example BLOB NOT NULL,             -- its id, drawn at random: the order in which they leave
-    key BLOB NOT NULL,
-    release BLOB NOT NULL,             -- as in releases
-    charge REAL NOT NULL,
-    labelled BLOB NOT NULL,            -- keyed hash of the document's words and the true label
-    sealed BLOB NOT NULL,              -- PrivatizedExample with the true label
-    PRIMARY KEY (customization, example)
-) WITHOUT ROWID;
-"""
-_FOURTH = """
-DROP TABLE releases;
-CREATE TABLE noise_key (
-    id INTEGER PRIMARY KEY CHECK (id = 1),
-    epoch INTEGER NOT NULL,            -- how many keys there were, this one included
-    sealed BLOB NOT NULL               -- 32 bytes
-);
-CREATE TABLE charged (                 -- what the ledger was charged for, oldest first
-    number INTEGER PRIMARY KEY AUTOINCREMENT,
-    digest BLOB UNIQUE NOT NULL        -- of settings, bundle and document, under the noise key
-);
-DROP TABLE staged;
-CREATE TABLE staged (                  -- examples of a Customize call still coming in
-    customization TEXT NOT NULL,
-    example BLOB NOT NULL,             -- its id, drawn at random: the order in which they leave
-    digest BLOB NOT NULL,              -- as in charged
-    charge REAL NOT NULL,
-    labelled BLOB NOT NULL,            -- keyed hash of the document's words and the true label
-    sealed BLOB NOT NULL,              -- PrivatizedExample with the true label
-    PRIMARY KEY (customization, example)
-) WITHOUT ROWID;
-"""
-_FIFTH = """
-ALTER TABLE ledger ADD COLUMN adapters_private INTEGER NOT NULL DEFAULT 0;
-ALTER TABLE ledger ADD COLUMN adapter_epsilon REAL NOT NULL DEFAULT 0;
-ALTER TABLE ledger ADD COLUMN adapter_delta REAL NOT NULL DEFAULT 0;
-"""
-_SIXTH = """
-CREATE TABLE conversations (
-    number INTEGER PRIMARY KEY AUTOINCREMENT,  -- the last used has the largest
-    name BLOB UNIQUE NOT NULL,         -- keyed hash of what it is known by
-    day INTEGER NOT NULL,              -- of its last use, since 1970
-    sealed BLOB NOT NULL               -- what its surrogates stand for, and answers as they came
-);
-CREATE TABLE answers (
-    digest BLOB PRIMARY KEY,           -- keyed hash of an answer as it was shown
-    conversation BLOB NOT NULL
-) WITHOUT ROWID;
-"""
-_EIGHTH = """
-CREATE TABLE accounts (
-    day INTEGER NOT NULL,              -- since 1970
-    name BLOB NOT NULL,                -- keyed hash of what was released for
-    sealed BLOB NOT NULL,              -- the same, to be read
-    spent REAL NOT NULL,
-    releases INTEGER NOT NULL,
-    PRIMARY KEY (day, name)
-) WITHOUT ROWID;
-"""
-_NINTH = """
-CREATE TABLE corrections (
-    number INTEGER PRIMARY KEY AUTOINCREMENT,  -- the newest has the largest
-    adapter BLOB NOT NULL,             -- keyed hash of the owner's name
-    text BLOB UNIQUE NOT NULL,         -- keyed hash of adapter and text
-    sealed BLOB NOT NULL,              -- LabelledText
-    taken TEXT                         -- by the customisation of this id, until it ends
-);
-CREATE INDEX corrections_by_adapter ON corrections (adapter, number);
-"""
-_TENTH = """
-CREATE TABLE apps (
-    key BLOB PRIMARY KEY,              -- keyed hash of its token
-    sealed BLOB NOT NULL,              -- its name and limits
-    day INTEGER NOT NULL,              -- since 1970
-    spent REAL NOT NULL                -- on that day
-) WITHOUT ROWID;
-"""
 
 
 class Store:
@@ -174,17 +58,22 @@ class Store:
         self._lock = threading.RLock()
 
     @classmethod
-    def open(cls, folder: Path) -> Store:
+    def open(cls, folder: Path, key: DeviceKey | None = None) -> Store:
         """Opens the state in `folder`, made with mode 0700 if there is none.
+
+        Args:
+            folder: of the state.
+            key: where its key lies; None: in a file beside it.
 
         Raises:
             DataLoss: the database or its key is damaged or missing.
-            ConfigError: the folder cannot be used, or a newer agent wrote it.
+            ConfigError: the folder cannot be used, a newer agent wrote it, or its key lies in two
+                places or in another. NotReady: the key cannot be asked for here.
             QuotaExceeded: the disk is full.
         """
         private_folder(folder)
-        path, key = folder / DATABASE, folder / KEY
-        if key.exists() and not (path.exists() and path.stat().st_size):
+        path = folder / DATABASE
+        if _begun(folder) and not (path.exists() and path.stat().st_size):
             raise _damaged(path, _LOST)  # before SQLite makes it anew
         with disk(path):  # SQLite would take the mode from the umask
             os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
@@ -193,7 +82,7 @@ class Store:
                 path, timeout=_WAIT_SECONDS, isolation_level=None, check_same_thread=False
             )
             try:
-                seal = _prepare(connection, folder)
+                seal = _prepare(connection, folder, key or InFile())
             except BaseException:
                 connection.close()
                 raise
@@ -252,8 +141,13 @@ def noise_place(epoch: int) -> bytes:
     return f"noise key {epoch}".encode()
 
 
-def _prepare(connection: sqlite3.Connection, folder: Path) -> Seal:
-    path, key, new = folder / DATABASE, folder / KEY, folder / _NEW_KEY
+def _begun(folder: Path) -> bool:
+    """Whether something stands for a key, so that there was a state here."""
+    return any((folder / half).exists() for half in HALVES)
+
+
+def _prepare(connection: sqlite3.Connection, folder: Path, key: DeviceKey) -> Seal:
+    path = folder / DATABASE
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("PRAGMA secure_delete = ON")
@@ -267,53 +161,53 @@ def _prepare(connection: sqlite3.Connection, folder: Path) -> Seal:
             subject=str(path),
         )
     if version == 0:
-        if key.exists():
+        if _begun(folder):
             raise _damaged(path, _LOST)
         # The key gets its name, below, only once there is a database that knows it: whenever this
         # process is killed, what it leaves is no state yet, or all of one.
-        seal = Seal.make(new)
-        for statement in (*_FIRST.split(";\n"), _MARK):
+        seal = key.begin(folder)
+        for statement in (*schema.FIRST.split(";\n"), _MARK):
             connection.execute(statement)
         connection.execute("INSERT INTO seal VALUES (?)", (seal.mark,))
     elif version == 1:
-        seal = Seal.read(key)
+        seal = key.read(folder, folder / key.half)
         for query, place in _SEALED:
             for name, sealed in connection.execute(query):
                 seal.unseal(sealed, place + name)
         connection.execute(_MARK)
         connection.execute("INSERT INTO seal VALUES (?)", (seal.mark,))
     else:
-        seal = _seal_of(connection, folder)
+        seal = _seal_of(connection, folder, key)
     if version < 3:
-        for statement in _THIRD.split(";\n"):
+        for statement in schema.THIRD.split(";\n"):
             connection.execute(statement)
     if version < 4:
-        for statement in _FOURTH.split(";\n"):
+        for statement in schema.FOURTH.split(";\n"):
             connection.execute(statement)
         secret = seal.new_secret(noise_place(1))
         connection.execute("INSERT INTO noise_key VALUES (1, 1, ?)", (secret,))
     if version < 5:
-        for statement in _FIFTH.split(";\n"):
+        for statement in schema.FIFTH.split(";\n"):
             connection.execute(statement)
     if version < 6:
-        for statement in _SIXTH.split(";\n"):
+        for statement in schema.SIXTH.split(";\n"):
             connection.execute(statement)
     if version < 7:
         connection.execute("ALTER TABLE ledger ADD COLUMN mac BLOB")  # of what is in the row
         ledger_row.sign(connection, seal)
     if version < 8:
-        for statement in _EIGHTH.split(";\n"):
+        for statement in schema.EIGHTH.split(";\n"):
             connection.execute(statement)
     if version < 9:
-        for statement in _NINTH.split(";\n"):
+        for statement in schema.NINTH.split(";\n"):
             connection.execute(statement)
     if version < _VERSION:
-        for statement in _TENTH.split(";\n"):
+        for statement in schema.TENTH.split(";\n"):
             connection.execute(statement)
         connection.execute(f"PRAGMA user_version = {_VERSION}")
         connection.execute("COMMIT")
         connection.execute("BEGIN IMMEDIATE")
-        seal = _seal_of(connection, folder)
+        seal = _seal_of(connection, folder, key)
     for table in ("ledger", "noise_key"):
         if connection.execute(f"SELECT COUNT(*) FROM {table}").fetchone() != (1,):
             raise _damaged(path)
@@ -322,28 +216,29 @@ def _prepare(connection: sqlite3.Connection, folder: Path) -> Seal:
     return seal
 
 
-def _seal_of(connection: sqlite3.Connection, folder: Path) -> Seal:
-    """The key that the database was written with, once it has its name.
+def _seal_of(connection: sqlite3.Connection, folder: Path, key: DeviceKey) -> Seal:
+    """The key that the database was written with, once what stands for it has its name.
 
     Raises:
         DataLoss: it is not there, or another is; or the database does not say which it was.
     """
-    path, key, new = folder / DATABASE, folder / KEY, folder / _NEW_KEY
+    path, half, new = folder / DATABASE, folder / key.half, beginning(folder, key.half)
     marks = connection.execute("SELECT mark FROM seal").fetchall()
     if len(marks) != 1:
         raise _damaged(path)
     ((mark,),) = marks
-    if not key.exists() and new.exists() and Seal.read(new).mark == mark:
-        new.rename(key)
+    if not half.exists() and new.exists() and key.read(folder, new).mark == mark:
+        new.rename(half)
         sync_folder(folder)
-    seal = Seal.read(key)
+    seal = key.read(folder, half)
     if seal.mark != mark:
         raise DataLoss(
-            f"the key {key} is not the one that {path} was written with",
+            f"the key {key.told(folder)} is not the one that {path} was written with",
             fix="bring back both from the same backup, or move the folder away to start afresh; "
             + AFRESH,
-            subject=str(key),
+            subject=str(half),
         )
+    key.settle(folder, seal)
     return seal
 
 

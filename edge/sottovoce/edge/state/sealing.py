@@ -19,11 +19,11 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from sottovoce.core.errors import ConfigError, DataLoss
 from sottovoce.core.system.files import disk, open_to_others, sync_folder
 
-__all__ = ["AFRESH", "Seal"]
+__all__ = ["AFRESH", "BYTES", "Seal"]
 
 AFRESH = "a fresh ledger starts at 0, so note what was spent"
 
-_BYTES = 32
+BYTES = 32
 _NONCE = 12
 
 
@@ -39,7 +39,7 @@ class Seal:
     @classmethod
     def make(cls, path: Path) -> Seal:
         """A new key in a file of mode 0600, which is on disk when this returns."""
-        secret = secrets.token_bytes(_BYTES)
+        secret = secrets.token_bytes(BYTES)
         with disk(path):
             path.unlink(missing_ok=True)
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -67,7 +67,7 @@ class Seal:
                 fix=f"bring the file back, or move {path.parent} away to start afresh; {AFRESH}",
                 subject=str(path),
             ) from error
-        if len(secret) != _BYTES:
+        if len(secret) != BYTES:
             raise DataLoss(
                 f"the key {path} is damaged",
                 fix=f"bring the file back, or move {path.parent} away to start afresh; {AFRESH}",
@@ -86,7 +86,7 @@ class Seal:
 
     def new_secret(self, place: bytes) -> bytes:
         """32 random bytes, sealed for ``place`` before anyone has seen them."""
-        return self.seal(secrets.token_bytes(_BYTES), place)
+        return self.seal(secrets.token_bytes(BYTES), place)
 
     def unseal(self, sealed: bytes, place: bytes) -> bytes:
         """What was sealed.

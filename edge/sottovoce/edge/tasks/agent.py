@@ -13,6 +13,7 @@ from sottovoce.edge.state.accounts import DAYS
 from sottovoce.edge.state.adapters import ADAPTERS
 from sottovoce.edge.state.conversations import Conversations
 from sottovoce.edge.state.database import Store
+from sottovoce.edge.state.device_key import key_in
 from sottovoce.edge.state.keyring import Keyring
 from sottovoce.edge.state.ledger import Ledger
 from sottovoce.edge.state.outbox import Outbox
@@ -49,7 +50,7 @@ class Agent:
         self.config = config
         self.default = Setting(privacy.level, privacy.mechanism, privacy.policy)
         self.engine = engine or Engine.configured(config.bundle, privacy, config.tagger)
-        self.store = Store.open(config.agent.state)
+        self.store = Store.open(config.agent.state, key_in(config.agent.key_place))
         tidy(config)
         self.keyring = Keyring(self.store)
         self.ledger = Ledger(self.store, privacy.ledger_limit)

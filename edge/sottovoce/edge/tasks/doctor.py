@@ -19,6 +19,7 @@ from sottovoce.core.system.files import open_to_others
 from sottovoce.edge.client.cloud import Cloud
 from sottovoce.edge.config import Config
 from sottovoce.edge.state.database import Store
+from sottovoce.edge.state.device_key import key_in
 from sottovoce.edge.state.keyring import Keyring
 from sottovoce.edge.state.ledger import Ledger
 from sottovoce.edge.tasks.bundle import open_current, signer
@@ -96,7 +97,7 @@ def _randomness(_: Config) -> str:
 
 
 def _state(config: Config) -> str:
-    with closing(Store.open(config.agent.state)) as store:
+    with closing(Store.open(config.agent.state, key_in(config.agent.key_place))) as store:
         spending = Ledger(store, config.privacy.ledger_limit).spending()
         keyring = Keyring(store)
         keyring.current()  # opens

@@ -1,0 +1,358 @@
+"""Where the device's key lies: in a file beside what it seals, or kept by somebody else.
+
+Why it is here: who steals the disk with the state has the key too where it is a file. systemd can
+hand it to the service alone (a credential, which the machine's own key or its TPM seals), and the
+system's keyring opens with its user's login. Wherever it lies, the database knows its mark, so
+another key is an error; and of a key that lies elsewhere a file says so, as half a state must never
+be taken for a new one.
+"""
+
+from __future__ import annotations
+
+import binascii
+import importlib
+import logging
+import os
+import secrets
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from sottovoce.core.errors import ConfigError, DataLoss, NotReady
+from sottovoce.core.system.files import atomic, disk, open_to_others, sync_folder
+from sottovoce.edge.state.sealing import BYTES, Seal
+
+__all__ = [
+    "CREDENTIAL_NAME",
+    "ELSEWHERE",
+    "HALVES",
+    "KEY",
+    "PLACES",
+    "DeviceKey",
+    "InCredential",
+    "InFile",
+    "InKeyring",
+    "beginning",
+    "key_in",
+]
+
+KEY: Final = "agent.key"
+"""The file that has the key."""
+ELSEWHERE: Final = "agent.key.elsewhere"
+"""The file that says that it lies elsewhere."""
+HALVES: Final = (KEY, ELSEWHERE)
+"""One of them is there wherever there is a state."""
+CREDENTIAL_NAME: Final = "sottovoce.key"
+"""What systemd is to call the credential."""
+
+_SERVICE: Final = "sottovoce"
+_STORE: Final = f"/etc/credstore.encrypted/{CREDENTIAL_NAME}"
+_LOAD: Final = f"LoadCredentialEncrypted={CREDENTIAL_NAME}:{_STORE}"
+_log = logging.getLogger(__name__)
+
+
+class DeviceKey(Protocol):
+    """A place for the key.
+
+    Attributes:
+        half: the file in the state that stands for it.
+    """
+
+    half: str
+
+    def begin(self, folder: Path) -> Seal:
+        """The key of a new state; `half` is written under the name `beginning`, to get its own once
+        the database knows the key."""
+        ...
+
+    def read(self, folder: Path, half: Path) -> Seal:
+        """The key there is, where ``half`` stands for it.
+
+        Raises:
+            DataLoss, ConfigError, NotReady: it is gone, is none, or cannot be read.
+        """
+        ...
+
+    def settle(self, folder: Path, seal: Seal) -> None:
+        """Once the key is known to be the database's: it is the only one, and `half` is there.
+
+        Raises:
+            ConfigError: there is another, in another place.
+        """
+        ...
+
+    def put(self, folder: Path, secret: bytes) -> None:
+        """Has a key of another place lie here, too.
+
+        Raises:
+            ConfigError: another lies here, or the owner has to put it there.
+        """
+        ...
+
+    def secret(self, folder: Path) -> bytes:
+        """The key itself."""
+        ...
+
+    def remove(self, folder: Path) -> bool:
+        """Has it lie here no longer; False where that is for somebody else to do."""
+        ...
+
+    def told(self, folder: Path) -> str:
+        """Where that is, for people."""
+        ...
+
+
+def beginning(folder: Path, half: str) -> Path:
+    """Where `DeviceKey.begin` writes."""
+    return folder / f".{half}.new"
+
+
+class InFile:
+    """A file of mode 0600 in the state."""
+
+    half = KEY
+
+    def begin(self, folder: Path) -> Seal:
+        """See `DeviceKey.begin`."""
+        return Seal.make(beginning(folder, KEY))
+
+    def read(self, folder: Path, half: Path) -> Seal:
+        """See `DeviceKey.read`."""
+        if not half.exists() and (folder / ELSEWHERE).exists():
+            raise ConfigError(
+                f"the key of {folder} lies elsewhere, and not in a file",
+                fix="set agent.key_place to where it lies, or bring it back with "
+                "`sotto move-key file`",
+                subject="agent.key_place",
+            )
+        return Seal.read(half)
+
+    def settle(self, folder: Path, seal: Seal) -> None:
+        """See `DeviceKey.settle`. That it lay elsewhere is over."""
+        with disk(folder):
+            (folder / ELSEWHERE).unlink(missing_ok=True)
+
+    def put(self, folder: Path, secret: bytes) -> None:
+        """See `DeviceKey.put`."""
+        file = folder / KEY
+        if file.exists():
+            if self.secret(folder) != secret:
+                raise _two(f"the file {file}")
+            return
+        with atomic(file, once=True) as out:
+            out.write(secret)
+
+    def secret(self, folder: Path) -> bytes:
+        """See `DeviceKey.secret`."""
+        Seal.read(folder / KEY)
+        return (folder / KEY).read_bytes()
+
+    def told(self, folder: Path) -> str:
+        """See `DeviceKey.told`."""
+        return str(folder / KEY)
+
+    def remove(self, folder: Path) -> bool:
+        """See `DeviceKey.remove`. It is overwritten first, as far as a disk does that."""
+        file = folder / KEY
+        with disk(file):
+            with file.open("r+b") as out:
+                out.write(bytes(BYTES))
+                out.flush()
+                os.fsync(out.fileno())
+            file.unlink()
+            sync_folder(folder)
+        return True
+
+
+class _Elsewhere:
+    """What is common to a key that others keep."""
+
+    half = ELSEWHERE
+
+    def begin(self, folder: Path) -> Seal:
+        """See `DeviceKey.begin`."""
+        seal = Seal(self._first(folder))
+        with atomic(beginning(folder, ELSEWHERE)) as out:
+            out.write(seal.mark)
+        return seal
+
+    def read(self, folder: Path, half: Path) -> Seal:
+        """See `DeviceKey.read`."""
+        return Seal(self.secret(folder))
+
+    def settle(self, folder: Path, seal: Seal) -> None:
+        """See `DeviceKey.settle`. A copy in a file is told at every start."""
+        if (folder / KEY).exists():
+            if Seal.read(folder / KEY).mark != seal.mark:
+                raise ConfigError(
+                    f"another key than the one in use lies in {folder / KEY}",
+                    fix="move that file away; the database was not written with it",
+                    subject=str(folder / KEY),
+                )
+            _log.warning("the key still lies in %s too: `sotto move-key` removes it", folder / KEY)
+        if not (folder / ELSEWHERE).exists():
+            with atomic(folder / ELSEWHERE) as out:
+                out.write(seal.mark)
+
+    def _first(self, folder: Path) -> bytes:
+        """The key for a new state."""
+        return self.secret(folder)
+
+    def secret(self, folder: Path) -> bytes:
+        """See `DeviceKey.secret`."""
+        raise NotImplementedError
+
+
+class InCredential(_Elsewhere):
+    """A credential of systemd's, which it hands to the service alone, as `CREDENTIAL_NAME`."""
+
+    def secret(self, folder: Path) -> bytes:
+        """See `DeviceKey.secret`."""
+        found = os.environ.get("CREDENTIALS_DIRECTORY")
+        file = Path(found, CREDENTIAL_NAME) if found else None
+        if file is None or not file.exists():
+            raise NotReady(
+                "the device's key is a credential of the service, which this process was not given",
+                fix="ask the running agent; a command that opens the state itself is run as "
+                f"`sudo systemd-run --pipe --wait -p User=USER -p {_LOAD} sotto ...`",
+                subject="agent.key_place",
+            )
+        with disk(file):
+            secret = file.read_bytes()
+        if len(secret) != BYTES:
+            raise DataLoss(
+                f"the credential {CREDENTIAL_NAME} is no key of {BYTES} bytes",
+                fix="give the service the one that the state was made with",
+                subject="agent.key_place",
+            )
+        if open_to_others(file):
+            raise ConfigError(
+                f"other users can read the credential {file}",
+                fix="have systemd hand it over (LoadCredentialEncrypted=), or chmod 600 it",
+                subject="agent.key_place",
+            )
+        return secret
+
+    def put(self, folder: Path, secret: bytes) -> None:
+        """See `DeviceKey.put`. Only root seals credentials, so they are made beforehand."""
+        try:
+            given = self.secret(folder)
+        except NotReady as error:
+            raise NotReady(
+                "the service has no such credential yet",
+                fix=f"as root: `systemd-creds encrypt --name={CREDENTIAL_NAME} {folder / KEY} "
+                f"{_STORE}`, then this as `systemd-run --pipe --wait -p User=USER -p {_LOAD} sotto "
+                "move-key credential`",
+                subject="agent.key_place",
+            ) from error
+        if given != secret:
+            raise _two(f"the credential {CREDENTIAL_NAME}")
+
+    def told(self, folder: Path) -> str:
+        """See `DeviceKey.told`."""
+        return f"in the credential {CREDENTIAL_NAME}"
+
+    def remove(self, folder: Path) -> bool:
+        """See `DeviceKey.remove`. It is root's to remove."""
+        return False
+
+
+class InKeyring(_Elsewhere):
+    """The keyring of the user's session, by the library ``keyring``; as hexadecimal digits, under
+    the name of the state's folder."""
+
+    def _first(self, folder: Path) -> bytes:
+        """One of a state that was moved away is kept: nobody but it could open that one."""
+        held = self._asked("get_password", folder)
+        if held is None:
+            self.put(folder, secrets.token_bytes(BYTES))
+        return self.secret(folder)
+
+    def secret(self, folder: Path) -> bytes:
+        """See `DeviceKey.secret`."""
+        held = self._asked("get_password", folder)
+        if held is None:
+            raise DataLoss(
+                f"the keyring has no key for {folder}",
+                fix="unlock or bring back the keyring of the user who runs the agent",
+                subject="agent.key_place",
+            )
+        return _from_text(held)
+
+    def put(self, folder: Path, secret: bytes) -> None:
+        """See `DeviceKey.put`."""
+        held = self._asked("get_password", folder)
+        if held is None:
+            self._asked("set_password", folder, secret.hex())
+            held = self._asked("get_password", folder)
+        if held is None:
+            raise ConfigError(
+                "the keyring keeps nothing",
+                fix="choose another backend of keyring's (`keyring --list-backends`)",
+                subject="agent.key_place",
+            )
+        if _from_text(held) != secret:
+            raise _two("the keyring")
+
+    def told(self, folder: Path) -> str:
+        """See `DeviceKey.told`."""
+        return "in the keyring"
+
+    def remove(self, folder: Path) -> bool:
+        """See `DeviceKey.remove`."""
+        self._asked("delete_password", folder)
+        return True
+
+    def _asked(self, what: str, folder: Path, *given: str) -> Any:
+        try:
+            keyring = importlib.import_module("keyring")
+            errors = importlib.import_module("keyring.errors")
+        except ModuleNotFoundError as error:
+            raise ConfigError(
+                "the system's keyring needs keyring, which is not installed",
+                fix="pip install 'sottovoce-edge[keyring]'",
+                subject="agent.key_place",
+            ) from error
+        try:
+            return getattr(keyring, what)(_SERVICE, str(folder.absolute()), *given)
+        except errors.KeyringError as error:
+            # Not chained: what a backend says may quote what it was given.
+            raise NotReady(
+                f"no keyring can be opened here ({type(error).__name__})",
+                fix="log in and unlock it; a machine without a desktop session has none (no Secret "
+                "Service): keep the key in a file or a credential there",
+                subject="agent.key_place",
+            ) from None
+
+
+PLACES: Final[dict[str, type[InFile] | type[InCredential] | type[InKeyring]]] = {
+    "file": InFile,
+    "credential": InCredential,
+    "keyring": InKeyring,
+}
+
+
+def key_in(place: str) -> DeviceKey:
+    """The place of a name of `PLACES`."""
+    return PLACES[place]()
+
+
+def _from_text(text: str) -> bytes:
+    try:
+        secret = binascii.unhexlify(text)
+    except (binascii.Error, ValueError):
+        secret = b""
+    if len(secret) != BYTES:
+        raise DataLoss(
+            "what the keyring holds is no key of this device",
+            fix="bring the keyring back from a backup",
+            subject="agent.key_place",
+        )
+    return secret
+
+
+def _two(where: str) -> ConfigError:
+    return ConfigError(
+        f"{where} holds another key than the one in use",
+        fix="nothing was changed; find out which state it belongs to, and move it away if to none",
+        subject="agent.key_place",
+    )

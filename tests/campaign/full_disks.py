@@ -34,6 +34,9 @@ _SIDES: Final = (("device",), ("cloud",), ("device", "cloud"))
 _SPARE: Final = (0, 0, 0, 8_192, 50_000)
 _HOLD: Final = (0.2, 1.0, 4.0)
 """Seconds, at most, for which the disk stays full."""
+_BEGUN: Final = (0.05, 0.3, 1.0, 2.0)
+"""Seconds, at most, until it is, where an errand has begun before: what takes its time is still
+under way then, and ends while there is no room."""
 _FULL: Final = {"device": (Code.RESOURCE_EXHAUSTED,), "cloud": (Code.UNAVAILABLE,)}
 """What the device says of its own disk, and of a cloud that is to be asked again later."""
 _TIDY: Final = 90.0
@@ -85,13 +88,13 @@ def _want(
 ) -> tuple[list[object], Any, bool]:
     """What `done` gives while there is no room, and whether it had begun before."""
     spare, hold = chance.choice(_SPARE), chance.choice(_HOLD)
-    late = chance.random() < 0.3
+    late = chance.random() < 0.5
     with ThreadPoolExecutor(1) as doing:
         asked: Future[tuple[list[object], Any]]
         try:
             if late:
                 asked = doing.submit(done, errand, world, name)
-                wait_for([asked], chance.uniform(0, 0.2))
+                wait_for([asked], chance.choice(_BEGUN))
             for disk in disks:
                 disk.fill(spare)
             if not late:

@@ -14,6 +14,7 @@ import pytest
 
 from tests.support.agent import running
 from tests.support.fake_cloud import FakeCloud
+from tests.support.key_places import give_credential
 from tests.support.tampering import change_manifest
 
 from .conftest import Device
@@ -140,6 +141,22 @@ def test_half_a_state_is_found(linked: Device) -> None:
     assert "agent.db is gone or empty" in told
     assert "together with its key" in told
     assert linked.sotto("privatize", stdin="Anna was here", code=8).stdout == ""
+
+
+def test_a_key_that_only_the_service_has_is_no_fault(
+    linked: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    linked.environment["SOTTO_AGENT_KEY_PLACE"] = "credential"
+    give_credential(monkeypatch, tmp_path / "credentials", bytes(32))
+    linked.sotto("privatize", stdin="the river")
+    for handed, result in ((True, "OK"), (False, "SKIP")):
+        if not handed:
+            monkeypatch.delenv("CREDENTIALS_DIRECTORY")
+        (said,) = linked.json("doctor", code=3)  # no agent runs
+        (state,) = [each for each in said["checks"] if each["check"] == "state"]
+        assert state["result"] == result
+        failed = [each["check"] for each in said["checks"] if each["result"] == "FAIL"]
+        assert "state" not in failed
 
 
 def test_an_empty_device_is_told_to_pull(new_device: Callable[..., Device]) -> None:

@@ -25,7 +25,8 @@ def command(ctx: click.Context, as_json: bool) -> None:
     From then on nobody, not even this device, can take the noise out of what was released before.
     A text released before is drawn afresh when it is released again, and charged again: who has
     both releases knows more of it than from either. A running agent takes the new key up with the
-    next text.
+    next text. The key of the state, which seals this one, stays (`sotto move-key`); where it is a
+    credential of the service, this says how to be run with it.
     """
     config = load_config(ctx)
     not_as_root(config)

@@ -205,11 +205,17 @@ class _Elsewhere:
 class InCredential(_Elsewhere):
     """A credential of systemd's, which it hands to the service alone, as `CREDENTIAL_NAME`."""
 
-    def secret(self, folder: Path) -> bytes:
-        """See `DeviceKey.secret`."""
+    @property
+    def given(self) -> Path | None:
+        """Its file, if this process was handed it."""
         found = os.environ.get("CREDENTIALS_DIRECTORY")
         file = Path(found, CREDENTIAL_NAME) if found else None
-        if file is None or not file.exists():
+        return file if file is not None and file.exists() else None
+
+    def secret(self, folder: Path) -> bytes:
+        """See `DeviceKey.secret`."""
+        file = self.given
+        if file is None:
             raise NotReady(
                 "the device's key is a credential of the service, which this process was not given",
                 fix="ask the running agent; a command that opens the state itself is run as "

@@ -19,7 +19,7 @@ from sottovoce.core.system.files import open_to_others
 from sottovoce.edge.client.cloud import Cloud
 from sottovoce.edge.config import Config
 from sottovoce.edge.state.database import Store
-from sottovoce.edge.state.device_key import key_in
+from sottovoce.edge.state.device_key import InCredential, key_in
 from sottovoce.edge.state.keyring import Keyring
 from sottovoce.edge.state.ledger import Ledger
 from sottovoce.edge.tasks.bundle import open_current, signer
@@ -65,6 +65,11 @@ def examine(config: Config, is_running: Callable[[Config], bool]) -> Iterator[Fi
     for name, check in checks:
         if name in _OF_THE_BUNDLE and "bundle" in failed:
             yield Finding(name, "SKIP", "the bundle cannot be used")
+            continue
+        if name == "state" and config.agent.key_place == "credential" and not InCredential().given:
+            yield Finding(
+                name, "SKIP", "its key is the service's: the page of `sotto ui` checks it"
+            )
             continue
         finding = run(name, lambda check=check: check(config))  # type: ignore[misc]
         if finding.result == "FAIL":

@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import wait as wait_for
 from contextlib import closing
@@ -40,6 +40,8 @@ under way then, and ends while there is no room."""
 _FULL: Final = {"device": (Code.RESOURCE_EXHAUSTED,), "cloud": (Code.UNAVAILABLE,)}
 """What the device says of its own disk, and of a cloud that is to be asked again later."""
 _TIDY: Final = 90.0
+_TRAINING: Final = 10.0
+"""Seconds for which a job is waited for, which may wait for the disk itself."""
 
 
 def full_disks(
@@ -88,22 +90,38 @@ def _want(
 ) -> tuple[list[object], Any, bool]:
     """What `done` gives while there is no room, and whether it had begun before."""
     spare, hold = chance.choice(_SPARE), chance.choice(_HOLD)
-    late = chance.random() < 0.5
+    late, queued = chance.random() < 0.5, len(world.jobs())
     with ThreadPoolExecutor(1) as doing:
         asked: Future[tuple[list[object], Any]]
         try:
             if late:
                 asked = doing.submit(done, errand, world, name)
-                wait_for([asked], chance.choice(_BEGUN))
+                if errand.jobs == 1:  # what is trained ends while nobody can note that
+                    _wait(asked, lambda: _state(world, queued) not in ("", "UPLOADING"))
+                else:
+                    wait_for([asked], chance.choice(_BEGUN))
             for disk in disks:
                 disk.fill(spare)
             if not late:
                 asked = doing.submit(done, errand, world, name)
+            elif errand.jobs == 1:
+                _wait(asked, lambda: _state(world, queued) == "SUCCEEDED")
             wait_for([asked], hold)
         finally:
             for disk in disks:
                 disk.free()
         return *asked.result(), late
+
+
+def _wait(asked: Future[Any], condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + _TRAINING
+    while not (asked.done() or condition()) and time.monotonic() < deadline:
+        time.sleep(0.02)
+
+
+def _state(world: World, queued: int) -> str:
+    """Of the job that was made after so many; empty if there is none yet."""
+    return next((state for state, _ in world.jobs()[queued:]), "")
 
 
 def _explained(said: object, sides: tuple[str, ...]) -> bool:

@@ -46,6 +46,8 @@ FOREIGN: Final = {
     "ssh": "OpenSSH's",
     "systemctl": "systemd's",
     "systemd-analyze": "systemd's",
+    "systemd-creds": "systemd's",
+    "systemd-run": "systemd's",
 }
 """Programs whose options are not ours to judge, and whose they are."""
 

@@ -15,7 +15,7 @@ JOBS ?= 3
 PYTEST_FLAGS := -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help install bundle demo test test-deps check-arm64 deb check-deb lock sbom audit lint bench campaign mutants report protos baseline clients docs docs-commands clean
+.PHONY: help install bundle demo test test-deps check-arm64 deb check-deb lock sbom audit lint bench campaign mutants report protos baseline clients docs docs-commands data clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -136,6 +136,9 @@ report: bundle  ## Write the privacy lab's page on attacks and costs (about 15 m
 
 docs: .venv-docs/.done  ## Build the site from docs/ into build/site
 	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict
+
+data: install  ## Fetch public data sets for the benches, licences allowing (ARGS="--only trec,cola --data DIR")
+	$(BIN)/python -m bench.fetch $(ARGS)
 
 docs-commands: bundle  ## Say how each command of the docs is held, and run those that take long (an hour; ARGS="--list")
 	$(BIN)/python -m tests.support.long_commands $(ARGS)

@@ -59,7 +59,7 @@ PLAN: Plan = {
         ["console"],
         ["attacks", "leaks"],
         ["generation", "utility"],
-        ["private_prompts", "report", "scale", "speed"],
+        ["fetch", "private_prompts", "report", "scale", "speed"],
     ],
 }
 

@@ -1,0 +1,1 @@
+"""Public data sets from where their makers publish them, in the form that the benches read."""

@@ -1,0 +1,101 @@
+"""Fetches public data sets into the folder that the benches read: `make data`.
+
+Asks before it fetches what has a licence that you must accept. What is there stays; a run that was
+killed goes on with the files that lack. What was fetched is noted in ``fetched.json`` by its
+SHA-256, and must be the same the next time.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import sys
+import tempfile
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from rich.progress import Progress
+
+from bench import cache
+from bench.console import STEPS
+from bench.data import DATA
+from bench.fetch.download import download
+from bench.fetch.sources import LEFT_OUT, SETS, Source
+from sottovoce.core.errors import SottovoceError
+from sottovoce.core.system.console import tell
+
+_LARGEST = 200_000_000
+"""Bytes of any file."""
+_NOTED = "fetched.json"
+
+
+def main() -> int:
+    """Fetches; the exit code, 1 if something could not be had."""
+    parser = ArgumentParser("python -m bench.fetch", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--data", type=Path, default=DATA, help="folder to fill")
+    parser.add_argument("--only", default="", help=f"of {','.join(SETS)}, separated by commas")
+    parser.add_argument("--accept", action="store_true", help="accept licences without a question")
+    parser.add_argument("--json", action="store_true", help="print what was done as JSON")
+    asked = parser.parse_args()
+    names = asked.only.split(",") if asked.only else [*SETS]
+    if unknown := [name for name in names if name not in SETS]:
+        why = "; ".join(f"{name}: {LEFT_OUT[name]}" for name in unknown if name in LEFT_OUT)
+        parser.error(f"not fetched: {', '.join(unknown)}. {why}")
+    done: dict[str, str] = {}
+    for name in names:
+        done[name] = _set(name, SETS[name], asked.data, accept=asked.accept)
+    if asked.json:
+        print(json.dumps({"folder": str(asked.data), "sets": done, "left_out": LEFT_OUT}))
+    else:
+        for name, state in (done | {k: f"not fetched: {v}" for k, v in LEFT_OUT.items()}).items():
+            print(f"{name:14} {state}")
+    return 1 if any(state.startswith("failed") for state in done.values()) else 0
+
+
+def _set(name: str, source: Source, folder: Path, *, accept: bool) -> str:
+    """Makes what lacks of a set; what became of it."""
+    lacking = [w for w in source.files if not (folder / name / w.name).exists()]
+    if not lacking:
+        return "is there"
+    if source.asks and not accept and not _agreed(name, source):
+        return f"left: its licence ({source.licence}) was not accepted"
+    noted = _noted(folder)
+    try:
+        with tempfile.TemporaryDirectory() as scratch, Progress(console=STEPS) as progress:
+            got: dict[str, Path] = {}
+            for wanted in lacking:
+                if wanted.url not in got:
+                    task = progress.add_task(f"{name} {wanted.url.rsplit('/', 1)[1]}", total=None)
+                    got[wanted.url] = Path(scratch) / str(len(got))
+                    noted[wanted.url] = download(
+                        wanted.url,
+                        got[wanted.url],
+                        largest=_LARGEST,
+                        sha256=wanted.sha256 or noted.get(wanted.url, ""),
+                        step=lambda size, task=task: progress.advance(task, size),  # type: ignore[misc]
+                    )
+                made = wanted.form(got[wanted.url].read_bytes())
+                with cache.aside(folder / name / wanted.name) as path:
+                    path.write_bytes(gzip.compress(made, mtime=0))
+                cache.keep(folder / _NOTED, noted)
+    except SottovoceError as error:
+        tell(error)
+        return f"failed: {error.problem}"
+    return "fetched"
+
+
+def _agreed(name: str, source: Source) -> bool:
+    if not sys.stdin.isatty():
+        return False
+    STEPS.print(f"{name}: {source.licence}. Fetch it for that use? (y/N) ", end="")
+    return input().strip().lower() in ("y", "yes")
+
+
+def _noted(folder: Path) -> dict[str, Any]:
+    file = folder / _NOTED
+    return dict(json.loads(file.read_bytes())) if file.is_file() else {}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -25,6 +25,7 @@ NOT_TYPED: Final = {
     r"grpcurl ": "is on few machines; the service read its method and message",
     r"sotto service ": "has systemd run something",
     r"sotto pull cloud.example.org": "is for another machine, where nothing is set; README pulls",
+    r"sotto distill ": "has a server label hundreds of texts; test_distill.py has one",
     r"sotto enroll ": "needs a code that somebody reads out; test_enroll.py has one",
     r"sotto bench$": "measures for a minute",
     r"sotto chat --show$": "needs a decoder in the cloud; test_generation.py converses so",

@@ -38,12 +38,16 @@ class Cell:
         return f"{self.policy}, reconstruction" if self.reconstruction else self.policy
 
 
-_MIDDLE: Final = ("names", "content balanced", "PCT2T balanced", "T2T balanced")
-_POLICIES: Final = (*_MIDDLE, *(name for name in SETTINGS if name not in _MIDDLE))
+_FIRST: Final = {
+    False: (CLEAR, "names", "content balanced", "PCT2T balanced", "T2T balanced"),
+    True: ("PCT2T balanced", "content balanced", "T2T balanced", "names"),
+}
+"""Policies by whether plain tokens are reconstructed, which where hardly anything gets noise can
+change little."""
 CELLS: Final = tuple(
     Cell(policy, reconstruction)
-    for reconstruction in (False, True)
-    for policy in (*(() if reconstruction else (CLEAR,)), *_POLICIES)
+    for reconstruction, first in _FIRST.items()
+    for policy in (*first, *(name for name in SETTINGS if name not in first))
 )
 """All of them, the most telling first."""
 

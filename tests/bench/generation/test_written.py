@@ -9,6 +9,7 @@ from rich.console import Console
 
 from bench.generation.cells import CLEAR, Cell, Texts
 from bench.generation.cloud import Written
+from bench.generation.conversation import SETTINGS
 from bench.generation.webnlg import Entry
 
 pytest.importorskip("sacrebleu", reason="pip install -r requirements-dev.txt")
@@ -47,10 +48,31 @@ def test_both_are_judged_beside_clear_text() -> None:
     assert names["attacked"]["mean"] == 0.5  # type: ignore[index]
 
 
-def test_aims_are_kept_missed_or_not_measured() -> None:
-    assert written.aims(found(RIGHT)) == {"names": True, "gain": True}
-    assert written.aims(found(WRONG)) == {"names": False, "gain": False}
+def row(policy: str, mean: float, low: float) -> dict[str, object]:
+    said = {"mean": mean, "interval": [low, mean + 3]}
+    return {"policy": policy, "reconstruction": False, "gain": said, "of_clear": said}
+
+
+def all_levels(mean: float = 13.0, low: float = 11.0, last: str = "T2T light") -> list[object]:
+    return [row(name, *((mean, low) if name == last else (13.0, 11.0))) for name in SETTINGS]
+
+
+def test_aims_are_kept_open_or_missed() -> None:
+    assert written.aims(found(RIGHT))["names"] == "kept"
+    assert written.aims(found(WRONG))["names"] == "missed"
+    assert written.aims([row("names", 0.91, 0.84)])["names"] == "open"
+    assert written.aims(all_levels())["gain"] == "kept"
+    assert written.aims(all_levels(12.9, 9.7))["gain"] == "open"
+    assert written.aims(all_levels(9.7, 7.1))["gain"] == "missed"
+
+
+def test_nothing_is_said_of_every_level_until_all_were_run() -> None:
     assert written.aims(found(RIGHT)[:1]) == {"names": None, "gain": None}
+    assert written.aims(found(RIGHT))["gain"] is None
+    whole = all_levels()
+    assert written.aims(whole[1:])["gain"] is None
+    again = {**row("names", 13.0, 11.0), "reconstruction": True}
+    assert written.aims([again, *whole[1:]]) == {"names": None, "gain": None}
 
 
 def test_the_table_is_told() -> None:
@@ -59,4 +81,5 @@ def test_the_table_is_told() -> None:
     out = StringIO()
     Console(file=out, width=200).print(*written.show(figures))
     assert "names at least 0.90 of clear in chrF: missed" in out.getvalue()
+    assert "at every level: not all were run" in out.getvalue()
     assert "0.30 to 0.70" in out.getvalue()

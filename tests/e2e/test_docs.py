@@ -179,6 +179,17 @@ def test_a_line_is_what_a_shell_would_read() -> None:
     assert typed.parts[0].environment == (("A", "1"),)
 
 
+def test_the_doctor_that_is_shown_sees_what_enrolling_wrote() -> None:
+    lines, shown = SHOWN["docs/tutorial_pi.md"]
+    enrolled = next(
+        words for t in lines for words in [t.parts[0].words] if words[:1] == ("enroll",)
+    )
+    (said,) = (snippet.text for snippet in shown if snippet.text.startswith("OK"))
+    found = dict(line.split(maxsplit=2)[1:] for line in said.splitlines())
+    assert found["config"].endswith("/.config/sottovoce/agent.toml")  # a user's own
+    assert found["cloud"].split()[0] == enrolled[enrolled.index("--address") + 1]
+
+
 @pytest.mark.parametrize("snippet", SNIPPETS, ids=lambda s: f"{s.where} {s.language}")
 def test_a_snippet_is_taken_by_what_it_is_for(
     snippet: Snippet, folder: Path, tmp_path: Path

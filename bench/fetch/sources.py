@@ -1,7 +1,6 @@
 """Which sets are fetched from where, under which licence, into which files; and which are not.
 
-What each address holds was written down from its makers' documentation and could not be asked from
-where this was written; so no SHA-256 is known but of what was fetched before (`fetched.json` of the
+No address was asked from where this was written, nor compared with its makers' documentation; so no SHA-256 is known but of what was fetched before (`fetched.json` of the
 data folder), and a file in another form than expected is refused.
 """
 

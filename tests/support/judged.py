@@ -238,7 +238,7 @@ def _is_set(name: str) -> None:
 
 @cache
 def _settings() -> frozenset[str]:
-    """What either side takes from the environment, and clients do."""
+    """What either side takes from the environment, and tests do."""
     kinds = get_type_hints(Config)
     of_agent = {
         f"SOTTO_{section}_{field.name}".upper()
@@ -251,7 +251,12 @@ def _settings() -> frozenset[str]:
         for name in COMMANDS
         for option in sotto_cloud.get_command(click.Context(sotto_cloud), name).params
     }
-    return frozenset(of_agent | of_cloud | {"SOTTO_CONFIG", "SOTTO_CLOUD_CONFIG"})
+    of_tests = {
+        name
+        for file in (ROOT / "tests").rglob("*.py")
+        for name in re.findall(r"\bSOTTO_TEST_[A-Z]+\b", file.read_text(encoding="utf-8"))
+    }
+    return frozenset(of_agent | of_cloud | of_tests | {"SOTTO_CONFIG", "SOTTO_CLOUD_CONFIG"})
 
 
 def _of_cd(words: list[str], named: bool) -> None:

@@ -1,7 +1,8 @@
 """Which sets are fetched from where, under which licence, into which files; and which are not.
 
-No address was asked from where this was written, nor compared with its makers' documentation; so no SHA-256 is known but of what was fetched before (`fetched.json` of the
-data folder), and a file in another form than expected is refused.
+No address was asked from where this was written, nor compared with what its makers say; so no
+SHA-256 is known but of what was fetched before (`fetched.json` of the data folder), and a file in
+another form than expected is refused.
 """
 
 from __future__ import annotations

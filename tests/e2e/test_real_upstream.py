@@ -18,7 +18,7 @@ from click.testing import CliRunner
 
 from sottovoce.core.text.tagger import Tagger
 from sottovoce.edge.cli import main
-from sottovoce.edge.client.log_probabilities import next_tokens
+from sottovoce.edge.client.log_probabilities import NextTokens
 from sottovoce.edge.client.openai import OpenAIWriter
 from sottovoce.edge.client.openai_server import OpenAIServer
 from sottovoce.edge.config import ChatConfig
@@ -81,7 +81,7 @@ def test_an_answer_that_nobody_waits_for_is_ended(device: Agent) -> None:
 def test_it_says_how_likely_tokens_are() -> None:
     prompt = "Text: fine\nLabel: good\n\nText: awful\nLabel: bad\n\nText: lovely\nLabel:"
     model = OpenAIWriter(ChatConfig(upstream=UPSTREAM)).models()[0]
-    tokens = next_tokens(OpenAIServer(ChatConfig(upstream=UPSTREAM)), model, prompt)
+    tokens = NextTokens(OpenAIServer(ChatConfig(upstream=UPSTREAM)), model).after(prompt)
     assert len(tokens) >= 5
     assert max(tokens.values()) <= 0
     assert {"good", "bad"} & {token.strip() for token in tokens}

@@ -52,7 +52,8 @@ class Server(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.answer: Callable[[dict[str, Any]], Iterable[bytes]] = echo
-        self.status = 200
+        self.status: int | Callable[[dict[str, Any]], int] = 200
+        """Of every answer, or of the answer to a body."""
         self.headers = {"Content-Type": "text/event-stream"}
         self.asked: list[tuple[str, dict[str, str], dict[str, Any]]] = []
         """Path, headers and body of each request."""
@@ -78,7 +79,8 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.server.asked.append((self.path, dict(self.headers), body))
-        self.send_response(self.server.status)
+        status = self.server.status
+        self.send_response(status(body) if callable(status) else status)
         for name, value in self.server.headers.items():
             self.send_header(name, value)
         self.end_headers()

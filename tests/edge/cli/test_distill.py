@@ -58,7 +58,7 @@ def test_a_table_is_written_that_can_be_trained_on(linked: Device, server: Serve
     assert sum(right) >= 18
     told = linked.json("ledger")[0]
     assert told["adapters_private"] == 1
-    assert server.asked[0][2]["model"] == "default"
+    assert server.asked[-1][2]["model"] == "default"
     assert "Anna" not in json.dumps([body for _, _, body in server.asked])
 
 
@@ -95,3 +95,34 @@ def test_a_place_that_cannot_be_written_costs_nothing(linked: Device, server: Se
     assert "folder that you may write to" in linked.sotto(*arguments, code=78).stderr
     assert server.asked == []
     assert linked.json("ledger") == before
+
+
+@pytest.mark.parametrize("which", ["--input", "--public"])
+def test_what_is_read_is_not_written_over(linked: Device, server: Server, which: str) -> None:
+    arguments = command(linked, server, "--replace")
+    source = arguments[arguments.index(which) + 1]
+    before = Path(source).read_bytes()
+    arguments[arguments.index("--output") + 1] = source
+    assert "is what is read" in linked.sotto(*arguments, code=2).stderr
+    assert Path(source).read_bytes() == before
+
+
+def test_the_key_of_another_server_is_not_for_this_one(linked: Device, server: Server) -> None:
+    key = linked.folder / "key"
+    key.touch(mode=0o600)
+    key.write_text("sk-of-the-provider")
+    elsewhere = {
+        "SOTTO_CHAT_UPSTREAM": "https://llm.example.org/v1",
+        "SOTTO_CHAT_KEY_FILE": str(key),
+        "SOTTO_CHAT_MODEL": "theirs",
+    }
+    linked.environment.update(elsewhere)
+    linked.sotto(*command(linked, server))
+    assert not [headers for _, headers, _ in server.asked if "Authorization" in headers]
+    assert {body["model"] for _, _, body in server.asked} == {"default"}
+    linked.environment["SOTTO_CHAT_UPSTREAM"] = server.url
+    server.asked.clear()
+    linked.sotto(*command(linked, server, "--replace"))
+    assert {headers["Authorization"] for _, headers, _ in server.asked} == {
+        "Bearer sk-of-the-provider"
+    }

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sottovoce.core.errors import InvalidInput, NotFound, Overloaded, SottovoceError, Unavailable
-from sottovoce.edge.client.log_probabilities import likeliest, next_tokens
+from sottovoce.edge.client.log_probabilities import NextTokens, likeliest
 from sottovoce.edge.client.openai_server import OpenAIServer
 from sottovoce.edge.config import ChatConfig
 from tests.support.few_shot_server import few_shot_server, legacy, listed
@@ -19,7 +19,7 @@ PROMPT = "Text: the river\nLabel: wet\n\nText: a stone\nLabel: dry\n\nText: the 
 
 
 def asked(server: Server) -> dict[str, float]:
-    return next_tokens(OpenAIServer(ChatConfig(upstream=server.url)), "m", PROMPT)
+    return NextTokens(OpenAIServer(ChatConfig(upstream=server.url)), "m").after(PROMPT)
 
 
 @pytest.mark.parametrize("form", [legacy, listed])
@@ -76,6 +76,7 @@ def test_a_refusal_is_told(status: int, error: type[SottovoceError]) -> None:
         {"choices": [{"logprobs": {"top_logprobs": [{" wet": "likely"}]}}]},
         {"choices": [{"logprobs": {"top_logprobs": [{" wet": float("nan")}]}}]},
         {"choices": [{"logprobs": {"content": [{"top_logprobs": [{"token": [], "logprob": 1}]}]}}]},
+        {"choices": [{"logprobs": {"top_logprobs": [{" wet": 10**400}]}}]},
         {"choices": {"0": 1}},
         "x" * (1 << 20),
     ],

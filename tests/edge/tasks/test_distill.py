@@ -6,6 +6,7 @@ Significance level of each statistical test: 1e-6.
 from __future__ import annotations
 
 import json
+import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -18,6 +19,7 @@ from scipy import stats
 
 from sottovoce.core.errors import (
     InvalidInput,
+    NotFound,
     NotReady,
     QuotaExceeded,
     SottovoceError,
@@ -25,10 +27,11 @@ from sottovoce.core.errors import (
 )
 from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.text.tagger import Tagger
+from sottovoce.edge.client.log_probabilities import NextTokens
 from sottovoce.edge.client.openai_server import OpenAIServer
 from sottovoce.edge.config import ChatConfig
 from sottovoce.edge.state.ballots import Ballots
-from sottovoce.edge.tasks import distill
+from sottovoce.edge.tasks import distill, teachers
 from sottovoce.edge.tasks.agent import Agent
 from sottovoce.edge.tasks.distill import Distilled, Distiller, Wanted
 from sottovoce.v1 import edge_agent_pb2 as agent
@@ -61,7 +64,7 @@ def device(tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger) ->
 
 @pytest.fixture(autouse=True)
 def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(distill, "_PAUSE", 0.0)
+    monkeypatch.setattr(teachers, "_PAUSE", 0.0)
 
 
 def distiller(device: Agent, server: Server) -> Distiller:
@@ -87,6 +90,11 @@ def vote(
     return found, told
 
 
+def prompts_of(server: Server) -> list[str]:
+    """What teachers asked, without the question whether anybody answers."""
+    return [b["prompt"] for _, _, b in server.asked if b["prompt"] != teachers._NOTHING_PRIVATE]
+
+
 def under_way(device: Agent) -> list[Path]:
     return [f for f in (device.config.agent.state / "votes").iterdir() if f.name != "lock"]
 
@@ -103,8 +111,8 @@ def test_public_texts_get_the_labels_that_the_examples_teach(device: Agent, serv
 
 def test_teachers_share_the_examples_and_see_releases_alone(device: Agent, server: Server) -> None:
     vote(device, server)
-    prompts = {body["prompt"].rsplit("Text:", 1)[0] for _, _, body in server.asked}
-    assert len(server.asked) == len(prompts) * len(PUBLIC)
+    prompts = {prompt.rsplit("Text:", 1)[0] for prompt in prompts_of(server)}
+    assert len(prompts_of(server)) == len(prompts) * len(PUBLIC)
     shown = [shot for prompt in prompts for shot in shots(prompt)]
     assert len(shown) == len(EXAMPLES)
     assert Counter(label for _, label in shown) == Counter(e.label for e in EXAMPLES)
@@ -127,9 +135,12 @@ def test_all_is_charged_before_anything_leaves(device: Agent, server: Server) ->
         return usual(body)
 
     server.answer = look
+    before = device.ledger.spending()
     found, _ = vote(device, server)
     after = device.ledger.spending()
-    assert all(each == after for each in spent)
+    assert spent[0] == before, "the question whether anybody answers is paid for"
+    assert len(spent) > 1
+    assert all(each == after for each in spent[1:])
     assert after.releases == len({e.text for e in EXAMPLES} | set(PUBLIC))
     assert after.labels_as_they_are == len(EXAMPLES)
     assert (after.adapters_private, after.adapter_epsilon) == (1, found.plan.budget.epsilon)
@@ -148,7 +159,7 @@ def test_a_spent_ledger_lets_nothing_leave(
                 device, server, wanted=replace(WANTED, setting=Setting("light", "pct2t.v2", "all"))
             )
         assert device.ledger.spending() == spent
-    assert server.asked == []
+    assert prompts_of(server) == []
 
 
 def test_a_vote_that_was_cut_off_goes_on_and_is_not_charged_again(
@@ -165,13 +176,13 @@ def test_a_vote_that_was_cut_off_goes_on_and_is_not_charged_again(
     with pytest.raises(Unavailable):
         vote(device, server)
     spent = device.ledger.spending()
-    before = len({body["prompt"].rsplit("Text:", 1)[0] for _, _, body in server.asked})
+    before = len({prompt.rsplit("Text:", 1)[0] for prompt in prompts_of(server)})
     server.answer = usual
     server.asked.clear()
     _, told = vote(device, server)
     assert len(told) == 20
     assert device.ledger.spending() == spent
-    again = {body["prompt"].rsplit("Text:", 1)[0] for _, _, body in server.asked}
+    again = {prompt.rsplit("Text:", 1)[0] for prompt in prompts_of(server)}
     assert len(again) < before + len(again) <= 61  # those that were done are not asked again
 
 
@@ -210,13 +221,15 @@ def test_a_server_that_falters_is_asked_again(device: Agent, server: Server) -> 
     usual, times = server.answer, Counter[str]()
 
     def falter(body: dict[str, Any]) -> Iterable[bytes]:
+        if body["prompt"] == teachers._NOTHING_PRIVATE:
+            return usual(body)
         times[body["prompt"]] += 1
-        return [b"?"] if times[body["prompt"]] < distill._ATTEMPTS else usual(body)
+        return [b"?"] if times[body["prompt"]] < teachers._ATTEMPTS else usual(body)
 
     server.answer = falter
     found, _ = vote(device, server, EXAMPLES[:16], PUBLIC)
     assert found.plan.teachers == 4
-    assert set(times.values()) == {distill._ATTEMPTS}
+    assert set(times.values()) == {teachers._ATTEMPTS}
 
 
 @pytest.mark.parametrize(
@@ -255,3 +268,94 @@ def test_labels_are_told_apart_by_their_beginnings() -> None:
     with pytest.raises(InvalidInput, match="'pos' begins another"):
         distill._check_words(["pos", "neg", "positive"])
     distill._check_words(["positive", "negative", "neutral"])
+
+
+def test_a_server_that_does_not_answer_costs_nothing(device: Agent, server: Server) -> None:
+    spent = device.ledger.spending()
+    server.status = 404
+    with pytest.raises(NotFound):
+        vote(device, server)
+    assert device.ledger.spending() == spent
+    assert prompts_of(server) == []
+    assert under_way(device) == []
+
+
+def test_a_prompt_that_the_model_refuses_names_no_label(device: Agent, server: Server) -> None:
+    server.status = lambda body: 400 if len(shots(body["prompt"])) > 6 else 200
+    found, told = vote(device, server)
+    assert any(len(shots(prompt)) > 6 for prompt in prompts_of(server))
+    assert found.answered == len(told) > 0
+
+
+def test_votes_that_are_counted_again_are_paid_for_again(
+    device: Agent, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usual, copies = distill.ask, []
+
+    def copied(counts: Any, plan: Any) -> dict[int, int]:
+        copies.extend((file, file.read_bytes()) for file in under_way(device))
+        return usual(counts, plan)
+
+    monkeypatch.setattr(distill, "ask", copied)
+    vote(device, server)
+    once = device.ledger.spending()
+    assert (once.adapters_private, once.adapter_epsilon) == (1, 8.0)
+    ((file, data),) = copies
+    file.write_bytes(data)
+    server.asked.clear()
+    vote(device, server)
+    assert prompts_of(server) == []
+    again = device.ledger.spending()
+    assert (again.adapters_private, again.adapter_epsilon) == (2, 16.0)
+
+
+def test_another_address_of_the_server_goes_on(device: Agent, server: Server) -> None:
+    usual = server.answer
+    server.answer = lambda body: usual(body) if len(server.asked) < 300 else [b"gone"]
+    with pytest.raises(Unavailable):
+        vote(device, server)
+    spent = device.ledger.spending()
+    with few_shot_server() as other:
+        vote(device, other)
+        assert len(prompts_of(other)) < 60 * len(PUBLIC) - 200
+    assert device.ledger.spending() == spent
+
+
+def test_who_leaves_a_vote_that_was_paid_for_is_told(device: Agent, server: Server) -> None:
+    usual = server.answer
+    server.answer = lambda body: usual(body) if len(server.asked) < 300 else [b"gone"]
+    with pytest.raises(Unavailable):
+        vote(device, server)
+    server.answer, warned = usual, []
+    doing = distiller(device, server)
+    doing.distill(EXAMPLES, PUBLIC, replace(WANTED, shots=8), list, warn=warned.append)
+    assert [each for each in warned if "another vote was paid for" in each]
+
+
+def test_calls_that_nobody_waits_for_are_cut(server: Server) -> None:
+    usual, going, over = server.answer, threading.Semaphore(0), threading.Event()
+    ended: list[dict[str, Any]] = []
+
+    def status(body: dict[str, Any]) -> int:
+        if "the fourth" in body["prompt"]:
+            for _ in range(3):
+                going.acquire(timeout=60)
+            return 404
+        return 200
+
+    def stall(body: dict[str, Any]) -> Iterable[bytes]:
+        going.release()
+        over.wait(60)
+        ended.append(body)
+        return usual(body)
+
+    server.status, server.answer = status, stall
+    model = NextTokens(OpenAIServer(ChatConfig(upstream=server.url)), "m")
+    asking = teachers.Teachers(model, ["a", "b"], 16, 4)
+    try:
+        with pytest.raises(NotFound):
+            asking.votes([("x", "a")], ["one", "two", "three", "the fourth", "five", "six"])
+        assert not ended, "it waited for an answer"
+    finally:
+        over.set()
+    assert len(server.asked) <= 5, "more was asked when nobody waited any more"

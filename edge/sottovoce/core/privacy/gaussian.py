@@ -180,7 +180,7 @@ def with_least_noise(
         if enough > _NOISIEST:
             raise InvalidInput(
                 "epsilon is too small for so many steps",
-                fix="give a larger one, or fewer epochs",
+                fix="give a larger one",
                 subject="dp_epsilon",
             )
     while spent(enough / 2) <= budget.epsilon:

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, closing
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 import click
 
@@ -20,7 +21,7 @@ from sottovoce.edge.cli.client import Backend, backend, in_process
 from sottovoce.edge.config import Config
 from sottovoce.v1 import edge_chat_pb2 as chats
 
-__all__ = ["answering", "sampling", "sampling_options", "show"]
+__all__ = ["answering", "asking", "sampling", "sampling_options", "show"]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -55,10 +56,26 @@ def sampling(max_tokens: int, temperature: float | None, seed: int | None) -> ch
 
 def answering(config: Config, upstream: str) -> AbstractContextManager[Backend]:
     """Who answers: the running agent or its parts here; these where another server is named."""
+    return in_process(asking(config, upstream)) if upstream else backend(config)
+
+
+def asking(config: Config, upstream: str) -> Config:
+    """With the server that a command names, if it does. What is configured for another server, its
+    key above all, is not for this one."""
+    chat = config.chat
     if not upstream:
-        return backend(config)
-    chat = dataclasses.replace(config.chat, upstream=upstream)
-    return in_process(dataclasses.replace(config, chat=chat))
+        return config
+    if chat.upstream and not _same(chat.upstream, upstream):
+        chat = dataclasses.replace(chat, key_file=None, model="")
+    return dataclasses.replace(config, chat=dataclasses.replace(chat, upstream=upstream))
+
+
+def _same(one: str, other: str) -> bool:
+    """Whether two addresses are of one server."""
+    try:
+        return urlsplit(one)[:2] == urlsplit(other)[:2]
+    except ValueError:
+        return False
 
 
 def show(

@@ -13,6 +13,7 @@ from sottovoce.core.errors import ConfigError, InvalidInput
 from sottovoce.core.system.console import Command, json_option, print_json, progress_bar
 from sottovoce.core.system.files import atomic
 from sottovoce.core.wire.limits import MOST
+from sottovoce.edge.cli.answers import asking
 from sottovoce.edge.cli.client import in_process
 from sottovoce.edge.cli.common import load_config, privacy_options
 from sottovoce.edge.cli.lines import read_lines
@@ -111,7 +112,7 @@ def command(
     that was cut off goes on where it was when it is called again.
     """
     config = _with_upstream(load_config(ctx), upstream)
-    _check_place(output, replace=replace)
+    _check_place(output, (source, public), replace=replace)
     examples, asked = read_table(source), _texts(public)
     with in_process(config) as device, progress_bar() as bar:
         model = model or config.chat.model
@@ -142,23 +143,26 @@ def command(
             wanted,
             tell,
             lambda done, of: bar.update(task, completed=done, total=of),
+            lambda problem: click.echo(f"note: {problem}", err=True),
         )
     _show(found, output, as_json=as_json)
 
 
 def _with_upstream(config: Config, upstream: str) -> Config:
-    chat = dataclasses.replace(config.chat, upstream=upstream or config.chat.upstream)
-    if not chat.upstream:
+    config = asking(config, upstream)
+    if not config.chat.upstream:
         raise ConfigError(
             "no server to ask: our cloud does not say how likely it holds a word to be",
             fix="name one that speaks as OpenAI's do: --upstream http://127.0.0.1:8080/v1",
             subject="chat.upstream",
         )
-    return dataclasses.replace(config, chat=chat)
+    return config
 
 
-def _check_place(output: Path, *, replace: bool) -> None:
-    """Refuses a place that could not be written to when all is paid for."""
+def _check_place(output: Path, read: Sequence[Path], *, replace: bool) -> None:
+    """Refuses a place that could not be written to when all is paid for, and what is read."""
+    if any(each.exists() and output.exists() and output.samefile(each) for each in read):
+        raise InvalidInput(f"{output} is what is read", fix="name another file", subject="output")
     if output.exists() and not replace:
         raise InvalidInput(
             f"{output} exists", fix="name another file, or --replace", subject="output"
@@ -189,7 +193,7 @@ def _show(found: Distilled, output: Path, *, as_json: bool) -> None:
     plan, of = found.plan, found.plan.check.steps
     if as_json:
         told = {"output": str(output), "texts": of, "answered": found.answered}
-        print_json({**told, **plan.to_dict()})
+        print_json({**told, **plan.to_dict(), "unit": "one example added or removed"})
         return
     click.echo(f"{found.answered} of {of} public texts were answered: {output}")
     click.echo(

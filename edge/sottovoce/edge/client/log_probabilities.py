@@ -12,12 +12,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from sottovoce.core.errors import InvalidInput, Unavailable
+from sottovoce.edge.client.generation import Stoppable
 from sottovoce.edge.client.openai_server import OpenAIServer
 
 if TYPE_CHECKING:
     from http.client import HTTPResponse
 
-__all__ = ["likeliest", "next_tokens"]
+__all__ = ["NextTokens", "likeliest"]
 
 _MOST: Final = (20, 5)
 """Tokens to ask for: as vLLM and llama-server give, and as OpenAI's own servers do."""
@@ -25,30 +26,52 @@ _MOST: Final = (20, 5)
 _LONGEST: Final = 1 << 20
 """Bytes of an answer."""
 
+_SECONDS: Final = 120.0
+"""Of a call; the first may have to load a model."""
+
 _KIND: Final = "application/json"
 
 
-def next_tokens(server: OpenAIServer, model: str, prompt: str) -> dict[str, float]:
-    """Tokens that could come next, each with its log-probability.
+class NextTokens:
+    """Asks a server's model what could come next.
 
     Args:
-        server: is asked once, or twice where it gives few at a time.
+        server: where it is.
         model: its name there.
-        prompt: released.
-
-    Raises:
-        Unavailable: no such answer. InvalidInput and others: it refuses, see `OpenAIServer`.
     """
-    body = {"model": model, "prompt": prompt, "max_tokens": 1, "temperature": 0}
-    for most in _MOST:
-        try:
-            with server.asked("/completions", {**body, "logprobs": most}) as response:
-                server.refused(response, _KIND, "with JSON")
-                return _told(response)
-        except InvalidInput:
-            if most == _MOST[-1]:
-                raise
-    raise AssertionError("not reached")
+
+    def __init__(self, server: OpenAIServer, model: str) -> None:
+        self._server = server
+        self._model = model
+        self._most: tuple[int, ...] = _MOST
+
+    def after(self, prompt: str, stoppable: Stoppable = lambda stop: None) -> dict[str, float]:
+        """Tokens that could come after ``prompt``, each with its log-probability.
+
+        Args:
+            prompt: released.
+            stoppable: is given what ends the call from another thread.
+
+        Raises:
+            Unavailable: no such answer. InvalidInput and others: it refuses, see `OpenAIServer`.
+        """
+        body = {"model": self._model, "prompt": prompt, "max_tokens": 1, "temperature": 0}
+        for most in self._most:
+            try:
+                with self._server.asked(
+                    "/completions",
+                    {**body, "logprobs": most},
+                    seconds=_SECONDS,
+                    stoppable=stoppable,
+                ) as response:
+                    self._server.refused(response, _KIND, "with JSON")
+                    told = _told(response)
+                    self._most = (most,)  # what it takes once it takes again
+                    return told
+            except InvalidInput:
+                if most == self._most[-1]:
+                    raise
+        raise AssertionError("not reached")
 
 
 def likeliest(tokens: Mapping[str, float], words: Sequence[str]) -> int | None:
@@ -84,11 +107,8 @@ def _told(response: HTTPResponse) -> dict[str, float]:
         told = [(_at(each, "token"), _at(each, "logprob")) for each in listed]
     elif isinstance(named, dict):
         told = [*named.items()]
-    tokens = {
-        token: float(value)
-        for token, value in told
-        if isinstance(token, str) and isinstance(value, int | float) and not math.isnan(value)
-    }
+    numbers = ((token, _number(value)) for token, value in told if isinstance(token, str))
+    tokens = {token: number for token, number in numbers if number is not None}
     if not tokens:
         raise Unavailable(
             "the server does not say how likely tokens are",
@@ -96,6 +116,14 @@ def _told(response: HTTPResponse) -> dict[str, float]:
             subject="upstream",
         )
     return tokens
+
+
+def _number(value: Any) -> float | None:
+    try:
+        number = float(value) if isinstance(value, int | float) else math.nan
+    except OverflowError:  # an integer of hundreds of digits
+        return None
+    return None if math.isnan(number) else number
 
 
 def _at(found: Any, *path: str | int) -> Any:

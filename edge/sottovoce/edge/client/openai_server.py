@@ -31,6 +31,7 @@ from sottovoce.edge.config import ChatConfig
 
 if TYPE_CHECKING:
     from http.client import HTTPConnection, HTTPResponse
+    from ssl import SSLContext
 
 __all__ = ["OpenAIServer"]
 
@@ -65,6 +66,7 @@ class OpenAIServer:
     def __init__(self, config: ChatConfig) -> None:
         self._config = config
         self._address = _parsed(config.upstream)
+        self._context: tuple[tuple[int, ...], SSLContext] | None = None
         file = config.key_file
         self._secret = SecretFile(file, "chat.key_file", "key") if file else None
 
@@ -142,17 +144,24 @@ class OpenAIServer:
         tls, host, port, _ = self._address
         if not tls:
             return client.HTTPConnection(host, port, timeout=seconds)
+        return client.HTTPSConnection(host, port, timeout=seconds, context=self._trusted())
+
+    def _trusted(self) -> SSLContext:
+        """The authorities, read anew when their file has changed: that takes as long as a call."""
         import ssl
 
+        file = self._config.ca_file
         try:
-            context = ssl.create_default_context(cafile=self._config.ca_file)
+            seen = (found.st_mtime_ns, found.st_ino) if file and (found := file.stat()) else ()
+            if self._context is None or self._context[0] != seen:
+                self._context = (seen, ssl.create_default_context(cafile=file))
         except OSError as error:
             raise ConfigError(
-                f"cannot read {self._config.ca_file}",
+                f"cannot read {file}",
                 fix="set chat.ca_file to a file with certificates in PEM",
                 subject="chat.ca_file",
             ) from error
-        return client.HTTPSConnection(host, port, timeout=seconds, context=context)
+        return self._context[1]
 
     @contextmanager
     def _explained(self) -> Iterator[None]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import secrets
 import time
 from collections.abc import Iterator
@@ -20,12 +21,14 @@ from typing import Final
 
 from sottovoce.core.errors import DataLoss, NotReady
 from sottovoce.core.system.files import atomic, disk, private_folder
+from sottovoce.core.system.leftovers import sweep
 from sottovoce.edge.state.sealing import Seal
 
 __all__ = ["Ballot", "Ballots"]
 
 _FOLDER: Final = "votes"
 _LOCK: Final = "lock"
+_NAME: Final = re.compile(r"[0-9a-f]{32}")
 _DAYS: Final = 30
 """Until a vote that nobody went on with is forgotten."""
 
@@ -77,9 +80,10 @@ class Ballots:
                     "another vote is under way", fix="wait until it ends", subject="distill"
                 ) from error
             with disk(lock):
-                for file in self._folder.iterdir():
-                    if file != lock and file.stat().st_mtime < time.time() - _DAYS * 86_400:
+                for file in self._all():
+                    if file.stat().st_mtime < time.time() - _DAYS * 86_400:
                         file.unlink()
+            sweep(self._folder)
             yield
         finally:
             os.close(descriptor)
@@ -121,6 +125,13 @@ class Ballots:
         """It has ended."""
         with disk(self._folder), suppress(FileNotFoundError):
             self._file(what).unlink()
+
+    def others(self, what: bytes) -> int:
+        """How many votes on something else are under way."""
+        return sum(file != self._file(what) for file in self._all())
+
+    def _all(self) -> list[Path]:
+        return [file for file in self._folder.iterdir() if _NAME.fullmatch(file.name)]
 
     def _file(self, what: bytes) -> Path:
         return self._folder / what.hex()[:32]

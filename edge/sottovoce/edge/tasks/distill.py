@@ -7,29 +7,29 @@ label to be next. What leaves for it is released and charged like a conversation
 who the vote protects from. The answers tell next to nothing of any one example, to whoever gets
 them or what learns from them.
 
-Everything is paid for in one transaction before a word leaves, and once however often a vote that
-was cut off goes on.
+Everything is paid for in one transaction before anything of it leaves, and once however often a
+vote that was cut off goes on.
 """
 
 from __future__ import annotations
 
 import math
+import sqlite3
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final, NamedTuple
 
 import numpy as np
 
-from sottovoce.core.errors import InvalidInput, NotReady, Overloaded, Unavailable
+from sottovoce.core.errors import InvalidInput, NotReady
 from sottovoce.core.privacy.gaussian import Budget
 from sottovoce.core.privacy.setting import Setting
-from sottovoce.core.privacy.votes import NOBODY, VotePlan, ask, deal, tally
+from sottovoce.core.privacy.votes import VotePlan, ask, deal, tally
 from sottovoce.core.wire.limits import FEWEST_PRIVATE_EXAMPLES, FEWEST_PUBLIC
-from sottovoce.edge.client.log_probabilities import likeliest, next_tokens
+from sottovoce.edge.client.log_probabilities import NextTokens
 from sottovoce.edge.client.openai_server import OpenAIServer
 from sottovoce.edge.state.ballots import Ballot, Ballots
 from sottovoce.edge.state.database import Store
@@ -39,6 +39,7 @@ from sottovoce.edge.tasks.engine import Engine
 from sottovoce.edge.tasks.examples import check_example, check_labels, numbered
 from sottovoce.edge.tasks.labelled import choice, label_charge, labelled
 from sottovoce.edge.tasks.privatize import Releases
+from sottovoce.edge.tasks.teachers import Teachers
 from sottovoce.v1 import edge_agent_pb2 as agent
 
 __all__ = ["Distilled", "Distiller", "Wanted"]
@@ -46,9 +47,14 @@ __all__ = ["Distilled", "Distiller", "Wanted"]
 _LARGEST_SHARE: Final = 4
 """Times the usual, that a prompt has examples at most: shares are drawn, so some are large."""
 
-_ATTEMPTS: Final = 5
-_PAUSE: Final = 0.5
-"""Seconds before the second attempt; twice as long before each further one."""
+_KEPT_EVERY: Final = 20.0
+"""Seconds that may be lost of a vote that is cut off: all of it is written anew each time."""
+
+
+_ANOTHER: Final = (
+    "another vote was paid for and has not ended: the very same command goes on with it, unless the"
+    " key, the level or the bundle has changed since"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +155,7 @@ class Distiller:
         wanted: Wanted,
         tell: Callable[[Sequence[tuple[str, str]]], None],
         progress: Callable[[int, int], None] = lambda done, of: None,
+        warn: Callable[[str], None] = lambda problem: None,
     ) -> Distilled:
         """Has the teachers vote, and tells what they say together.
 
@@ -159,6 +166,7 @@ class Distiller:
             tell: is given public texts with their labels, and has them where they belong when it
                 returns: the same call is another vote from then on.
             progress: is told how many calls were made, of how many.
+            warn: is told what the owner should know.
 
         Raises:
             InvalidInput, NotReady, NotFound: see `plan`; no bundle; unknown level or policy;
@@ -174,15 +182,21 @@ class Distiller:
             what = self._named(examples, asked, plan, wanted)
             ballot = self._ballots.find(what)
             if ballot is None:
+                if self._ballots.others(what):
+                    warn(_ANOTHER)
                 ballot = Ballot(deal(len(examples), plan.teachers))
-                self._ballots.keep(what, ballot)
-            self._pay(ballot, [*learnt, *asked], examples, plan, wanted)
             if ballot.answers is None:
-                teachers = _Teachers(self._server, labels, wanted)
+                model = NextTokens(self._server, wanted.model)
+                most = _LARGEST_SHARE * wanted.shots
+                teachers = Teachers(model, labels, most, wanted.at_once)
+                teachers.check()
+                self._ballots.keep(what, ballot)
+                self._pay(ballot, [*learnt, *asked], examples, plan, wanted)
                 shots = [(told.text, e.label) for told, e in zip(learnt, examples, strict=True)]
                 texts = [told.text for told in asked]
                 self._vote(what, ballot, teachers, shots, texts, progress)
                 votes = (np.array(each, np.int64) for each in ballot.votes.values())
+                self._count(ballot, plan)
                 ballot.answers = ask(tally(votes, len(texts), len(labels)), plan)
                 ballot.votes = {}
                 self._ballots.keep(what, ballot)  # before anyone is told: they are drawn once
@@ -193,8 +207,8 @@ class Distiller:
         if not answers:
             raise NotReady(
                 f"the teachers agreed on none of {len(public)} public texts",
-                fix="give more examples, public texts more like them, a larger epsilon or a better "
-                "model; a further vote is charged again",
+                fix="give more examples, public texts more like them, a larger epsilon, a better "
+                "model, or fewer shots if prompts are too long for it; a further vote is charged",
                 subject="examples",
             )
         return Distilled(plan, len(answers))
@@ -203,7 +217,7 @@ class Distiller:
         self,
         what: bytes,
         ballot: Ballot,
-        teachers: _Teachers,
+        teachers: Teachers,
         shots: Sequence[tuple[str, str]],
         texts: Sequence[str],
         progress: Callable[[int, int], None],
@@ -211,12 +225,29 @@ class Distiller:
         having = [teacher for teacher, share in enumerate(ballot.shares) if share]
         of = len(having) * len(texts)
         progress(len(ballot.votes) * len(texts), of)
-        for teacher in having:
-            if teacher not in ballot.votes:
-                own = [shots[at] for at in ballot.shares[teacher]]
-                ballot.votes[teacher] = teachers.votes(own, texts)
-                self._ballots.keep(what, ballot)
-                progress(len(ballot.votes) * len(texts), of)
+        kept = time.monotonic()
+        try:
+            for teacher in having:
+                if teacher not in ballot.votes:
+                    own = [shots[at] for at in ballot.shares[teacher]]
+                    ballot.votes[teacher] = teachers.votes(own, texts)
+                    progress(len(ballot.votes) * len(texts), of)
+                    if time.monotonic() - kept > _KEPT_EVERY:
+                        self._ballots.keep(what, ballot)
+                        kept = time.monotonic()
+        finally:
+            self._ballots.keep(what, ballot)
+
+    def _count(self, ballot: Ballot, plan: VotePlan) -> None:
+        """Notes that votes are being counted. Where they were before and nobody wrote down what
+        came of it, as of a folder that was brought back, another draw is another price."""
+        with self._store.transaction() as transaction:
+            counted = self._store.seal.name(b"counted", ballot.id.encode())
+            if not self._ledger.first(transaction, counted):
+                self._charge_vote(transaction, plan)
+
+    def _charge_vote(self, transaction: sqlite3.Connection, plan: VotePlan) -> None:
+        self._ledger.charge_adapter(transaction, plan.budget.epsilon, plan.budget.delta)
 
     def _pay(
         self,
@@ -240,8 +271,7 @@ class Distiller:
                     label_charge(seal, labelled(seal, e.text, e.label), among) for e in examples
                 )
                 self._ledger.charge_labels(transaction, keys, math.inf)
-                budget = plan.budget
-                self._ledger.charge_adapter(transaction, budget.epsilon, budget.delta)
+                self._charge_vote(transaction, plan)
 
     def _told(self, text: str, setting: Setting) -> _Told:
         drawn = self._releases.drawn(self._engine.current(), text, setting)
@@ -255,47 +285,11 @@ class Distiller:
         plan: VotePlan,
         wanted: Wanted,
     ) -> bytes:
-        """What tells this vote from any other."""
+        """What tells this vote from any other; not the server's address, which may change."""
         seal = self._store.seal
         rows = (seal.name(e.text.encode(), e.label.encode()) for e in examples)
-        told = repr((plan, wanted.model, wanted.shots, self._server.peer)).encode()
+        told = repr((plan, wanted.model, wanted.shots)).encode()
         return seal.name(b"distill", told, b"".join(rows), *(each.digest for each in asked))
-
-
-class _Teachers:
-    """Prompts that end in a public text's label, put to a server."""
-
-    def __init__(self, server: OpenAIServer, labels: Sequence[str], wanted: Wanted) -> None:
-        self._server = server
-        self._labels = labels
-        self._wanted = wanted
-
-    def votes(self, shots: Sequence[tuple[str, str]], texts: Sequence[str]) -> list[int]:
-        """Of one teacher, for each text the place of a label, or `NOBODY` where it names none.
-
-        A function of its own examples and of the texts: nothing else of what others hold gets in.
-        """
-        shown = shots[: _LARGEST_SHARE * self._wanted.shots]
-        head = f"One of these labels suits each text: {', '.join(self._labels)}.\n\n"
-        head += "".join(f"Text: {text}\nLabel: {label}\n\n" for text, label in shown)
-
-        def vote(text: str) -> int:
-            found = self._asked(f"{head}Text: {text}\nLabel:")
-            return NOBODY if found is None else found
-
-        with ThreadPoolExecutor(self._wanted.at_once) as pool:
-            return [*pool.map(vote, texts)]
-
-    def _asked(self, prompt: str) -> int | None:
-        for attempt in range(1, _ATTEMPTS + 1):
-            try:
-                tokens = next_tokens(self._server, self._wanted.model, prompt)
-                return likeliest(tokens, self._labels)
-            except (Unavailable, Overloaded):
-                if attempt == _ATTEMPTS:
-                    raise
-                time.sleep(_PAUSE * 2 ** (attempt - 1))
-        raise AssertionError("not reached")
 
 
 def _labels(examples: Sequence[agent.LabelledText]) -> list[str]:

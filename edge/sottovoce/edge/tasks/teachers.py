@@ -1,0 +1,99 @@
+"""Prompts that end where a public text's label is to stand, put to a server's model.
+
+Why it is here: what a teacher votes may depend on its own examples, the text and nothing else. So a
+prompt that the model refuses, for its length, names no label, and ends no vote; and a call that
+nobody waits for any more is cut.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from typing import Final
+
+from sottovoce.core.errors import InvalidInput, Overloaded, Unavailable
+from sottovoce.core.privacy.votes import NOBODY
+from sottovoce.edge.client.log_probabilities import NextTokens, likeliest
+
+__all__ = ["Teachers"]
+
+_ATTEMPTS: Final = 5
+_PAUSE: Final = 0.5
+"""Seconds before the second attempt; twice as long before each further one."""
+
+_NOTHING_PRIVATE: Final = "Text: it is fine\nLabel: good\n\nText: it is awful\nLabel:"
+
+
+class Teachers:
+    """Teachers of a vote.
+
+    Args:
+        model: that reads the prompts.
+        labels: in the order of their places.
+        most: examples in a prompt.
+        at_once: calls.
+    """
+
+    def __init__(self, model: NextTokens, labels: Sequence[str], most: int, at_once: int) -> None:
+        self._model = model
+        self._labels = labels
+        self._most = most
+        self._at_once = at_once
+        self._stopped = threading.Event()
+        self._calls: dict[int, Callable[[], None]] = {}
+
+    def check(self) -> None:
+        """Asks about what is nobody's, so that a wrong address is known before anything is paid.
+
+        Raises:
+            Unavailable and others: the model does not answer as it must.
+        """
+        self._model.after(_NOTHING_PRIVATE)
+
+    def votes(self, shots: Sequence[tuple[str, str]], texts: Sequence[str]) -> list[int]:
+        """Of one teacher, for each text the place of a label, or `NOBODY` where it names none.
+
+        Args:
+            shots: its own examples, released, with their labels.
+            texts: released.
+
+        Raises:
+            Unavailable, Overloaded: the model does not answer, however often it is asked.
+        """
+        head = f"One of these labels suits each text: {', '.join(self._labels)}.\n\n"
+        head += "".join(f"Text: {text}\nLabel: {label}\n\n" for text, label in shots[: self._most])
+
+        def vote(text: str) -> int:
+            found = self._named(f"{head}Text: {text}\nLabel:")
+            return NOBODY if found is None else found
+
+        with ThreadPoolExecutor(self._at_once) as pool:
+            cast = [pool.submit(vote, text) for text in texts]
+            try:
+                for each in as_completed(cast):
+                    each.result()
+            except BaseException:  # Ctrl-C as well: what is on its way is not waited for
+                self._stopped.set()
+                pool.shutdown(wait=False, cancel_futures=True)
+                for cut in [*self._calls.values()]:
+                    cut()
+                raise
+        return [each.result() for each in cast]
+
+    def _named(self, prompt: str) -> int | None:
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                return likeliest(self._model.after(prompt, self._note), self._labels)
+            except InvalidInput:
+                return None
+            except (Unavailable, Overloaded):
+                if attempt == _ATTEMPTS or self._stopped.wait(_PAUSE * 2 ** (attempt - 1)):
+                    raise
+        raise AssertionError("not reached")
+
+    def _note(self, cut: Callable[[], None]) -> None:
+        """How to end the call of this thread."""
+        self._calls[threading.get_ident()] = cut
+        if self._stopped.is_set():
+            cut()

@@ -28,6 +28,7 @@ from tests.campaign.standing import (
     faults_of_cloud,
     faults_of_device,
     left_aside,
+    make_old,
     processes,
 )
 from tests.campaign.tally import Tally
@@ -75,6 +76,7 @@ class _Watch:
         """Starts the daemons that are dead."""
         for name, daemon in (("device", self.world.device), ("cloud", self.world.cloud)):
             if daemon.process is not None and daemon.process.poll() is not None:
+                make_old(self.world)
                 daemon.start()
                 self.starts[name] = max(self.starts[name], round(_processor(daemon.pid)))
                 if name == "device":
@@ -133,6 +135,7 @@ def anywhere(
             watch.seconds[kind] = time.monotonic() - begun
         death.disarm()
         watch.started_again()
+        make_old(world)
         second, problem = soon(errand, world, name)
         where = moment.name if moment is not None else f"at {fate.seconds:.2f} s"
         seen = f"{kind}, {fate.process} killed {where}"

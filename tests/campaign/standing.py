@@ -13,10 +13,11 @@ from pathlib import Path
 from sottovoce.cloud.state.adapters import digest
 from tests.campaign.moments import FILE, PROCESS
 from tests.campaign.network import World
+from tests.support.leftovers import age
 
-__all__ = ["Books", "faults_of_cloud", "faults_of_device", "left_aside", "processes"]
+__all__ = ["Books", "faults_of_cloud", "faults_of_device", "left_aside", "make_old", "processes"]
 
-_ASIDE = re.compile(r"\..+\.[0-9a-f]{8}")
+_ASIDE = re.compile(r"\..+\.sotto-[0-9a-f]{16}")
 _WORKER = b"sottovoce.cloud.training.process"
 
 
@@ -83,10 +84,18 @@ def faults_of_cloud(state: Path) -> Iterator[str]:
 
 def left_aside(world: World) -> Iterator[str]:
     """What was being written by somebody who died, and nobody removed since."""
+    for file in _aside(world):
+        yield f"left aside: {'/'.join(file.parts[-3:])}"
+
+
+def make_old(world: World) -> None:
+    """Has what is left by the dead be as old as what the living may remove."""
+    age(*_aside(world))
+
+
+def _aside(world: World) -> Iterator[Path]:
     for folder in (world.device.folder, world.cloud.folder):
-        for found in folder.rglob(".*"):
-            if _ASIDE.fullmatch(found.name):
-                yield f"left aside: {found.relative_to(folder)}"
+        yield from (found for found in folder.rglob(".*") if _ASIDE.fullmatch(found.name))
 
 
 def processes(file: Path) -> dict[int, str]:

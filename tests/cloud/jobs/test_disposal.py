@@ -23,6 +23,7 @@ from sottovoce.cloud.state.objects import FileObjects
 from sottovoce.core.errors import Unavailable
 from tests.support.buckets import on_both_objects
 from tests.support.jobs import claim, create, fill, finish, queued
+from tests.support.leftovers import age, left_of
 
 
 @on_both_objects
@@ -157,7 +158,9 @@ def test_only_folders_of_holders_that_are_none_go(jobs: Jobs, tmp_path: Path) ->
     stray = (".nfs0000000000c0ffee", "notes.txt", f"abc.{'9' * 30}", ".2")
     for name in (held, gone, *stray):
         (home / name).mkdir(parents=True)
-    (tmp_path / ".signing.key.00c0ffee").touch()  # half written
+    left = left_of(tmp_path / "signing.key")
+    left.touch()
+    age(left)
     clear(tmp_path, Queue(jobs.database))
     assert {f.name for f in home.iterdir()} == {held, *stray}
-    assert not (tmp_path / ".signing.key.00c0ffee").exists()
+    assert not left.exists()

@@ -13,6 +13,7 @@ from sottovoce.cloud.state.database import Database
 from sottovoce.cloud.state.keys import MASTER_KEY, Cipher
 from sottovoce.cloud.state.opening import open_database
 from sottovoce.core.errors import ConfigError, DataLoss, Unavailable
+from tests.support.leftovers import age, left_of
 from tests.support.stores import Store
 
 
@@ -151,6 +152,7 @@ def test_what_was_left_of_the_key_goes_at_the_next_start(store: Store, tmp_path:
     file.parent.mkdir()
     with closing(open_database(tmp_path, store.url(tmp_path), "", file)) as database:
         make(database, "j")
-        (file.parent / f".{MASTER_KEY}.00c0ffee").hardlink_to(file)
+        left_of(file).hardlink_to(file)
+        age(file)
         database.keys.check(database)
         assert [each.name for each in file.parent.iterdir()] == [MASTER_KEY]

@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from sottovoce.cloud.state.signing import signature_of, signing_key
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import ConfigError, DataLoss
+from tests.support.leftovers import age, left_of
 from tests.support.signing import sign
 
 
@@ -102,6 +103,7 @@ def test_a_signature_made_with_the_bundle_goes_before_the_servers_own(
 def test_what_was_left_of_the_key_goes_at_the_next_start(tmp_path: Path) -> None:
     file = tmp_path / "signing.key"
     signing_key(file)
-    (tmp_path / ".signing.key.00c0ffee").hardlink_to(file)
+    left_of(file).hardlink_to(file)
+    age(file)
     signing_key(file)
     assert {each.name for each in tmp_path.iterdir()} == {"signing.key", "signing.key.pub"}

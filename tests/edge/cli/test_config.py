@@ -76,7 +76,7 @@ def test_root_follows_no_link_in_a_folder_of_anothers(
         for path in (file.parent, file):
             path.chmod(0o750)
             os.chown(path, 54321, 54322)
-        link = file.with_name(".agent.toml.00000000")
+        link = file.with_name(f".agent.toml.sotto-{'0' * 16}")
         link.symlink_to(guarded)
         asked = ("--config", str(file), "config", "set", "privacy.level", "strong")
         assert "fix:" in device.sotto(*asked, code=78).stderr

@@ -15,6 +15,7 @@ from sottovoce.edge.client.cloud import Cloud
 from sottovoce.edge.config import CloudConfig
 from sottovoce.edge.tasks.enroll import enroll
 from tests.support.fake_cloud import FakeCloud, fake_cloud
+from tests.support.leftovers import age, left_of
 
 
 @pytest.fixture
@@ -127,7 +128,9 @@ def test_what_goes_wrong_before_the_end_leaves_the_token_there_is(
 
 def test_what_was_left_of_another_code_goes(server: FakeCloud, tmp_path: Path) -> None:
     file = tmp_path / "token"
-    (tmp_path / ".token.0123456789abcdef.new.00c0ffee").touch()  # its process was killed
+    left = left_of(tmp_path / "token.0123456789abcdef.new")  # its process was killed
+    left.touch()
+    age(left)
     with (
         closing(Cloud(CloudConfig(address=server.address))) as cloud,
         enroll(cloud, server.code("acme", "hall"), file),

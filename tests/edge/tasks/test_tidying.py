@@ -9,8 +9,7 @@ from sottovoce.core.system.files import atomic
 from sottovoce.edge.config import Config
 from sottovoce.edge.state.adapters import ADAPTERS, AdapterFolder
 from tests.support.agent import configured, opened, running
-
-_LEFT = "00c0ffee"
+from tests.support.leftovers import age, left_of
 
 
 def _left(config: Config) -> list[Path]:
@@ -22,18 +21,19 @@ def _left(config: Config) -> list[Path]:
     adapter.mkdir(parents=True)
     state.chmod(0o700)
     files = [
-        state / f".owner.token.{_LEFT}",
-        adapter / f".versions.json.{_LEFT}",
-        adapter / f"..partial-{'0' * 64}.safetensors.{_LEFT}",
-        config.bundle.path / f".known_clouds.{_LEFT}",
-        token.with_name(f".{token.name}.{_LEFT}"),
-        token.with_name(f".{token.name}.0123456789abcdef.new.{_LEFT}"),
-        config.source.with_name(f".{config.source.name}.{_LEFT}"),
+        left_of(state / "owner.token"),
+        left_of(adapter / "versions.json"),
+        left_of(adapter / f".partial-{'0' * 64}.safetensors"),
+        left_of(config.bundle.path / "known_clouds"),
+        left_of(token),
+        left_of(token.with_name(f"{token.name}.0123456789abcdef.new")),
+        left_of(config.source),
     ]
     for file in files:
         file.write_text("swordfish")
-    link = config.bundle.path / f".current.{_LEFT}"
+    link = left_of(config.bundle.path / "current")
     link.symlink_to("nowhere")
+    age(*files, link)
     return [*files, link]
 
 
@@ -46,11 +46,20 @@ def _device(folder: Path, bundle: Path) -> Config:
 def test_a_daemon_tidies_as_it_starts(tmp_path: Path, small_bundle_folder: Path) -> None:
     config = _device(tmp_path, small_bundle_folder)
     left = _left(config)
-    others = tmp_path / f".notes.{_LEFT}"  # beside the token, and nothing that the agent writes
-    others.touch()
+    token = config.cloud.token_file
+    assert token is not None
+    others = [  # beside the token, and nothing that the agent writes
+        left_of(token.with_name("notes")),
+        *(token.with_name(f".{name}.20261123") for name in (token.name, "agent.toml")),
+    ]
+    for other in others:
+        other.touch()
+    folder = token.with_name(".agent.toml.20250101")
+    folder.mkdir()
+    age(*others, folder)
     with running(config):
         assert [file for file in left if file.is_symlink() or file.exists()] == []
-    assert others.exists()
+    assert [other for other in (*others, folder) if not other.exists()] == []
 
 
 def test_what_another_process_is_writing_stays(tmp_path: Path, small_bundle_folder: Path) -> None:
@@ -66,7 +75,8 @@ def test_what_another_process_is_writing_stays(tmp_path: Path, small_bundle_fold
 def test_who_changes_an_adapter_alone_removes_what_the_one_before_left(tmp_path: Path) -> None:
     folder = AdapterFolder(tmp_path / ADAPTERS, "a1")
     with folder.alone():
-        left = folder.begun("0" * 64).with_name(f"..partial-1.safetensors.{_LEFT}")
+        left = left_of(folder.begun("0" * 64).with_name(".partial-1.safetensors"))
         left.touch()
+        age(left)
     with folder.alone():
         assert not left.exists()

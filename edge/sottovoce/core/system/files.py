@@ -109,7 +109,8 @@ def in_place_of(path: Path, *, once: bool = False, alone: bool = True) -> Iterat
     A power cut leaves the old one or the new one, whole: what was written reaches the disk before
     the new name does, and the name before this returns. A folder takes the place of none, or of
     an empty one, only. After an exception `path` is as before and nothing is left; of a process
-    that was killed the next one to write here, or `leftovers.sweep`, removes what it left.
+    that was killed the next one to write here, or `leftovers.sweep`, removes the file it left an
+    hour ago; a folder stays.
     """
     with name_aside(path, alone=alone) as aside:
         yield aside

@@ -1,4 +1,4 @@
-"""What processes that were killed left half written in the agent's folders goes at the next start.
+"""What killed processes left half written in the agent's folders goes at a start an hour after.
 
 Why it is here: a token or a head may lie in it, and nobody else knows which folders are the
 agent's. Its state is; of the other folders only the names that the agent writes.
@@ -17,7 +17,7 @@ __all__ = ["tidy"]
 
 
 def tidy(config: Config) -> None:
-    """Removes it, where nobody writes just now."""
+    """Removes it, where nobody writes just now and it is an hour old."""
     state, bundle, token = config.agent.state, config.bundle, config.cloud.token_file
     sweep(state)
     for adapter in (state / ADAPTERS).glob("*/"):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import IO, Any
 
 import pytest
 
@@ -38,7 +40,7 @@ def test_it_goes_to_the_keyring_and_back(device: Device) -> None:
     with keyring_of(held):
         before, secret = _released(device), _secret(device)
         (said,) = device.json("move-key", "keyring")
-        assert said == {"place": "keyring", "removed": ["file"]}
+        assert said == {"place": "keyring", "removed": ["file"], "left": []}
         assert device.config.agent.key_place == "keyring"
         assert not (device.config.agent.state / KEY).exists()
         assert [*held.values()] == [secret.hex()]
@@ -46,7 +48,7 @@ def test_it_goes_to_the_keyring_and_back(device: Device) -> None:
         device.sotto("rotate-key")
         after = _released(device)
         (said,) = device.json("move-key", "file")
-        assert said == {"place": "file", "removed": ["keyring"]}
+        assert said == {"place": "file", "removed": ["keyring"], "left": []}
         assert held == {}
         assert _secret(device) == secret
         assert _released(device) == after
@@ -74,7 +76,8 @@ def test_it_goes_to_a_credential_and_back(
         assert "systemd-run" in said
     monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(tmp_path / "credentials"))
     device.sotto("rotate-key")
-    device.sotto("move-key", "file")
+    said = device.sotto("move-key", "file").output
+    assert "as root, remove /etc/credstore.encrypted/sottovoce.key" in said
     assert _secret(device) == secret
     assert _released(device) != before
 
@@ -125,7 +128,48 @@ def _cut_at(patched: pytest.MonkeyPatch, number: int) -> Callable[[], int]:
         for name in ("put", "remove", "settle"):
             patched.setattr(place, name, counted(getattr(place, name)))
     patched.setattr("sottovoce.edge.cli.move_key.write", counted(write))
+    unlink = Path.unlink
+    last = counted(unlink)  # of a key that is overwritten
+
+    def removed(path: Path, missing_ok: bool = False) -> None:
+        (last if path.name == KEY else unlink)(path, missing_ok=missing_ok)
+
+    patched.setattr(Path, "unlink", removed)
     return lambda: made
+
+
+def test_where_it_cannot_be_removed_that_is_no_success(
+    device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held: dict[tuple[str, str], str] = {}
+    with keyring_of(held):
+        before, secret = _released(device), _secret(device)
+        opened = Path.open
+
+        def refused(path: Path, mode: str = "r", *given: Any, **named: Any) -> IO[Any]:
+            if path.name == KEY and mode == "r+b":
+                raise PermissionError(errno.EACCES, "no")
+            return opened(path, mode, *given, **named)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(Path, "open", refused)
+            said = device.sotto("move-key", "keyring", code=78).output
+        assert f"still here: {device.config.agent.state / KEY}" in said
+        assert "fix: " in said
+        assert (_secret(device), [*held.values()]) == (secret, [secret.hex()])
+        device.sotto("move-key", "keyring")
+        with monkeypatch.context() as patched:
+            errors = pytest.importorskip("keyring.errors")
+
+            def kept(*_: str) -> None:
+                raise errors.PasswordDeleteError
+
+            patched.setattr("keyring.delete_password", kept)
+            said = device.sotto("move-key", "file", code=78).output
+        assert "still here: in the keyring" in said
+        (said_then,) = device.json("move-key", "file")
+        assert (said_then["removed"], held) == (["keyring"], {})
+        assert _released(device) == before
 
 
 def test_not_under_a_running_agent(device: Device) -> None:

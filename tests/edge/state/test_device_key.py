@@ -18,7 +18,7 @@ from sottovoce.edge.state.device_key import ELSEWHERE, KEY, PLACES, key_in
 from sottovoce.edge.state.keyring import Keyring
 from tests.support.key_places import give_credential, keyring_of
 
-SECRET, OTHER = bytes(range(32)), bytes(32)
+SECRET, OTHER = bytes(range(32)), bytes(range(32, 64))
 
 
 @pytest.fixture
@@ -162,6 +162,28 @@ def test_a_file_beside_a_key_elsewhere_is_told_or_refused(
     with pytest.raises(ConfigError, match="another key than the one in use"):
         _mark(state, "credential")
     assert (state / KEY).read_bytes() == OTHER
+
+
+def test_a_file_that_was_only_overwritten_goes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = tmp_path / "state"
+    give_credential(monkeypatch, tmp_path / "credentials", SECRET)
+    mark = _mark(state, "credential")
+    (state / KEY).write_bytes(bytes(32))
+    assert _mark(state, "credential") == mark
+    assert {file.name for file in state.iterdir()} == {DATABASE, ELSEWHERE}
+
+
+def test_a_key_in_a_file_is_not_to_be_brought_back_to_a_keyring(
+    tmp_path: Path, ring: dict[tuple[str, str], str]
+) -> None:
+    state = tmp_path / "state"
+    mark = _mark(state, "file")
+    with pytest.raises(DataLoss, match="has no key") as caught:
+        _mark(state, "keyring")
+    assert "set agent.key_place back to 'file'" in caught.value.fix
+    assert (_mark(state, "file"), ring) == (mark, {})
 
 
 def test_a_key_that_lies_elsewhere_is_not_looked_for_in_a_file(

@@ -58,8 +58,10 @@ def command(ctx: click.Context, there: str, as_json: bool) -> None:
                 fix=by_hand.replace(" there ", " in the environment "),
                 subject=_SETTING,
             )
-    removed = leave_others(state, there)
+    lay = leave_others(state, there)
     if as_json:
-        print_json({"place": there, "removed": removed})
+        removed = [name for name, left in lay.items() if not left]
+        print_json({"place": there, "removed": removed, "left": [*filter(None, lay.values())]})
     else:
-        click.echo(f"the key of {state} lies here: {there}")
+        for line in (f"the key of {state} lies here: {there}", *filter(None, lay.values())):
+            click.echo(line)

@@ -92,8 +92,12 @@ class DeviceKey(Protocol):
         """The key itself."""
         ...
 
-    def remove(self, folder: Path) -> bool:
-        """Has it lie here no longer; False where that is for somebody else to do."""
+    def remove(self, folder: Path) -> str:
+        """Has it lie here no longer, or says what somebody else has to do for that; else nothing.
+
+        Raises:
+            ConfigError, NotReady: it cannot be removed, and may still lie here.
+        """
         ...
 
     def told(self, folder: Path) -> str:
@@ -150,7 +154,7 @@ class InFile:
         """See `DeviceKey.told`."""
         return str(folder / KEY)
 
-    def remove(self, folder: Path) -> bool:
+    def remove(self, folder: Path) -> str:
         """See `DeviceKey.remove`. It is overwritten first, as far as a disk does that."""
         file = folder / KEY
         with disk(file):
@@ -160,7 +164,7 @@ class InFile:
                 os.fsync(out.fileno())
             file.unlink()
             sync_folder(folder)
-        return True
+        return ""
 
 
 class _Elsewhere:
@@ -180,18 +184,24 @@ class _Elsewhere:
         return Seal(self.secret(folder))
 
     def settle(self, folder: Path, seal: Seal) -> None:
-        """See `DeviceKey.settle`. A copy in a file is told at every start."""
-        if (folder / KEY).exists():
-            if Seal.read(folder / KEY).mark != seal.mark:
+        """See `DeviceKey.settle`. A copy in a file is told at every start; of one that whoever
+        removed it had only overwritten, the file goes."""
+        file = folder / KEY
+        overwritten = file.exists() and file.read_bytes() == bytes(BYTES)
+        if file.exists() and not overwritten:
+            if Seal.read(file).mark != seal.mark:
                 raise ConfigError(
-                    f"another key than the one in use lies in {folder / KEY}",
+                    f"another key than the one in use lies in {file}",
                     fix="move that file away; the database was not written with it",
-                    subject=str(folder / KEY),
+                    subject=str(file),
                 )
-            _log.warning("the key still lies in %s too: `sotto move-key` removes it", folder / KEY)
+            _log.warning("the key still lies in %s too: `sotto move-key` removes it", file)
         if not (folder / ELSEWHERE).exists():
             with atomic(folder / ELSEWHERE) as out:
                 out.write(seal.mark)
+        if overwritten:  # once something else stands for the key
+            with disk(file):
+                file.unlink()
 
     def _first(self, folder: Path) -> bytes:
         """The key for a new state."""
@@ -257,9 +267,12 @@ class InCredential(_Elsewhere):
         """See `DeviceKey.told`."""
         return f"in the credential {CREDENTIAL_NAME}"
 
-    def remove(self, folder: Path) -> bool:
+    def remove(self, folder: Path) -> str:
         """See `DeviceKey.remove`. It is root's to remove."""
-        return False
+        return (
+            f"the key lies in the credential {CREDENTIAL_NAME} too: as root, remove {_STORE} and "
+            f"the service's {_LOAD}"
+        )
 
 
 class InKeyring(_Elsewhere):
@@ -279,7 +292,10 @@ class InKeyring(_Elsewhere):
         if held is None:
             raise DataLoss(
                 f"the keyring has no key for {folder}",
-                fix="unlock or bring back the keyring of the user who runs the agent",
+                fix=f"set agent.key_place back to 'file', as {folder / KEY} is there; then `sotto "
+                "move-key keyring` takes it to the keyring"
+                if (folder / KEY).exists()
+                else "unlock or bring back the keyring of the user who runs the agent",
                 subject="agent.key_place",
             )
         return _from_text(held)
@@ -303,10 +319,10 @@ class InKeyring(_Elsewhere):
         """See `DeviceKey.told`."""
         return "in the keyring"
 
-    def remove(self, folder: Path) -> bool:
+    def remove(self, folder: Path) -> str:
         """See `DeviceKey.remove`."""
         self._asked("delete_password", folder)
-        return True
+        return ""
 
     def _asked(self, what: str, folder: Path, *given: str) -> Any:
         try:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 
-from sottovoce.core.errors import SottovoceError
+from sottovoce.core.errors import ConfigError, SottovoceError
 from sottovoce.edge.state.database import Store
 from sottovoce.edge.state.device_key import PLACES, key_in
 from sottovoce.edge.state.only_one import only_one
@@ -35,22 +35,33 @@ def copy_key(state: Path, here: str, there: str) -> None:
         key_in(there).put(state, key_in(here).secret(state))
 
 
-def leave_others(state: Path, there: str) -> list[str]:
+def leave_others(state: Path, there: str) -> dict[str, str]:
     """Removes the key from everywhere but where it is to be, once it has opened the state there.
 
     Returns:
-        Where it was removed.
+        Where else it lay, and what somebody else has to do there; nothing where it was removed.
 
     Raises:
-        See `Store.open`; nothing is removed then.
+        ConfigError: it cannot be removed from another place. See `Store.open`; nothing is removed
+            then.
     """
-    removed = []
+    lay = {}
     with only_one(state):
         Store.open(state, key_in(there)).close()
         secret = key_in(there).secret(state)
         for name in PLACES:
             other = key_in(name)
+            held = None
             with suppress(SottovoceError):  # there is none, or no such place
-                if name != there and other.secret(state) == secret and other.remove(state):
-                    removed.append(name)
-    return removed
+                held = other.secret(state) if name != there else None
+            if held == secret:
+                try:
+                    lay[name] = other.remove(state)
+                except SottovoceError as error:
+                    raise ConfigError(
+                        f"the key lies here now: {there}; and still here: {other.told(state)}, "
+                        f"where it could not be removed ({error.problem})",
+                        fix=f"mend that, then run `sotto move-key {there}` again",
+                        subject="agent.key_place",
+                    ) from error
+    return lay

@@ -142,6 +142,26 @@ def test_no_reason_is_given_for_what_nobody_shows() -> None:
         "sudo -u sottovoce sotto no-such-command",
         "echo x | sotto privatize --no-such-option",
         "frobnicate --all",
+        "sudo systemd-run --pipe --wait -p User=USER sotto mvoe-key credential",
+        "sudo systemd-run --pipe --wait -p User=USER sotto move-key credentail --no-such",
+        "ssh pi sotto no-such --thing",
+        "ssh pi 'sotto status && sotto no-such'",
+        "kubectl exec x -- sotto-cloud nope",
+        'sotto privatize "$(sotto nope)"',
+        'sotto privatize "$(cat "$(sotto nope)")"',
+        "TOKEN=$(sotto nope)",
+        "pip install 'sottovoce-edge[keyrnig]'",
+        "pip install 'sottovoce-cloud[scale,keyring]'",
+        "pip install -e './edge[keyrnig]'",
+        "pip install sottovoce-egde",
+        "sotto config set agent.key_palce keyring",
+        "sotto config get agent.key_palce",
+        "sotto config set privacy.least_policy nonsense",
+        "sotto privatize --policy nonsense text",
+        "sotto privatize --mechanism pct2t.v9 text",
+        "sotto privatize --level attak:0.3 text",
+        "export SOTTO_PRIVACY_LEVEL=nonsense",
+        "SOTTO_PRIVACY_POLICY=nonsense sotto status",
     ],
 )
 def test_a_line_that_nobody_can_type_is_found(
@@ -151,6 +171,29 @@ def test_a_line_that_nobody_can_type_is_found(
     (typed,), _ = read("docs/page.md", f"# Title\n\nSo:\n\n```\n{line}\n```\n")
     with pytest.raises(Wrong, match=r"^docs/page\.md:6: "):
         judge(typed)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "sudo -u sotto sotto status",
+        "sudo systemd-run --pipe -p User=USER sotto move-key credential",
+        "ssh pi 'echo x | sotto privatize --level attack:0.3'",
+        "ssh -L 8473:127.0.0.1:8473 DEVICE",
+        "kubectl exec x -- sotto-cloud jobs list --help",
+        'sotto privatize "$(cat notes.txt)" --policy names --mechanism pct2t.v2',
+        "pip install 'sottovoce-cloud[scale,trace]' './edge[keyring]'",
+        "sotto config set privacy.level replaced:0.7",
+        "sotto config get SECTION.NAME",
+        "sotto privatize --level LEVEL text",
+        "SOTTO_PRIVACY_LEVEL=strong sotto status",
+    ],
+)
+def test_a_line_that_can_be_typed_is_let_be(
+    line: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    judge(Typed("docs/page.md:6", line, block=True))
 
 
 def test_what_is_only_named_may_lack_arguments_and_nothing_else(

@@ -82,7 +82,7 @@ class Typed:
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """The programs of a pipe or list, in their order."""
+        """The programs of a pipe or list, in their order; behind them those of its ``$(...)``."""
         return tuple(_parts(self.line))
 
 
@@ -189,7 +189,11 @@ def _words(line: str) -> list[str]:
 
 def _parts(line: str) -> Iterator[Part]:
     # `$(...)` is one word to whoever reads, and would be three
-    line = re.sub(r"\$\(([^)]*)\)", lambda found: "$" + found[1].replace(" ", "_"), line)
+    inner = []
+    while found := re.search(r"\$\(([^()]*)\)", line):
+        inner.append(found[1])
+        word = "$" + re.sub(r"\W", "_", found[1])
+        line = line[: found.start()] + word + line[found.end() :]
     words = _words(line)
     command: list[str] = []
     skip = False
@@ -203,6 +207,8 @@ def _parts(line: str) -> Iterator[Part]:
             command = []
         else:
             command.append(word)
+    for each in inner:
+        yield from _parts(each)
 
 
 def _part(words: list[str]) -> Iterator[Part]:

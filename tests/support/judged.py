@@ -13,6 +13,7 @@ import io
 import json
 import re
 import sys
+import tomllib
 from argparse import ArgumentParser
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
@@ -27,6 +28,10 @@ from google.protobuf import json_format
 
 from sottovoce.cloud.cli import COMMANDS
 from sottovoce.cloud.cli import main as sotto_cloud
+from sottovoce.core.bundle.levels import is_target
+from sottovoce.core.privacy.mechanisms.registry import MECHANISMS
+from sottovoce.core.privacy.policies import POLICIES
+from sottovoce.core.privacy.setting import LEVELS
 from sottovoce.edge.cli import main as sotto
 from sottovoce.edge.config import Config
 from sottovoce.v1 import edge_agent_pb2
@@ -38,6 +43,7 @@ __all__ = ["FOREIGN", "Wrong", "judge"]
 FOREIGN: Final = {
     "apt": "Debian's",
     "apt-get": "Debian's",
+    "cat": "the shell's",
     "echo": "the shell's",
     "haproxy": "HAProxy's; tests/cloud/balancing has it read what we write",
     "kubectl": "Kubernetes'; tests/deploy reads the manifests",
@@ -50,6 +56,9 @@ FOREIGN: Final = {
     "systemd-run": "systemd's",
 }
 """Programs whose options are not ours to judge, and whose they are."""
+
+_RUN_OTHERS: Final = frozenset({"kubectl", "ssh", "systemd-run"})
+"""Those of them that are told what to run: where that is ours, it is judged."""
 
 _PLACEHOLDERS: Final = {
     "...": None,
@@ -65,6 +74,13 @@ _PLACEHOLDERS: Final = {
 """What stands for something, and what it may stand for."""
 
 _OWN: Final = re.compile(r"SOTTO_[A-Z_]+")
+
+_CHOICES: Final[dict[str, Callable[[str], bool]]] = {
+    "policy": POLICIES.__contains__,
+    "mechanism": MECHANISMS.__contains__,
+    "level": lambda value: value in LEVELS or is_target(value),
+}
+"""What a bundle is asked for by name, and so neither program's parser looks at."""
 
 
 class Wrong(AssertionError):
@@ -87,14 +103,27 @@ def judge(typed: Typed) -> None:
 
 
 def _judge(part: Part, *, named: bool) -> None:
-    for name, _ in part.environment:
-        _is_set(name)
+    for name, value in part.environment:
+        _is_set(name, value)
     words = [_PLACEHOLDERS.get(word, word) for word in part.words]
     given = [word for word in words if word is not None]
     if part.program in _JUDGES:
         _JUDGES[part.program](given, named)
+    elif part.program in _RUN_OTHERS:
+        _of_others(given, named)
     elif part.program and part.program not in FOREIGN:
         raise Wrong("no program that the docs may speak of; an output is fenced as `text`")
+
+
+def _of_others(words: list[str], named: bool) -> None:
+    """The first program of ours, with what follows it; a shell's line may be one word."""
+    for place, word in enumerate(words):
+        first, *line = word.split() or [""]
+        if Path(first).name in _JUDGES:
+            rest = Part((), Path(first).name, tuple(words[place + 1 :]))
+            for part in Typed("", word, block=not named).parts if line else [rest]:
+                _judge(part, named=named)
+            return
 
 
 def _of_ours(program: click.Command) -> Callable[[list[str], bool], None]:
@@ -105,6 +134,7 @@ def _of_ours(program: click.Command) -> Callable[[list[str], bool], None]:
                 with _arguments_may_lack(command, named), redirect_stdout(io.StringIO()):
                     context = command.make_context(name, list(rest), parent=context)
                 if not isinstance(command, click.Group):
+                    _are_there(context)
                     return
                 left = [*context._protected_args, *context.args]
                 found, inner, rest = command.resolve_command(context, left)
@@ -122,6 +152,25 @@ def _of_ours(program: click.Command) -> Callable[[list[str], bool], None]:
             raise Wrong(error.format_message()) from None
 
     return judged
+
+
+def _are_there(context: click.Context) -> None:
+    """What an option or argument names, and is looked up only where a command runs."""
+    given = {name: value for name, value in context.params.items() if name in _CHOICES and value}
+    if context.command_path.endswith((" config get", " config set")):
+        setting = context.params["name"]
+        known = not setting or setting.isupper() or setting in _agent_settings()
+        assert known, f"there is no setting {setting}"
+        if setting and (value := context.params.get("value")):
+            given[setting] = value
+    for name, value in given.items():
+        _is_one(name, value)
+
+
+def _is_one(name: str, value: str) -> None:
+    """Whether a setting's value is one of those there are; in capitals it stands for any."""
+    known = _CHOICES.get(re.split(r"[._]", name)[-1])
+    assert known is None or value.isupper() or known(value), f"there is no {name} {value!r}"
 
 
 @contextmanager
@@ -204,10 +253,24 @@ def _of_pip(words: list[str], named: bool) -> None:
 
     options, others = create_command(words[0]).parse_args(words[1:])
     files = [*options.requirements, *options.constraints]
-    files += [word for word in others if word.startswith((".", "/"))]
+    others += options.editables
+    files += [word.partition("[")[0] for word in others if word.startswith((".", "/"))]
+    for word in others:
+        _has_extras(word)
     lacking = [file for file in files if not Path(file).exists()]
     assert not lacking, f"there is no {', '.join(lacking)}"
     assert others or files, PipError("nothing to install")
+
+
+def _has_extras(word: str) -> None:
+    """A package of ours by its name or folder, and the extras asked of it."""
+    if found := re.match(r"(?:sottovoce-|\./)(\w+)(?:\[([^]]*)\])?", word):
+        file = ROOT / found[1] / "pyproject.toml"
+        assert file.is_file(), f"there is no package {found[1]}"
+        project = tomllib.loads(file.read_text(encoding="utf-8"))["project"]
+        asked = {extra.strip() for extra in (found[2] or "").split(",")} - {""}
+        lacking = asked - project.get("optional-dependencies", {}).keys()
+        assert not lacking, f"{project['name']} has no extra {', '.join(lacking)}"
 
 
 def _of_git(words: list[str], named: bool) -> None:
@@ -228,24 +291,21 @@ def _of_grpcurl(words: list[str], named: bool) -> None:
 
 def _of_export(words: list[str], named: bool) -> None:
     for word in words:
-        _is_set(word.partition("=")[0])
+        name, _, value = word.partition("=")
+        _is_set(name, value)
 
 
-def _is_set(name: str) -> None:
+def _is_set(name: str, value: str) -> None:
     if _OWN.fullmatch(name):
         assert name in _settings(), f"nobody reads {name}"
+        if name.startswith("SOTTO_PRIVACY_") and value:
+            _is_one(name.lower(), value)
 
 
 @cache
 def _settings() -> frozenset[str]:
     """What either side takes from the environment, and tests do."""
-    kinds = get_type_hints(Config)
-    of_agent = {
-        f"SOTTO_{section}_{field.name}".upper()
-        for section, kind in kinds.items()
-        if is_dataclass(kind)
-        for field in fields(kind)
-    }
+    of_agent = {f"SOTTO_{name.replace('.', '_')}".upper() for name in _agent_settings()}
     of_cloud = {
         str(option.envvar)
         for name in COMMANDS
@@ -257,6 +317,17 @@ def _settings() -> frozenset[str]:
         for name in re.findall(r"\bSOTTO_TEST_[A-Z]+\b", file.read_text(encoding="utf-8"))
     }
     return frozenset(of_agent | of_cloud | of_tests | {"SOTTO_CONFIG", "SOTTO_CLOUD_CONFIG"})
+
+
+@cache
+def _agent_settings() -> frozenset[str]:
+    """As `sotto config` names them."""
+    return frozenset(
+        f"{section}.{field.name}"
+        for section, kind in get_type_hints(Config).items()
+        if is_dataclass(kind)
+        for field in fields(kind)
+    )
 
 
 def _of_cd(words: list[str], named: bool) -> None:

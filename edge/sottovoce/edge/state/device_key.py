@@ -14,6 +14,7 @@ import importlib
 import logging
 import os
 import secrets
+from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -167,7 +168,7 @@ class InFile:
         return ""
 
 
-class _Elsewhere:
+class _Elsewhere(ABC):
     """What is common to a key that others keep."""
 
     half = ELSEWHERE
@@ -207,9 +208,9 @@ class _Elsewhere:
         """The key for a new state."""
         return self.secret(folder)
 
+    @abstractmethod
     def secret(self, folder: Path) -> bytes:
         """See `DeviceKey.secret`."""
-        raise NotImplementedError
 
 
 class InCredential(_Elsewhere):

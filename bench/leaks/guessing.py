@@ -9,7 +9,7 @@ into. Told which candidates there are and where the word stands, he must not bea
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -114,16 +114,20 @@ def names(
     Returns:
         For each attacker and number of releases ``success``, ``ci`` and ``blind``. Attackers:
         "vectors" knows where in the space the releases of each candidate lie, "looks" how often
-        it turned into a word of each kind, length and case.
+        it turned into a word of each kind, length and case, "kind" how often into one of each kind
+        and nothing else: a person's name is to become a person's, so that much is said on purpose.
     """
     list_of = list(candidates)[: budget.candidates]
     learnt = [*_named(release, list_of, budget.learnt, 0)]
     guessed = [*_named(release, list_of, budget.guessed, budget.learnt)]
-    looks = _Looks(learnt)
-    vectors = _Centres(learnt, space)
+    attackers: dict[str, _Looks | _Centres] = {
+        "vectors": _Centres(learnt, space),
+        "looks": _Looks(learnt, lambda fate: (fate.tag, len(fate.after), fate.after.istitle())),
+        "kind": _Looks(learnt, lambda fate: fate.tag),
+    }
     return [
         {"attacker": name, "releases": together, **_picked(attacker, guessed, together)}
-        for name, attacker in (("vectors", vectors), ("looks", looks))
+        for name, attacker in attackers.items()
         for together in (1, budget.guessed)
     ]
 
@@ -145,15 +149,12 @@ def _named(
 
 
 class _Looks:
-    """Naive Bayes on the kind, the length and the case of what a candidate turned into."""
+    """Naive Bayes on one look of what a candidate turned into."""
 
-    def __init__(self, learnt: Sequence[Sequence[Fate]]) -> None:
-        self._counts = [Counter(map(self._look, fates)) for fates in learnt]
+    def __init__(self, learnt: Sequence[Sequence[Fate]], look: Callable[[Fate], Hashable]) -> None:
+        self._look = look
+        self._counts = [Counter(map(look, fates)) for fates in learnt]
         self._kinds = len(set().union(*self._counts))
-
-    @staticmethod
-    def _look(fate: Fate) -> tuple[str, int, bool]:
-        return fate.tag, len(fate.after), fate.after.istitle()
 
     def scores(self, fate: Fate) -> NDArray[np.float64]:
         """log P(looks | candidate), by candidate."""

@@ -73,6 +73,13 @@ def test_who_has_no_key_or_is_a_web_page_stays_outside(
     assert len(cloud.asked) == before
 
 
+def test_who_is_asked_for_a_key_is_told_what_for(at_cloud: tuple[Door, EchoingCloud]) -> None:
+    """RFC 6750 section 3; where `Bearer` stands alone, URLSession on Linux ends the program."""
+    door, _ = at_cloud
+    asked = door.ask("/v1/models", Authorization="").headers["www-authenticate"]
+    assert asked == 'Bearer realm="sottovoce"'
+
+
 @pytest.mark.parametrize("host", ["localhost", "[::1]:1", "127.0.0.1", "LOCALHOST:99"])
 def test_every_name_of_this_machine_will_do(at_cloud: tuple[Door, EchoingCloud], host: str) -> None:
     door, _ = at_cloud

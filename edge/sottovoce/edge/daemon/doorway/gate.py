@@ -84,7 +84,7 @@ class Gate:
                 f"{KEY_FILE}, or an app's of its own, as a bearer token; `sotto run` does it)",
                 "authentication_error",
                 code="invalid_api_key",
-                headers=(("WWW-Authenticate", "Bearer"),),
+                headers=(("WWW-Authenticate", 'Bearer realm="sottovoce"'),),
             )
         return app or True
 

@@ -8,9 +8,6 @@ code is 1 if one differs.
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -18,6 +15,20 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from clients.builds import (
+    CLIENTS,
+    Failed,
+    Missing,
+    cpp,
+    go,
+    java,
+    kotlin_chat,
+    kotlin_sensor,
+    node,
+    python,
+    run,
+    swift,
+)
 from sottovoce.core.text.tagger import Tagger
 from sottovoce.edge.cli.client import Remote
 from sottovoce.edge.config import Config
@@ -28,12 +39,9 @@ from sottovoce.edge.state.own_secret import OWNER
 from sottovoce.v1 import edge_agent_pb2 as agent
 from tests.support.agent import configured, labelled, running
 from tests.support.fake_cloud import fake_cloud
-from tests.support.paths import BUNDLE, ROOT
+from tests.support.paths import BUNDLE
 from tests.support.upstream_server import openai_server
 
-CLIENTS = ROOT / "clients"
-BUILT = ROOT / "build" / "clients"
-PROTOS = ROOT / "protos"
 ADAPTER = "mail"
 READINGS = "".join(
     f"{line}\n"
@@ -44,14 +52,6 @@ READINGS = "".join(
     )
 )
 SAID = "Anna sees Dr Okafor in the garden"
-
-
-class Missing(Exception):
-    """A toolchain is not here; says what to install."""
-
-
-class Failed(Exception):
-    """A program failed or hung; says which, and what it printed."""
 
 
 @dataclass(frozen=True)
@@ -70,12 +70,14 @@ def main() -> int:
         try:
             wanted = asked([*python(), "sensor.py"], device, CLIENTS / "python")
         except Failed as failed:
-            sys.exit(f"python    FAILED: {failed}")
-        print(f"python    {len(wanted.splitlines())} readings:")
-        print("".join(f"          {line}\n" for line in wanted.splitlines()), end="")
+            sys.exit(f"python      FAILED: {failed}")
+        print(f"python      {len(wanted.splitlines())} readings:")
+        print("".join(f"            {line}\n" for line in wanted.splitlines()), end="")
         held = [
             holds("chat", lambda: chatted(device), SAID),
             holds("http", lambda: spoken(device), SAID),
+            holds("kotlin http", lambda: conversed(kotlin_chat(), device), f"{SAID}\n" * 2),
+            holds("swift http", lambda: conversed(swift(), device), f"{SAID}\n" * 2),
         ]
         clients = {"node": node, "c++": cpp, "go": go}
         held += [
@@ -89,12 +91,21 @@ def main() -> int:
     ):
         print("with a token, over TCP:")
         wanted = asked([*python(), "sensor.py"], device, CLIENTS / "python")
-        clients["java"] = java
+        clients |= {"java": java, "kotlin": kotlin_sensor}
         held += [
             holds(name, built_and_asked(make, device), wanted) for name, make in clients.items()
         ]
-    print(f"{'swift':10}skipped: no toolchain in Debian; clients/README.md says how")
     return int(not all(held))
+
+
+def conversed(command: list[str], device: Device) -> str:
+    """What a chat line over HTTP prints when told the same twice: names stay what they were."""
+    return run(command, CLIENTS, f"{SAID}\n" * 2, doorway_of(device))
+
+
+def doorway_of(device: Device) -> dict[str, str]:
+    """What a client over HTTP is told, and a proxy that it must not ask: nobody is there."""
+    return {"DOORWAY": device.doorway, "KEY": device.key, "http_proxy": "http://127.0.0.1:9"}
 
 
 def built_and_asked(make: Callable[[], list[str]], device: Device) -> Callable[[], str]:
@@ -107,13 +118,13 @@ def holds(name: str, ask: Callable[[], str], wanted: str) -> bool:
     try:
         told = ask()
     except Missing as missing:
-        print(f"{name:10}skipped: {missing}")
+        print(f"{name:12}skipped: {missing}")
         return True
     except Failed as failed:
-        print(f"{name:10}FAILED: {failed}")
+        print(f"{name:12}FAILED: {failed}")
         return False
     same = told == wanted
-    print(f"{name:10}{'the same' if same else f'FAILED: {told!r}'}")
+    print(f"{name:12}{'the same' if same else f'FAILED: {told!r}'}")
     return same
 
 
@@ -171,165 +182,8 @@ def chatted(device: Device) -> str:
 
 def spoken(device: Device) -> str:
     """What the conversation agent over HTTP prints."""
-    environment = {"DOORWAY": device.doorway, "KEY": device.key}
     command = [sys.executable, "conversation_agent.py", "kitchen", SAID]
-    return run(command, CLIENTS / "http", "", environment).strip()
-
-
-def python() -> list[str]:
-    """An environment of its own: gRPC, protobuf, the stubs, and nothing of ours beside."""
-    folder = BUILT / "venv"
-    program = str(folder / "bin" / "python")
-    done = folder / "done"
-    if not newer(done, PROTOS, CLIENTS / "python"):
-        run([sys.executable, "-m", "venv", str(folder)], ROOT)
-        protos = BUILT / "protos"  # copies: what is built would lie among the sources
-        shutil.copytree(PROTOS, protos, dirs_exist_ok=True)
-        parts = [str(protos), str(copied("python"))]
-        run([program, "-m", "pip", "install", "-q", "-c", "constraints.txt", *parts], ROOT)
-        done.touch()
-    return [program]
-
-
-def newer(done: Path, *folders: Path) -> bool:
-    """Whether a file was touched after all of the Python sources in the folders."""
-    sources = (
-        each for folder in folders for kind in ("py", "toml") for each in folder.rglob(f"*.{kind}")
-    )
-    return done.exists() and done.stat().st_mtime >= max(each.stat().st_mtime for each in sources)
-
-
-def node() -> list[str]:
-    """Protos are read when it starts."""
-    found(("node", "npm"), "Node.js 18 (Debian: nodejs npm)")
-    folder = copied("node")
-    run(["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts"], folder)
-    return ["node", str(folder / "sensor.js")]
-
-
-def cpp() -> list[str]:
-    """One file, against the system's gRPC."""
-    wanted = "Debian's g++ pkg-config libgrpc++-dev protobuf-compiler-grpc"
-    found(("g++", "pkg-config", "protoc", "grpc_cpp_plugin"), wanted)
-    if subprocess.run(["pkg-config", "--exists", "grpc++"], check=False).returncode:
-        raise Missing(f"install {wanted}")
-    folder, plugin = copied("cpp"), shutil.which("grpc_cpp_plugin")
-    generate(f"--cpp_out={folder}", f"--grpc_out={folder}", f"--plugin=protoc-gen-grpc={plugin}")
-    stubs = ("training.pb", "edge_agent.pb", "edge_agent.grpc.pb")  # the others take minutes
-    sources = [f"sottovoce/v1/{name}.cc" for name in stubs]
-    flags = run(["pkg-config", "--cflags", "--libs", "grpc++", "protobuf"], folder).split()
-    run(["g++", "-std=c++17", "-I.", "-o", "sensor", "sensor.cc", *sources, *flags], folder)
-    return [str(folder / "sensor")]
-
-
-def go() -> list[str]:
-    """Against Debian's modules, without the network."""
-    wanted = (
-        "Debian's golang-go golang-google-grpc-dev golang-google-protobuf-dev protoc-gen-go-1-5 "
-        "protoc-gen-go-grpc"
-    )
-    found(("go", "protoc", "protoc-gen-go", "protoc-gen-go-grpc"), wanted)
-    packages = Path("/usr/share/gocode")
-    if not (packages / "src" / "google.golang.org" / "grpc").exists():
-        raise Missing(f"install {wanted}")
-    folder = copied("go", "gopath/src/sottovoce")
-    generate(f"--go_out={folder.parent}", f"--go-grpc_out={folder.parent}")
-    paths = f"{folder.parents[1]}:{packages}"
-    environment = {"GO111MODULE": "off", "GOPATH": paths, "GOCACHE": str(BUILT / "go-cache")}
-    run(
-        ["go", "build", "-o", str(BUILT / "go" / "sensor"), "sottovoce/sensor"],
-        folder,
-        "",
-        environment,
-    )
-    return [str(BUILT / "go" / "sensor")]
-
-
-def java() -> list[str]:
-    """Against Debian's jars; only what the sensor needs is compiled."""
-    wanted = (
-        "Debian's openjdk-17-jdk-headless libgrpc-java libnetty-java libprotobuf-java "
-        "libgeronimo-annotation-1.3-spec-java libprotobuf-dev protobuf-compiler-grpc-java-plugin"
-    )
-    found(("java", "javac", "protoc", "grpc_java_plugin"), wanted)
-    parts = ("grpc-api", "grpc-netty", "netty-transport-native-epoll", "protobuf", "guava")
-    jars = Path("/usr/share/java")
-    if not all((jars / f"{part}.jar").exists() for part in parts):
-        raise Missing(f"install {wanted}")
-    folder, plugin = copied("java"), shutil.which("grpc_java_plugin")
-    generate(
-        f"--java_out={folder}",
-        f"--grpc-java_out={folder}",
-        f"--plugin=protoc-gen-grpc-java={plugin}",
-    )
-    path = ":".join(
-        str(jar)
-        for kind in (
-            "grpc-*",
-            "netty-*",
-            "protobuf",
-            "guava",
-            "opencensus-*",
-            "geronimo-annotation*",
-        )
-        for jar in sorted(jars.glob(f"{kind}.jar"))
-    )
-    sources = ["Sensor.java", "debian/io/perfmark/PerfMark.java"]  # which Debian's gRPC lacks
-    run(["javac", "-sourcepath", ".:debian", "-d", "built", "-cp", path, *sources], folder)
-    return ["java", "-cp", f"{folder / 'built'}:{path}", "Sensor"]
-
-
-def generate(*outputs: str) -> None:
-    """Stubs of all protos."""
-    files = [
-        str(path.relative_to(PROTOS))
-        for path in sorted((PROTOS / "sottovoce" / "v1").glob("*.proto"))
-    ]
-    run(["protoc", f"-I{PROTOS}", *outputs, *files], PROTOS)
-
-
-def copied(name: str, place: str = "") -> Path:
-    """A client's sources, where it is built."""
-    folder = BUILT / name / place
-    shutil.copytree(CLIENTS / name, folder, dirs_exist_ok=True)
-    return folder
-
-
-def found(programs: tuple[str, ...], wanted: str) -> None:
-    """
-    Raises:
-        Missing: one of them is not on the PATH.
-    """
-    if not all(map(shutil.which, programs)):
-        raise Missing(f"install {wanted}")
-
-
-def run(
-    command: list[str], where: Path, typed: str = "", environment: dict[str, str] | None = None
-) -> str:
-    """What a program prints; it sees the protos, and no proxy.
-
-    Raises:
-        Failed: it did.
-    """
-    told = {**os.environ, "SOTTOVOCE_PROTOS": str(PROTOS), **(environment or {})}
-    told.pop("PYTHONPATH", None)
-    try:
-        done = subprocess.run(
-            command,
-            cwd=where,
-            input=typed,
-            env=told,
-            text=True,
-            capture_output=True,
-            timeout=600,
-            check=False,
-        )
-    except subprocess.TimeoutExpired as late:
-        raise Failed(str(late)) from late
-    if done.returncode:
-        raise Failed(f"{' '.join(command)}: {done.returncode}\n{done.stdout}{done.stderr}")
-    return done.stdout
+    return run(command, CLIENTS / "http", "", doorway_of(device)).strip()
 
 
 if __name__ == "__main__":

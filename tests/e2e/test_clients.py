@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from clients import check
-from clients.check import CLIENTS, PROTOS, READINGS, SAID, Device
+from clients import builds, check
+from clients.builds import CLIENTS, PROTOS
+from clients.check import READINGS, SAID, Device
 from sottovoce.core.text.tagger import Tagger
 from sottovoce.edge.cli.client import Remote
 from sottovoce.v1 import edge_agent_pb2 as agent
@@ -57,7 +58,7 @@ def test_a_sensor_is_an_app_by_its_token_over_tcp(
         command = [*check.python(), "sensor.py"]
         told = check.asked(command, device, CLIENTS / "python")
         assert len(told.splitlines()) == len(READINGS.splitlines())
-        with pytest.raises(check.Failed, match="UNAUTHENTICATED"):
+        with pytest.raises(builds.Failed, match="UNAUTHENTICATED"):
             check.asked(command, replace(device, token=""), CLIENTS / "python")
 
 
@@ -90,13 +91,13 @@ def test_a_conversation_is_remembered_by_its_last_turns(monkeypatch: pytest.Monk
 
 def test_a_client_that_fails_or_differs_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     def crash() -> str:
-        return check.run([sys.executable, "-c", "raise SystemExit('no agent')"], CLIENTS)
+        return builds.run([sys.executable, "-c", "raise SystemExit('no agent')"], CLIENTS)
 
     assert check.holds("good", lambda: SAID, SAID)
     assert not check.holds("other", lambda: "what else", SAID)
     assert not check.holds("broken", crash, SAID)
     told = capsys.readouterr().out
-    assert "other     FAILED: 'what else'" in told
+    assert "other       FAILED: 'what else'" in told
     assert "no agent" in told
 
 
@@ -104,8 +105,8 @@ def test_what_was_installed_before_its_sources_changed_is_not_new(tmp_path: Path
     done, source = tmp_path / "done", tmp_path / "sources" / "deep" / "client.py"
     source.parent.mkdir(parents=True)
     source.touch()
-    assert not check.newer(done, tmp_path / "sources")
+    assert not builds.newer(done, tmp_path / "sources")
     done.touch()
-    assert check.newer(done, tmp_path / "sources")
+    assert builds.newer(done, tmp_path / "sources")
     os.utime(source, (done.stat().st_mtime + 1,) * 2)
-    assert not check.newer(done, tmp_path / "sources")
+    assert not builds.newer(done, tmp_path / "sources")

@@ -35,7 +35,7 @@ PLAN: Plan = {
     "sottovoce.core": [
         ["errors"],
         ["system"],
-        ["text", "wire"],
+        ["page", "text", "wire"],
         ["bundle"],
         ["local", "privacy"],
     ],
@@ -48,10 +48,11 @@ PLAN: Plan = {
         ["cli"],
     ],
     "sottovoce.cloud": [
-        ["balancing", "corpus", "metrics", "logs", "disk", "job", "config", "private"],
+        ["balancing", "corpus", "metrics", "logs", "disk", "job", "config", "peers", "private"],
         ["tagger", "models", "state"],
         ["building", "serving", "jobs"],
-        ["denoiser", "server", "training"],
+        ["denoiser", "server", "training", "views"],
+        ["page"],
         ["cli"],
     ],
     "bench": [
@@ -78,6 +79,7 @@ FORBIDDEN = (
     Forbidden("sottovoce.edge", (*_LEARNING, "sottovoce.cloud")),
     Forbidden("sottovoce.cloud", ("sottovoce.edge",)),
     Forbidden("sottovoce.cloud.jobs", _LEARNING),
+    Forbidden("sottovoce.cloud.page", _LEARNING),
     Forbidden("sottovoce.cloud.state", _LEARNING),
     Forbidden("sottovoce.cloud.server.front", _LEARNING),
     *(Forbidden(part, ("bench", "tests", "examples")) for part in PLAN if part != "bench"),

@@ -9,13 +9,15 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
+from sottovoce.core.page.gate import SESSION
 from sottovoce.core.text.tagger import Tagger
 from sottovoce.edge.daemon.doorway.gate import read_key
 from sottovoce.edge.daemon.doorway.server import Doorway
 from tests.support.agent import configured, opened
 
-__all__ = ["Answer", "Door", "opened_doorway"]
+__all__ = ["Answer", "Door", "entered", "opened_doorway"]
 
 SECONDS = 60.0
 
@@ -79,6 +81,13 @@ class Door:
         """One turn."""
         messages = [{"role": "user", "content": text}]
         return self.ask("/v1/chat/completions", {"messages": messages, **fields})
+
+
+def entered(link: str) -> Door:
+    """A page whose link was changed for a session."""
+    parts = urlsplit(link)
+    session = Door(parts.netloc, parts.fragment).ask(SESSION, b"", "POST").json["session"]
+    return Door(parts.netloc, session)
 
 
 @contextmanager

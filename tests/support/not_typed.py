@@ -37,6 +37,7 @@ NOT_TYPED: Final = {
     r"sotto-cloud (build-bundle|train-|count-words|device-counts)": "minutes of work",
     r"sotto-cloud audit( |$)": "trains twice a hundred models",
     r"sotto-cloud serve .*(--decoder|/srv|--metrics|--tls-cert)": "starts as README's does",
+    r"sotto-cloud ui ": "stays until it is ended; test_ui.py has one",
     r"sotto-cloud serve --bundle bundle": "a start like README's",
     r"sotto-cloud (replica|front|trainer|bundles publish) ": "test_roles.py has many machines",
     r"haproxy ": "is on few machines; tests/cloud/balancing has it read what we write",

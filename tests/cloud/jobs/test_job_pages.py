@@ -7,6 +7,7 @@ import json
 import pytest
 
 from sottovoce.cloud.config import Limits
+from sottovoce.cloud.job import State
 from sottovoce.cloud.jobs.jobs import PAGE_BYTES, Jobs
 from sottovoce.core.errors import InvalidInput
 from tests.support.jobs import create
@@ -26,6 +27,18 @@ def test_pages_hold_every_job_once_newest_first(jobs: Jobs) -> None:
     assert found == made[::-1]
     with pytest.raises(InvalidInput, match="page token"):
         jobs.page("acme", page_token="x' OR 1")  # noqa: S106
+
+
+def test_pages_may_be_of_one_state(jobs: Jobs) -> None:
+    made = [create(jobs, f"r{i}").id for i in range(3)]
+    jobs.cancel(made[1])
+    other = create(jobs, "r", "other").id
+    page, token = jobs.page(state=State.UPLOADING, page_size=2)
+    assert [job.id for job in page] == [other, made[2]]
+    page, token = jobs.page(state=State.UPLOADING, page_size=2, page_token=token)
+    assert ([job.id for job in page], token) == ([made[0]], "")
+    assert [job.id for job in jobs.page("acme", state=State.CANCELLED)[0]] == [made[1]]
+    assert jobs.page("other", state=State.CANCELLED) == ([], "")
 
 
 @pytest.mark.parametrize("token", ["x", "-1", "9" * 19, "9" * 5_000, "\u0663"])

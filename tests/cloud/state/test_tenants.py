@@ -82,3 +82,14 @@ def test_names_are_unique_and_fit_for_folders(tenants: Tenants) -> None:
         tenants.enroll("../acme")
     with pytest.raises(InvalidInput, match="no tenant"):
         tenants.renew("nobody")
+
+
+def test_they_come_by_pages_and_by_how_they_begin(tenants: Tenants) -> None:
+    for name in ("a1", "a2", "b1", "b2", "b3"):
+        tenants.enroll(name)
+    assert [each.name for each in tenants.page(most=2)] == ["a1", "a2"]
+    assert [each.name for each in tenants.page(after="a2", most=2)] == ["b1", "b2"]
+    assert [each.name for each in tenants.page(begins="b", after="b1", most=9)] == ["b2", "b3"]
+    assert tenants.page(begins="_1", most=9) == []
+    assert tenants.page(most=9) == tenants.all()
+    assert {(each.tokens, each.next_end) for each in tenants.all()} == {(1, None)}

@@ -24,6 +24,7 @@ COMMANDS = {
     "balancer-config": "Print a configuration of HAProxy or Envoy before replicas and fronts.",
     "health": "Ask whether a server answers calls.",
     "status": "Show jobs, queue, trainers, and what processes say of themselves.",
+    "ui": "Open a page of jobs, tenants and processes in a browser.",
     "enroll": "Add a tenant and print its token.",
     "tenants": "List tenants, shut them out, let them in again.",
     "tokens": "List, make and revoke the tokens of a tenant's devices.",

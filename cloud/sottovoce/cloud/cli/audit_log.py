@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 
 import click
 
+from sottovoce.cloud import views
 from sottovoce.cloud.cli.options import opened, state_option, store_option
 from sottovoce.cloud.state.acts import KEPT, recorded
 from sottovoce.cloud.state.database import when
@@ -35,7 +35,7 @@ def command(tenant: str, most: int, state: Path, store: str, as_json: bool) -> N
     with opened(state, store) as database:
         found = recorded(database, most=most, tenant=tenant)
     if as_json:
-        print_json({"acts": [{**asdict(act), "done": when(act.done)} for act in found]})
+        print_json({"acts": [views.act(act) for act in found]})
         return
     columns = ("when", "who", "what", "tenant", "detail")
     print_table(columns, [(when(a.done), a.who, a.what, a.tenant, a.detail) for a in found])

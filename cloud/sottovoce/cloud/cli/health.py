@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 
 from sottovoce.cloud.cli.options import tls_ca_option
-from sottovoce.cloud.cli.peers import answers_calls
 from sottovoce.cloud.config import DEFAULT_LISTEN
+from sottovoce.cloud.peers import answers_calls
 from sottovoce.core.errors import NotReady
 from sottovoce.core.system.console import Command, json_option, print_json
 

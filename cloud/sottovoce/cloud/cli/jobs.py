@@ -3,62 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import click
 from rich.console import Console
 from rich.table import Table
 
+from sottovoce.cloud import views
 from sottovoce.cloud.cli.options import objects_option, opened, state_option, store_option
-from sottovoce.cloud.job import Job, State
+from sottovoce.cloud.job import Job
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.state import acts
-from sottovoce.cloud.state.database import when
 from sottovoce.core.system.console import Command, json_option, print_json
-
-
-def _view(job: Job) -> dict[str, Any]:
-    progress = job.progress
-    return {
-        "id": job.id,
-        "tenant": job.tenant,
-        "adapter": job.adapter,
-        "state": str(job.state),
-        "examples": job.next_sequence,
-        "bytes": job.bytes,
-        "labels": len(job.labels),
-        "level": job.release.level,
-        "mechanism": job.release.mechanism,
-        "method": str(job.training.method),
-        "reconstruction": job.training.reconstruction,
-        "epoch": progress.epoch,
-        "epochs": progress.epochs,
-        "step": progress.step,
-        "steps": progress.steps,
-        "loss": round(progress.loss, 4),
-        "reconstruction_loss": round(progress.reconstruction_loss, 4),
-        "held_out_accuracy": round(progress.held_out_accuracy, 4),
-        "examples_per_second": round(progress.examples_per_second, 1),
-        "seconds_left": round(progress.seconds_left, 1),
-        "seconds_trained": round(job.trained, 1),
-        "message": job.message,
-        "created": when(job.created),
-    }
-
-
-def _figures(job: Job) -> str:
-    """How far training is, in a line."""
-    progress = job.progress
-    if not progress.step:
-        return ""
-    figures = [f"epoch {progress.epoch}/{progress.epochs}", f"loss {progress.loss:.2f}"]
-    if progress.reconstruction_loss:
-        figures.append(f"rec {progress.reconstruction_loss:.2f}")
-    figures.append(f"acc {progress.held_out_accuracy:.1%}")
-    if job.state == State.RUNNING:
-        figures.append(f"{progress.examples_per_second:.0f}/s")
-        figures.append(f"{progress.seconds_left:.0f} s left")
-    return " ".join(figures)
 
 
 @click.group("jobs")
@@ -84,7 +39,7 @@ def list_(state: Path, store: str, objects: str, tenant: str | None, as_json: bo
             if not token:
                 break
     if as_json:
-        print_json({"jobs": [_view(job) for job in found]})
+        print_json({"jobs": [views.job(job) for job in found]})
         return
     columns = ("id", "tenant", "adapter", "state", "examples", "progress")
     table = Table(box=None)
@@ -92,7 +47,7 @@ def list_(state: Path, store: str, objects: str, tenant: str | None, as_json: bo
         wraps = column == "progress"
         table.add_column(column, no_wrap=not wraps, min_width=24 if column == "id" else None)
     for job in found:
-        view = _view(job) | {"progress": _figures(job)}
+        view = views.job(job) | {"progress": views.progress(job)}
         table.add_row(*(str(view[column]) for column in columns))
     Console().print(table)
 
@@ -149,7 +104,7 @@ def delete(job_id: str, state: Path, store: str, objects: str, as_json: bool) ->
 
 
 def _print(job: Job, as_json: bool) -> None:
-    view = _view(job)
+    view = views.job(job)
     if as_json:
         print_json(view)
         return

@@ -20,6 +20,8 @@ from sottovoce.core.system.console import progress_bar
 __all__ = ["DURATION", "backbone_option", "decoder_option", "folder", "limit_option"]
 __all__ += [
     "BUNDLE_VARIABLE",
+    "figures_option",
+    "health_option",
     "key_file_option",
     "objects_option",
     "opened",
@@ -127,6 +129,21 @@ trace_option = click.option(
     metavar="URL",
     help="Collector of OpenTelemetry's that spans of calls and jobs go to, without text, such as "
     "http://127.0.0.1:4317; off by default.",
+)
+
+health_option = click.option(
+    "--health",
+    multiple=True,
+    metavar="HOST:PORT",
+    help="A server, replica, front or balancer to ask whether it answers calls; may be given "
+    "again.",
+)
+
+figures_option = click.option(
+    "--metrics",
+    multiple=True,
+    metavar="HOST:PORT",
+    help="What a process was given as --metrics, to read its figures; may be given again.",
 )
 
 tls_ca_option = click.option(

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import click
 
-from sottovoce.cloud.cli.options import opened, state_option, store_option, tls_ca_option
-from sottovoce.cloud.cli.peers import FIGURES, answers_calls, figures
-from sottovoce.cloud.job import State
-from sottovoce.cloud.jobs.overview import Overview, overview
-from sottovoce.core.errors import SottovoceError, Unavailable
+from sottovoce.cloud import views
+from sottovoce.cloud.cli.options import (
+    figures_option,
+    health_option,
+    opened,
+    state_option,
+    store_option,
+    tls_ca_option,
+)
+from sottovoce.cloud.peers import FIGURES
+from sottovoce.core.errors import Unavailable
 from sottovoce.core.system.console import Command, json_option, print_json, print_table
 
 _SHOWN: Final = 8
@@ -22,20 +28,8 @@ _SHOWN: Final = 8
 @click.command("status", cls=Command)
 @state_option
 @store_option
-@click.option(
-    "--health",
-    "health",
-    multiple=True,
-    metavar="HOST:PORT",
-    help="A server, replica, front or balancer to ask whether it answers calls; may be given "
-    "again.",
-)
-@click.option(
-    "--metrics",
-    multiple=True,
-    metavar="HOST:PORT",
-    help="What a process was given as --metrics, to read its figures; may be given again.",
-)
+@health_option
+@figures_option
 @tls_ca_option
 @json_option
 @click.pass_context
@@ -54,52 +48,21 @@ def command(
     by its --metrics alone. Addresses may stand in the file that --config names, in a table
     [status]. Ends with 6 if the database or an address does not answer; what does is shown.
     """
-    database = _asked(lambda: _jobs(state, store))
-    called = [_at(each, lambda at: {"serving": answers_calls(at, tls_ca)}) for each in health]
-    read = [_at(each, figures) for each in metrics]
-    parts = (database, *called, *read)
-    well = all("error" not in part and part.get("serving", True) for part in parts)
-    found = {"database": database, "health": called, "metrics": read, "well": well}
+    database = views.ask_for(lambda: _jobs(state, store))
+    found = {"database": database, **views.processes(health, metrics, tls_ca)}
+    parts = (database, *found["health"], *found["metrics"])
+    found["well"] = all("error" not in part and part.get("serving", True) for part in parts)
     if as_json:
         print_json(found)
     else:
         _show(found)
-    if not well:
+    if not found["well"]:
         ctx.exit(Unavailable.exit_code)
 
 
-def _asked(question: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    try:
-        return question()
-    except SottovoceError as error:
-        return {"error": error.problem, "fix": error.fix}
-
-
-def _at(address: str, question: Callable[[str], dict[str, Any]]) -> dict[str, Any]:
-    return {"address": address, **_asked(lambda: question(address))}
-
-
-def _jobs(state: Path, store: str) -> dict[str, Any]:
+def _jobs(state: Path, store: str) -> views.View:
     with opened(state, store) as database:
-        found: Overview = overview(database)
-    return {
-        "jobs": {each.lower(): found.counts[each] for each in State},
-        "oldest_queued_seconds": round(found.oldest_queued_seconds, 1),
-        "trainers": found.trainers,
-        "expired_leases": found.expired,
-        "running": [
-            {
-                "job": each.job,
-                "trainer": each.trainer,
-                "lease_seconds": round(each.lease_seconds, 1),
-                "attempts": each.attempts,
-                "step": each.progress.step,
-                "steps": each.progress.steps,
-                "examples_per_second": round(each.progress.examples_per_second, 1),
-            }
-            for each in found.running
-        ],
-    }
+        return views.jobs_at_a_glance(database)
 
 
 def _show(found: dict[str, Any]) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 
 import click
 
+from sottovoce.cloud import views
 from sottovoce.cloud.cli.options import opened, state_option, store_option
 from sottovoce.cloud.state.credentials import Credentials
 from sottovoce.cloud.state.database import when
@@ -28,7 +28,7 @@ def list_(state: Path, store: str, as_json: bool) -> None:
     with opened(state, store) as database:
         found = Tenants(database).all()
     if as_json:
-        print_json({"tenants": [{**asdict(t), "created": when(t.created)} for t in found]})
+        print_json({"tenants": [views.tenant(each) for each in found]})
         return
     print_table(
         ("tenant", "since", "state", "tokens", "jobs"),

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import click
 
+from sottovoce.cloud import views
 from sottovoce.cloud.cli.enroll import show_token, token_file_option
 from sottovoce.cloud.cli.options import DURATION, opened, state_option, store_option
 from sottovoce.cloud.state.codes import SECONDS, Codes
-from sottovoce.cloud.state.credentials import Credential, Credentials, Scope
-from sottovoce.cloud.state.database import when
+from sottovoce.cloud.state.credentials import Credentials, Scope
 from sottovoce.core.errors import InvalidInput
 from sottovoce.core.system.console import Command, json_option, print_json, print_table
 
@@ -48,25 +48,12 @@ def list_(tenant: str, state: Path, store: str, as_json: bool) -> None:
     """
     with opened(state, store) as database:
         found, now = Credentials(database).all(tenant)
-    views = [_view(credential, now) for credential in found]
+    told = [views.token(credential, now) for credential in found]
     if as_json:
-        print_json({"tokens": views})
+        print_json({"tokens": told})
         return
     columns = ("number", "tenant", "name", "scope", "state", "created", "ends")
-    print_table(columns, [[str(view[c]) for c in columns] for view in views])
-
-
-def _view(credential: Credential, now: float) -> dict[str, Any]:
-    over = "revoked" if credential.revoked else "over"
-    return {
-        "number": credential.number,
-        "tenant": credential.tenant,
-        "name": credential.name,
-        "scope": str(credential.scope),
-        "state": "valid" if credential.valid_at(now) else over,
-        "created": when(credential.created),
-        "ends": "" if credential.ends is None else when(credential.ends),
-    }
+    print_table(columns, [[str(view[c]) for c in columns] for view in told])
 
 
 @command.command("new", cls=Command)

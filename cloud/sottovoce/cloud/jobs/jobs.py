@@ -138,9 +138,15 @@ class Jobs:
             return job_of(find(transaction, job_id, tenant))
 
     def page(
-        self, tenant: str | None = None, *, page_size: int = 50, page_token: str = ""
+        self,
+        tenant: str | None = None,
+        *,
+        state: State | None = None,
+        page_size: int = 50,
+        page_token: str = "",
     ) -> tuple[list[Job], str]:
-        """Jobs, newest first, and the token of the next page ("" at the end).
+        """Jobs, newest first, and the token of the next page ("" at the end); of one tenant, or in
+        one state, if it is given.
 
         Raises:
             InvalidInput: a token this server did not give.
@@ -152,13 +158,16 @@ class Jobs:
                 subject="page_token",
             )
         size = min(page_size or 50, 200)
-        mine = "" if tenant is None else "AND tenant = :tenant"
+        mine = "" if tenant is None else "AND tenant = :tenant "
+        mine += "" if state is None else "AND state = :state "
+        wanted = None if state is None else str(state)
         before = int(page_token or 2**62)
         with self.database.read() as transaction:
             sizes = transaction.rows(
                 "SELECT number, length(labels) AS taken FROM jobs WHERE deleted = 0 "
-                f"AND number < :before {mine} ORDER BY number DESC LIMIT :most",
+                f"AND number < :before {mine}ORDER BY number DESC LIMIT :most",
                 tenant=tenant,
+                state=wanted,
                 before=before,
                 most=size + 1,
             )
@@ -167,8 +176,9 @@ class Jobs:
                 return [], ""
             rows = transaction.rows(
                 "SELECT * FROM jobs WHERE deleted = 0 AND number < :before AND number >= :last "
-                f"{mine} ORDER BY number DESC",
+                f"{mine}ORDER BY number DESC",
                 tenant=tenant,
+                state=wanted,
                 before=before,
                 last=shown[-1],
             )

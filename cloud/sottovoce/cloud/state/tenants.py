@@ -14,18 +14,20 @@ from sottovoce.core.wire.tenancy import BEARER, TENANT_KEY, TOKEN_KEY
 
 __all__ = ["Tenant", "Tenants"]
 
+_LET_IN = f"FROM credentials WHERE tenant = tenants.name AND {VALID}"
 _ASK = "ask the provider for another (`sotto-cloud tokens new TENANT`)"
 
 
 @dataclass(frozen=True, slots=True)
 class Tenant:
-    """What the provider sees of one: ``created`` in seconds since 1970, tokens that are valid, and
-    jobs that are remembered."""
+    """What the provider sees of one: ``created`` in seconds since 1970, tokens that are valid,
+    when the next of these ends (None: none does), and jobs that are remembered."""
 
     name: str
     created: float
     disabled: bool
     tokens: int
+    next_end: float | None
     jobs: int
 
 
@@ -71,13 +73,21 @@ class Tenants:
 
     def all(self) -> list[Tenant]:
         """Every tenant, by name."""
+        return self.page(most=2**62)
+
+    def page(self, *, begins: str = "", after: str = "", most: int) -> list[Tenant]:
+        """Tenants by name: the first ``most`` whose name ``begins`` so and comes ``after`` one."""
         with self._database.read() as transaction:
             rows = transaction.rows(
-                "SELECT name, created, disabled, (SELECT count(*) FROM credentials "
-                f"WHERE tenant = tenants.name AND {VALID}) "
-                "AS tokens, (SELECT count(*) FROM jobs WHERE tenant = tenants.name "
-                "AND deleted = 0) AS jobs FROM tenants ORDER BY name",
+                f"SELECT name, created, disabled, (SELECT count(*) {_LET_IN}) AS tokens, "
+                f"(SELECT min(ends) {_LET_IN}) AS next_end, (SELECT count(*) FROM jobs WHERE "
+                "tenant = tenants.name AND deleted = 0) AS jobs FROM tenants WHERE name > :after "
+                "AND substr(name, 1, :length) = :begins ORDER BY name LIMIT :most",
                 now=transaction.now(),
+                after=after,
+                length=len(begins),
+                begins=begins,
+                most=most,
             )
         return [Tenant(**{**row, "disabled": bool(row["disabled"])}) for row in rows]
 

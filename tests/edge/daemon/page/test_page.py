@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import http.client
 import time
 from collections.abc import Iterator
@@ -16,15 +15,15 @@ from urllib.parse import urlsplit
 import pytest
 
 from sottovoce.core.errors import ConfigError
+from sottovoce.core.page.gate import SESSION
 from sottovoce.core.text.tagger import Tagger
 from sottovoce.edge.cli.client import Remote
 from sottovoce.edge.daemon.page import endpoints
 from sottovoce.edge.daemon.page.endpoints import LONGEST_TEXT, MOST_TRIED
-from sottovoce.edge.daemon.page.gate import FEW, LINK_SECONDS, SESSION, PageGate
 from sottovoce.edge.tasks.trial import Trial, tried
 from sottovoce.v1 import edge_agent_pb2 as agent
 from tests.support.agent import configured, running
-from tests.support.doorway import Answer, Door
+from tests.support.doorway import Answer, Door, entered
 
 MARKUP = "<img src=x onerror=alert(1)> Anna</script> was in the garden"
 
@@ -47,10 +46,7 @@ def page(
     folder = tmp_path_factory.mktemp("page")
     config = configured(folder, bundle=small_bundle_folder, SOTTO_UI_RECORD="true")
     with running(config, lexicon_tagger) as address, Remote(address) as device:
-        parts = urlsplit(device.open_page())
-        link = Door(parts.netloc, parts.fragment)
-        session = link.ask(SESSION, b"", "POST").json["session"]
-        yield Page(Door(parts.netloc, session), device)
+        yield Page(entered(device.open_page()), device)
 
 
 def test_a_link_is_good_once_and_a_session_for_long(page: Page) -> None:
@@ -65,28 +61,6 @@ def test_a_link_is_good_once_and_a_session_for_long(page: Page) -> None:
     entered = Door(parts.netloc, first.json["session"])
     assert [entered.ask("/api/overview").status for _ in range(2)] == [200, 200]
     assert entered.ask(SESSION, b"", "POST").status == 401  # a session makes no other
-
-
-def test_links_age_and_are_few() -> None:
-    now = 0.0
-    gate = PageGate(lambda path: False, lambda: now)
-    gate.port = 1
-    host = {"host": "127.0.0.1:1"}
-
-    def enters(link: str) -> bool:
-        headers = {**host, "authorization": f"Bearer {link}"}
-        try:
-            return asyncio.run(gate.check("POST", SESSION, headers))
-        except Exception:
-            return False
-
-    old, young = gate.link(), gate.link()
-    now = LINK_SECONDS
-    assert enters(young)
-    now += 1
-    assert not enters(old)
-    links = [gate.link() for _ in range(FEW + 1)]
-    assert [enters(each) for each in links] == [False] + FEW * [True]
 
 
 @pytest.mark.parametrize("key", ["", "wrong", "ü"])
@@ -137,7 +111,7 @@ def test_its_own_requests_come_in(page: Page) -> None:
 
 
 def test_every_answer_forbids_what_the_page_does_not_need(page: Page) -> None:
-    for path, kind in (("/", "text/html"), ("/page.css", "text/css"), ("/none", "application")):
+    for path, kind in (("/", "text/html"), ("/look.css", "text/css"), ("/none", "application")):
         answer = page.ask(path, Authorization="" if path != "/none" else f"Bearer {page.door.key}")
         assert answer.headers["content-type"].startswith(kind)
         policy = answer.headers["content-security-policy"]
@@ -151,7 +125,7 @@ def test_every_answer_forbids_what_the_page_does_not_need(page: Page) -> None:
 
 
 def test_its_files_name_nobody_else(page: Page) -> None:
-    for path in ("/", "/page.css", "/page.js"):
+    for path in ("/", "/look.css", "/parts.js", "/page.js"):
         text = page.ask(path).body.decode()
         assert "//" not in text.replace("// ", "")
         assert "innerHTML" not in text
@@ -239,9 +213,7 @@ def test_it_ends_with_its_daemon_and_is_not_there_unasked(
 ) -> None:
     config = configured(tmp_path, bundle=small_bundle_folder)
     with running(config, lexicon_tagger) as address, Remote(address) as device:
-        parts = urlsplit(device.open_page())
-        door = Door(parts.netloc, parts.fragment)
-        door = Door(parts.netloc, door.ask(SESSION, b"", "POST").json["session"])
+        door = entered(device.open_page())
         device.privatize(agent.PrivatizeRequest(text="Anna sees the lake"))
         assert door.ask("/api/record").json == {"on": False, "left": []}
     with pytest.raises(ConnectionRefusedError):

@@ -17,8 +17,9 @@ from typing import Any, Final, Protocol
 
 import h11
 
+from sottovoce.core.page.failure import Failure
 from sottovoce.edge.daemon.doorway.exchange import JSON, Call, Exchange, Gone, Reply
-from sottovoce.edge.daemon.doorway.failures import Failure, failure
+from sottovoce.edge.daemon.doorway.failures import failure
 from sottovoce.edge.state.caller import App, calling, inside
 from sottovoce.edge.tasks.agent import Agent
 

@@ -1,20 +1,15 @@
-"""What goes wrong, as clients of OpenAI's API expect to be told.
-
-Why it is here: their libraries decide by status and ``code`` whether to try again, and show the
-message to whoever waits. It is ours, names the fix, and quotes no text.
-"""
+"""What goes wrong, as clients of OpenAI's API expect to be told."""
 
 from __future__ import annotations
 
-import json
 import logging
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from sottovoce.core import errors
+from sottovoce.core.page.failure import Failure
 from sottovoce.core.wire.status import RETRY_SECONDS, kind_and_place
 
-__all__ = ["Failure", "failure"]
+__all__ = ["failure"]
 
 _log = logging.getLogger(__name__)
 
@@ -32,42 +27,6 @@ _STATUS: Final[tuple[tuple[type[errors.SottovoceError], int, str], ...]] = (
     (errors.Unavailable, 503, _SERVER),
     (errors.Unauthenticated, 502, _SERVER),
 )
-
-
-@dataclass(frozen=True)
-class Failure(Exception):
-    """An answer that is an error.
-
-    Attributes:
-        status: of HTTP.
-        kind, message, param, code: the four fields of OpenAI's error object; ``param`` names the
-            field, empty for none.
-        headers: further ones.
-    """
-
-    status: int
-    message: str
-    kind: str = _REQUEST
-    param: str = ""
-    code: str = ""
-    headers: tuple[tuple[str, str], ...] = ()
-
-    @property
-    def body(self) -> dict[str, Any]:
-        """The error object."""
-        return {
-            "error": {
-                "message": self.message,
-                "type": self.kind,
-                "param": self.param or None,
-                "code": self.code or None,
-            }
-        }
-
-    @property
-    def payload(self) -> bytes:
-        """The same as JSON."""
-        return json.dumps(self.body).encode()
 
 
 def failure(error: BaseException) -> Failure:

@@ -6,17 +6,17 @@ import json
 import threading
 from collections.abc import Callable
 from dataclasses import asdict
-from importlib import resources
 from typing import Any, Final
 
 from sottovoce.core.errors import InvalidInput
+from sottovoce.core.page.files import File, files
+from sottovoce.core.page.gate import SESSION, PageGate
 from sottovoce.core.privacy.policies import POLICIES
 from sottovoce.core.wire.address import answers, socket_path
 from sottovoce.edge.config import Config
 from sottovoce.edge.daemon.doorway.connection import Endpoint
 from sottovoce.edge.daemon.doorway.exchange import Call, Reply
 from sottovoce.edge.daemon.doorway.fields import parsed
-from sottovoce.edge.daemon.page.gate import SESSION, PageGate
 from sottovoce.edge.state.outbox import is_usable
 from sottovoce.edge.tasks import spending
 from sottovoce.edge.tasks.doctor import examine
@@ -30,11 +30,7 @@ LONGEST_TEXT: Final = 10_000
 MOST_TRIED: Final = 100_000
 """Characters of all its draws: as single letters 32 MB of pieces, one try at a time."""
 
-_FILES: Final = {
-    "/": ("index.html", "text/html; charset=utf-8"),
-    "/page.css": ("page.css", "text/css; charset=utf-8"),
-    "/page.js": ("page.js", "text/javascript; charset=utf-8"),
-}
+_FILES: Final = files("sottovoce.edge.daemon.page")
 
 
 def is_file(path: str) -> bool:
@@ -54,7 +50,7 @@ def endpoints(gate: PageGate) -> dict[str, tuple[str, Endpoint]]:
             return _try(call)
 
     return {
-        **{path: ("GET", _file(*file)) for path, file in _FILES.items()},
+        **{path: ("GET", _file(file)) for path, file in _FILES.items()},
         SESSION: ("POST", session),
         "/api/overview": ("GET", _overview),
         "/api/try": ("POST", one_try),
@@ -68,11 +64,8 @@ def _json(value: Any) -> Reply:
     return Reply(json.dumps(value).encode())
 
 
-def _file(name: str, kind: str) -> Callable[[Call], Reply]:
-    def answer(call: Call) -> Reply:
-        return Reply(resources.files(__package__).joinpath("static", name).read_bytes(), (), kind)
-
-    return answer
+def _file(file: File) -> Callable[[Call], Reply]:
+    return lambda call: Reply(file.body, (), file.kind)
 
 
 def _overview(call: Call) -> Reply:

@@ -4,30 +4,15 @@ from __future__ import annotations
 
 import threading
 from contextlib import ExitStack
-from typing import Final
 
+from sottovoce.core.page.files import HEADERS
+from sottovoce.core.page.gate import PageGate
 from sottovoce.edge.daemon.doorway.connection import Site
 from sottovoce.edge.daemon.doorway.server import Doorway
 from sottovoce.edge.daemon.page.endpoints import endpoints, is_file
-from sottovoce.edge.daemon.page.gate import PageGate
 from sottovoce.edge.tasks.agent import Agent
 
-__all__ = ["HEADERS", "Page"]
-
-HEADERS: Final = (
-    # Nothing but this page's own files, and no text that becomes markup.
-    (
-        "Content-Security-Policy",
-        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
-        "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
-        "require-trusted-types-for 'script'; trusted-types 'none'",
-    ),
-    ("Cross-Origin-Opener-Policy", "same-origin"),
-    ("Cross-Origin-Resource-Policy", "same-origin"),
-    ("Referrer-Policy", "no-referrer"),
-    ("X-Content-Type-Options", "nosniff"),
-    ("X-Frame-Options", "DENY"),
-)
+__all__ = ["Page"]
 
 
 class Page:
@@ -37,7 +22,7 @@ class Page:
         self._device = device
         self._lock = threading.Lock()
         self._stack = ExitStack()
-        self._gate = PageGate(is_file)
+        self._gate = PageGate(is_file, "sotto ui")
         self._doorway: Doorway | None = None
 
     def open(self) -> str:

@@ -1,60 +1,9 @@
 "use strict";
-// The device's own page. All that is shown is put in as text, never as markup; the policy that comes
-// with the page forbids the rest.
+// The device's own page.
 
-const $ = (id) => document.getElementById(id);
-let session = null;
 let overview = null;
 
-function element(name, properties = {}, ...children) {
-  const made = Object.assign(document.createElement(name), properties);
-  made.append(...children.map((each) => (each instanceof Node ? each : String(each))));
-  return made;
-}
-
-function fail(message) {
-  $("problem").textContent = message;
-  $("problem").hidden = !message;
-}
-
-async function ask(path, body, secret = session) {
-  const options = { method: body === undefined ? "GET" : "POST", cache: "no-store", credentials: "omit" };
-  options.headers = { Authorization: `Bearer ${secret}` };
-  if (body) options.body = JSON.stringify(body);
-  let answer;
-  try {
-    answer = await fetch(path, options);
-  } catch {
-    throw new Error("the agent does not answer: is `sotto serve` running?");
-  }
-  const told = await answer.json();
-  if (!answer.ok) throw new Error(told.error.message);
-  return told;
-}
-
-async function enter() {
-  // The link is good once. What it is changed for stays in this tab, and outlives a reload.
-  const link = location.hash.slice(1);
-  if (/^[\w-]{40,}$/.test(link)) {
-    history.replaceState(null, "", location.pathname);
-    session = (await ask("/api/session", null, link)).session;
-    sessionStorage.setItem("session", session);
-  } else {
-    session = sessionStorage.getItem("session");
-  }
-  if (!session) throw new Error("this page needs a link: run `sotto ui` on the device");
-}
-
-function table(headings, rows, empty, numbers = []) {
-  if (!rows.length) return element("p", { className: "told" }, empty);
-  const kind = (at) => (numbers.includes(at) ? "number" : "");
-  const head = element("tr", {}, ...headings.map((each, at) => element("th", { scope: "col", className: kind(at) }, each)));
-  const lines = rows.map((row) => element("tr", {}, ...row.map((each, at) => element("td", { className: kind(at) }, each))));
-  return element("table", {}, element("thead", {}, head), element("tbody", {}, ...lines));
-}
-
 const hundred = (share) => `${Math.round(100 * share)} of 100`;
-const number = (value) => value.toLocaleString("en", { maximumSignificantDigits: 6 });
 
 function choices(select, names, chosen, all) {
   select.replaceChildren(...[...names, all].map((name) => element("option", { value: name === all ? "" : name }, name)));
@@ -140,37 +89,9 @@ const views = {
   },
 };
 
-function shown(error) {
-  fail(error.message);
-}
-
-function choose(name, focus) {
-  for (const tab of document.querySelectorAll("[role=tab]")) {
-    const own = tab.getAttribute("aria-controls");
-    tab.setAttribute("aria-selected", String(own === name));
-    tab.tabIndex = own === name ? 0 : -1;
-    $(own).hidden = own !== name;
-    if (own === name && focus) tab.focus();
-  }
-  fail("");
-  return views[name]().catch(shown);
-}
-
-function keys(event) {
-  const tabs = [...document.querySelectorAll("[role=tab]")];
-  const at = tabs.indexOf(event.target);
-  const to = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: tabs.length - 1 }[event.key];
-  if (at < 0 || to === undefined) return;
-  event.preventDefault();
-  choose(tabs[(to + tabs.length) % tabs.length].getAttribute("aria-controls"), true);
-}
-
 async function begin() {
-  for (const tab of document.querySelectorAll("[role=tab]")) {
-    tab.addEventListener("click", () => choose(tab.getAttribute("aria-controls"), false));
-  }
-  document.querySelector("nav").addEventListener("keydown", keys);
-  $("form").addEventListener("submit", (event) => tryText(event).catch(shown));
+  tabs((name) => views[name]());
+  $("form").addEventListener("submit", (event) => tryText(event).catch(failed));
   $("text").addEventListener("keydown", (event) => {
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) $("form").requestSubmit();
   });
@@ -182,4 +103,4 @@ async function begin() {
   document.body.dataset.ready = "yes";
 }
 
-begin().catch(shown);
+begin().catch(failed);

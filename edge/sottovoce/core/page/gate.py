@@ -1,7 +1,7 @@
-"""Who may use the page: the browser that came with a link which the daemon gave out.
+"""Who may use a page: the browser that came with a link which its program gave out.
 
 Why it is here: every user of the machine can reach a loopback port, and so can every page in the
-owner's browser. A link is good once, as others may see it on a command line or in a history; what
+reader's browser. A link is good once, as others may see it on a command line or in a history; what
 it is changed for is kept in the tab alone and sent in a header, which no other page can have sent
 (a cookie would be). Host, Origin and what browsers say of a request's maker keep out pages whose
 name was made to point here.
@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from sottovoce.edge.daemon.doorway.failures import Failure
+from sottovoce.core.page.failure import Failure
 
 __all__ = ["FEW", "LINK_SECONDS", "SESSION", "PageGate"]
 
@@ -31,14 +31,18 @@ class PageGate:
     """Lets in what has a session, or a link for `SESSION`; files alone need neither.
 
     Args:
-        is_file: whether a path is one of the page's own files, which tell nothing of the owner.
+        is_file: whether a path is one of the page's own files, which tell nothing of anybody.
+        command: that gives out links, for who has none.
         clock: seconds that only grow.
     """
 
     def __init__(
-        self, is_file: Callable[[str], bool], clock: Callable[[], float] = time.monotonic
+        self,
+        is_file: Callable[[str], bool],
+        command: str,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._is_file, self._clock = is_file, clock
+        self._is_file, self._command, self._clock = is_file, command, clock
         self._lock = threading.Lock()
         self._links: dict[str, float] = {}
         self._sessions: dict[str, float] = {}
@@ -50,11 +54,15 @@ class PageGate:
         return self._new(self._links)
 
     def session(self) -> str:
-        """A secret that is good until the daemon ends or `FEW` newer ones are there."""
+        """A secret that is good until the program ends or `FEW` newer ones are there."""
         return self._new(self._sessions)
 
     async def check(self, method: str, path: str, headers: Mapping[str, str]) -> bool:
-        """See `Guard`.
+        """Whether who asks has entered; False for the page's own files, which need no proof.
+
+        Args:
+            method, path: of the request.
+            headers: of the request, names in small letters.
 
         Raises:
             Failure: 403 for other pages and names, 401 without link or session.
@@ -74,7 +82,8 @@ class PageGate:
             return True
         raise Failure(
             401,
-            "this link was used, or is older than the agent (run `sotto ui` for another)",
+            f"this link was used, or is older than what it opens (run `{self._command}` for "
+            "another)",
             "authentication_error",
             code="invalid_link",
             headers=(("WWW-Authenticate", "Bearer"),),

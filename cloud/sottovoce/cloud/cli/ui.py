@@ -1,0 +1,81 @@
+"""``sotto-cloud ui``."""
+
+from __future__ import annotations
+
+import os
+import webbrowser
+from pathlib import Path
+
+import click
+
+from sottovoce.cloud.cli.options import (
+    figures_option,
+    health_option,
+    opened,
+    state_option,
+    store_option,
+    tls_ca_option,
+)
+from sottovoce.cloud.page.endpoints import endpoints
+from sottovoce.cloud.page.server import PageServer
+from sottovoce.core.page.files import files
+from sottovoce.core.system.console import Command, json_option, print_json
+from sottovoce.core.system.signals import Ending
+
+__all__ = ["command"]
+
+
+@click.command("ui", cls=Command)
+@state_option
+@store_option
+@click.option(
+    "--listen",
+    default="127.0.0.1:0",
+    metavar="HOST:PORT",
+    help="Where to answer, on loopback.  [default: a free port]",
+)
+@health_option
+@figures_option
+@tls_ca_option
+@click.option(
+    "--open/--no-open",
+    " /--no-browser",
+    "show",
+    default=None,
+    help="Show it in this desktop's browser.  [default: where there is a desktop]",
+)
+@json_option
+def command(
+    state: Path,
+    store: str,
+    listen: str,
+    health: tuple[str, ...],
+    metrics: tuple[str, ...],
+    tls_ca: Path | None,
+    show: bool | None,
+    as_json: bool,
+) -> None:
+    """Answer a page of jobs, tenants and processes on loopback, until SIGTERM or Ctrl-C.
+
+    It shows what status, jobs, tenants, tokens and audit-log tell, anew every few seconds, and
+    changes nothing. The link is good once, for ten minutes. Addresses for --health and
+    --metrics may stand in the file that --config names, in a table [ui]. With --json, one
+    object {"url": LINK, "pid": PID} and no browser.
+    """
+    ending = Ending()
+    with opened(state, store) as database:
+        told = endpoints(database, health, metrics, tls_ca)
+        server = PageServer(listen, files("sottovoce.cloud.page"), told, "sotto-cloud ui")
+        server.start()
+        try:
+            url = server.link()
+            if as_json:
+                print_json({"url": url, "pid": os.getpid()})
+            else:
+                click.echo(url)
+                desktop = any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
+                if show or (show is None and desktop):
+                    webbrowser.open(url)
+            ending.wait()
+        finally:
+            server.stop()

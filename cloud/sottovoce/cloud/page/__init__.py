@@ -1,0 +1,1 @@
+"""A page for the provider's browser, on loopback: jobs, tenants and what processes say."""

@@ -1,0 +1,147 @@
+"""What the page asks for: the database's tables and what processes say, a bounded part at a time.
+
+Why it is here: the page shows what `sotto-cloud jobs`, `tenants`, `tokens`, `audit-log` and
+`status` show. Everything here reads; nothing changes anything.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Final
+
+from sottovoce.cloud import views
+from sottovoce.cloud.job import State
+from sottovoce.cloud.jobs.jobs import Jobs
+from sottovoce.cloud.page.server import Endpoint
+from sottovoce.cloud.state import quotas
+from sottovoce.cloud.state.acts import recorded
+from sottovoce.cloud.state.credentials import Credentials
+from sottovoce.cloud.state.database import Database
+from sottovoce.cloud.state.tenants import Tenants
+from sottovoce.core.errors import InvalidInput
+
+__all__ = ["A_PAGE", "MOST_TOKENS", "endpoints"]
+
+A_PAGE: Final = 50
+"""Jobs, tenants, and lines of the audit log that are told at once."""
+MOST_TOKENS: Final = 200
+"""Of one tenant, the newest."""
+_FRESH_SECONDS: Final = 2.0
+"""For so long what processes said is told again: however often one asks, they are asked less."""
+
+
+def endpoints(
+    database: Database, health: Sequence[str], metrics: Sequence[str], tls_ca: Path | None
+) -> dict[str, Endpoint]:
+    """What is told at which path.
+
+    Args:
+        database: of the cloud; only read.
+        health, metrics, tls_ca: see `views.processes`.
+    """
+
+    def overview(asked: Mapping[str, str]) -> views.View:
+        _only(asked)
+        return {"version": version("sottovoce-cloud"), **views.jobs_at_a_glance(database)}
+
+    def jobs(asked: Mapping[str, str]) -> views.View:
+        _only(asked, "tenant", "state", "page")
+        found, following = Jobs(database).page(
+            asked.get("tenant"),
+            state=_state(asked.get("state", "")),
+            page_size=A_PAGE,
+            page_token=asked.get("page", ""),
+        )
+        told = [views.job(each) | {"progress": views.progress(each)} for each in found]
+        with database.read() as transaction:
+            now = transaction.now()
+        ages = [{"age_seconds": round(max(0.0, now - each.created))} for each in found]
+        return {
+            "jobs": [job | age for job, age in zip(told, ages, strict=True)],
+            "next": following,
+        }
+
+    def tenants(asked: Mapping[str, str]) -> views.View:
+        _only(asked, "begins", "page")
+        found = Tenants(database).page(
+            begins=asked.get("begins", ""), after=asked.get("page", ""), most=A_PAGE + 1
+        )
+        shown = found[:A_PAGE]
+        return {
+            "tenants": [views.tenant(each) for each in shown],
+            "next": shown[-1].name if len(found) > A_PAGE else "",
+        }
+
+    def tenant(asked: Mapping[str, str]) -> views.View:
+        _only(asked, "tenant")
+        name = asked.get("tenant", "")
+        own = quotas.own(database, name)
+        found, now = Credentials(database).all(name)
+        return {
+            "tokens": [views.token(each, now) for each in found[: -MOST_TOKENS - 1 : -1]],
+            "more": max(0, len(found) - MOST_TOKENS),
+            "limits": {each: own.get(each) for each in quotas.CHANGEABLE},
+        }
+
+    def acts(asked: Mapping[str, str]) -> views.View:
+        _only(asked, "tenant")
+        found = recorded(database, most=A_PAGE, tenant=asked.get("tenant", ""))
+        return {"acts": [views.act(each) for each in found]}
+
+    fresh = _Fresh(lambda: views.processes(health, metrics, tls_ca))
+
+    def processes(asked: Mapping[str, str]) -> views.View:
+        _only(asked)
+        return fresh.value()
+
+    return {
+        "/api/overview": overview,
+        "/api/processes": processes,
+        "/api/jobs": jobs,
+        "/api/tenants": tenants,
+        "/api/tenant": tenant,
+        "/api/acts": acts,
+    }
+
+
+class _Fresh:
+    """What was found no longer than `_FRESH_SECONDS` ago, by one who looks for all."""
+
+    def __init__(self, look: Callable[[], views.View]) -> None:
+        self._look = look
+        self._lock = threading.Lock()
+        self._found: views.View = {}
+        self._until = 0.0
+
+    def value(self) -> views.View:
+        with self._lock:
+            if time.monotonic() >= self._until:
+                self._found = self._look()
+                self._until = time.monotonic() + _FRESH_SECONDS
+            return self._found
+
+
+def _only(asked: Mapping[str, str], *known: str) -> None:
+    if set(asked) - set(known):
+        raise InvalidInput(
+            "the request asks for what there is not",
+            fix=f"ask with {', '.join(known) or 'nothing'}",
+            subject="query",
+        )
+
+
+def _state(name: str) -> State | None:
+    if not name:
+        return None
+    try:
+        return State(name.upper())
+    except ValueError:
+        raise InvalidInput(
+            "there is no such state",
+            fix=f"use one of: {', '.join(each.lower() for each in State)}",
+            subject="state",
+        ) from None

@@ -1,0 +1,151 @@
+"""What the provider is told: jobs, tenants, tokens, acts and processes, as plain values.
+
+Why it is here: the commands' --json and the provider's page tell the same and no more. None of it
+is a text of anybody's; names of adapters are the tenants' own, and opaque.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final
+
+from sottovoce.cloud.job import Job, State
+from sottovoce.cloud.jobs.overview import overview
+from sottovoce.cloud.peers import answers_calls, figures
+from sottovoce.cloud.state.acts import Act
+from sottovoce.cloud.state.credentials import Credential
+from sottovoce.cloud.state.database import Database, when
+from sottovoce.cloud.state.tenants import Tenant
+from sottovoce.core.errors import SottovoceError
+
+__all__ = ["View", "act", "ask_for", "job", "jobs_at_a_glance", "processes", "progress"]
+__all__ += ["tenant", "token"]
+
+View = dict[str, Any]
+_AT_ONCE: Final = 8
+"""Processes asked; one that does not answer takes seconds."""
+
+
+def job(one: Job) -> View:
+    """A job, without what it is sealed with."""
+    told = one.progress
+    return {
+        "id": one.id,
+        "tenant": one.tenant,
+        "adapter": one.adapter,
+        "state": str(one.state),
+        "examples": one.next_sequence,
+        "bytes": one.bytes,
+        "labels": len(one.labels),
+        "level": one.release.level,
+        "mechanism": one.release.mechanism,
+        "method": str(one.training.method),
+        "reconstruction": one.training.reconstruction,
+        "epoch": told.epoch,
+        "epochs": told.epochs,
+        "step": told.step,
+        "steps": told.steps,
+        "loss": round(told.loss, 4),
+        "reconstruction_loss": round(told.reconstruction_loss, 4),
+        "held_out_accuracy": round(told.held_out_accuracy, 4),
+        "examples_per_second": round(told.examples_per_second, 1),
+        "seconds_left": round(told.seconds_left, 1),
+        "seconds_trained": round(one.trained, 1),
+        "message": one.message,
+        "created": when(one.created),
+    }
+
+
+def progress(one: Job) -> str:
+    """How far training is, in a line."""
+    told = one.progress
+    if not told.step:
+        return ""
+    parts = [f"epoch {told.epoch}/{told.epochs}", f"loss {told.loss:.2f}"]
+    if told.reconstruction_loss:
+        parts.append(f"rec {told.reconstruction_loss:.2f}")
+    parts.append(f"acc {told.held_out_accuracy:.1%}")
+    if one.state == State.RUNNING:
+        parts.append(f"{told.examples_per_second:.0f}/s")
+        parts.append(f"{told.seconds_left:.0f} s left")
+    return " ".join(parts)
+
+
+def tenant(one: Tenant) -> View:
+    """A tenant."""
+    ends = "" if one.next_end is None else when(one.next_end)
+    return {**asdict(one), "created": when(one.created), "next_end": ends}
+
+
+def token(one: Credential, now: float) -> View:
+    """A token, without the token."""
+    over = "revoked" if one.revoked else "over"
+    return {
+        "number": one.number,
+        "tenant": one.tenant,
+        "name": one.name,
+        "scope": str(one.scope),
+        "state": "valid" if one.valid_at(now) else over,
+        "created": when(one.created),
+        "ends": "" if one.ends is None else when(one.ends),
+    }
+
+
+def act(one: Act) -> View:
+    """What the provider's people did."""
+    return {**asdict(one), "done": when(one.done)}
+
+
+def jobs_at_a_glance(database: Database) -> View:
+    """How many jobs are in which state, how long the queue is, who trains."""
+    found = overview(database)
+    return {
+        "jobs": {each.lower(): found.counts[each] for each in State},
+        "oldest_queued_seconds": round(found.oldest_queued_seconds, 1),
+        "trainers": found.trainers,
+        "expired_leases": found.expired,
+        "running": [
+            {
+                "job": each.job,
+                "trainer": each.trainer,
+                "lease_seconds": round(each.lease_seconds, 1),
+                "attempts": each.attempts,
+                "step": each.progress.step,
+                "steps": each.progress.steps,
+                "examples_per_second": round(each.progress.examples_per_second, 1),
+            }
+            for each in found.running
+        ],
+    }
+
+
+def ask_for(question: Callable[[], View]) -> View:
+    """What it is answered, or the error and its fix."""
+    try:
+        return question()
+    except SottovoceError as error:
+        return {"error": error.problem, "fix": error.fix}
+
+
+def processes(health: Iterable[str], metrics: Iterable[str], tls_ca: Path | None) -> View:
+    """What processes say of themselves, all asked at once.
+
+    Args:
+        health: addresses to ask whether they answer calls.
+        metrics: addresses to read figures at.
+        tls_ca: PEM to trust at the first; plaintext if None.
+    """
+
+    def well(address: str) -> View:
+        found = ask_for(lambda: {"serving": answers_calls(address, tls_ca)})
+        return {"address": address, **found}
+
+    def counted(address: str) -> View:
+        return {"address": address, **ask_for(lambda: figures(address))}
+
+    with ThreadPoolExecutor(_AT_ONCE) as threads:
+        asked, read = threads.map(well, health), threads.map(counted, metrics)
+        return {"health": [*asked], "metrics": [*read]}

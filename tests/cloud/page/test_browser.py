@@ -1,0 +1,198 @@
+"""The provider's page in a real browser: anew by itself and without flicker, by keyboard, on small
+screens, text as text, and nobody else asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+import pytest
+
+from sottovoce.cloud.job import Progress
+from sottovoce.cloud.jobs.jobs import Jobs
+from sottovoce.cloud.jobs.queue import Queue
+from sottovoce.cloud.page.endpoints import endpoints
+from sottovoce.cloud.state import acts
+from sottovoce.cloud.state.tenants import Tenants
+from tests.support.browser import HINT, Browser, browser_program, opened_browser
+from tests.support.jobs import claim, create, opened, queued
+from tests.support.provider_page import served
+from tests.support.stores import FileStore
+
+MARKUP = "<img src=x onerror=\"document.title='broken'\">"
+TABS = ("overview", "jobs", "tenants", "acts")
+
+
+@dataclass(frozen=True)
+class Shown:
+    """The page, its address, and the cloud it is of."""
+
+    browser: Browser
+    address: str
+    jobs: Jobs
+
+    def choose(self, name: str, ready: str) -> str:
+        """Goes to a tab; gives its text once something is there."""
+        self.browser.run(f"document.getElementById('tab-{name}').click()")
+        self.browser.until(ready)
+        text = self.browser.run(f"document.getElementById('{name}').innerText")
+        assert isinstance(text, str)
+        return text
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
+    """A page that was entered, of a cloud where what may be named badly is."""
+    if browser_program() is None:
+        pytest.skip(HINT)
+    folder = tmp_path_factory.mktemp("page")
+    with opened(folder, FileStore()) as jobs:
+        queued(jobs, "1"), queued(jobs, "2", "other")
+        _, lease = claim(jobs, MARKUP)
+        Queue(jobs.database).report(lease, Progress(step=3, steps=9))
+        acts.note(jobs.database, "job cancelled", "acme", MARKUP)
+        with jobs.database.write() as transaction:
+            transaction.change("UPDATE jobs SET message = :markup", markup=MARKUP)
+        with served(endpoints(jobs.database, (), (), None)) as server:
+            link = server.link()
+            with opened_browser(folder) as browser:
+                browser.window(900, 900)
+                browser.go(link)
+                browser.until("document.body.dataset.ready")
+                yield Shown(browser, urlsplit(link).netloc, jobs)
+
+
+def test_jobs_and_trainers_are_seen_at_a_glance(shown: Shown) -> None:
+    text = shown.choose("overview", "document.querySelector('#running td')")
+    assert "1 queued, 1 running" in text
+    assert MARKUP[:8] in text, "a random name is cut"
+    assert "3/9" in text
+    assert "sotto-cloud ui --health" in text
+
+
+@pytest.mark.parametrize(
+    ("name", "ready"),
+    [
+        ("jobs", "document.querySelector('#joblist td')"),
+        ("acts", "document.querySelector('#actlist td')"),
+    ],
+)
+def test_names_and_messages_stay_text(shown: Shown, name: str, ready: str) -> None:
+    assert MARKUP in shown.choose(name, ready)
+    assert shown.browser.run("document.images.length") == 0
+    assert shown.browser.run("document.title") == "Sottovoce at the provider's"
+
+
+def test_it_is_shown_anew_by_itself_and_in_place(shown: Shown) -> None:
+    browser = shown.browser
+    shown.choose("jobs", "document.querySelector('#joblist td')")
+    browser.run("document.querySelector('#joblist table').kept = true")
+    browser.run("getSelection().selectAllChildren(document.querySelector('#joblist td'))")
+    before = browser.run("String(getSelection())")
+    queued_one = shown.jobs.page("other")[0][0]
+    shown.jobs.cancel(queued_one.id)
+    browser.until("document.getElementById('joblist').innerText.includes('cancelled')")
+    assert browser.run("document.querySelector('#joblist table').kept") is True
+    assert before
+    assert browser.run("String(getSelection())") == before
+    create(shown.jobs, "later", "other")  # one more row
+    browser.until("document.querySelectorAll('#joblist tbody tr').length === 3")
+    assert browser.run("document.querySelector('#joblist table').kept") is True
+
+
+def test_jobs_are_chosen_by_tenant_and_state(shown: Shown) -> None:
+    browser = shown.browser
+    shown.choose("jobs", "document.querySelector('#joblist td')")
+
+    def put(field: str, value: str) -> None:
+        browser.run(
+            f"(each => {{ each.value = '{value}'; each.dispatchEvent(new Event('input')) }})"
+            f"(document.getElementById('{field}'))"
+        )
+
+    put("jobtenant", "acme")
+    browser.until("document.querySelectorAll('#joblist tbody tr').length === 1")
+    assert "other" not in browser.run("document.getElementById('joblist').innerText")
+    put("jobstate", "failed")
+    browser.until("document.getElementById('joblist').innerText.includes('No such jobs')")
+    put("jobtenant", ""), put("jobstate", "")
+    browser.until("document.querySelectorAll('#joblist tbody tr').length > 1")
+
+
+def test_a_tenant_opens_to_its_devices_and_keeps_the_focus(shown: Shown) -> None:
+    browser = shown.browser
+    shown.choose("tenants", "document.querySelector('#tenantlist button')")
+    browser.run("document.querySelector('#tenantlist button[value=other]').focus()")
+    browser.run("document.activeElement.click()")
+    browser.until("document.getElementById('devices').innerText.includes('first')")
+    assert "Limits of other" in browser.run("document.getElementById('devices').innerText")
+    Tenants(shown.jobs.database).disable("other")
+    browser.until("document.getElementById('tenantlist').innerText.includes('disabled')")
+    assert browser.run("document.activeElement.value") == "other"
+    assert browser.run("document.activeElement.getAttribute('aria-pressed')") == "true"
+
+
+def test_the_keyboard_goes_everywhere(shown: Shown) -> None:
+    browser = shown.browser
+    browser.run("document.getElementById('tab-overview').focus()")
+    focused = "document.activeElement.getAttribute('aria-controls')"
+    for name in (*TABS[1:], TABS[0]):
+        browser.press("ArrowRight")
+        assert browser.run(focused) == name
+        assert not browser.run(f"document.getElementById('{name}').hidden")
+    browser.press("End")
+    assert browser.run(focused) == TABS[-1]
+    named = (
+        "[...document.querySelectorAll('button, select, input')]"
+        ".every(each => each.textContent.trim() || each.labels.length)"
+    )
+    assert browser.run(named)
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_a_small_screen_shows_all_of_it(shown: Shown, dark: bool) -> None:
+    browser = shown.browser
+    browser.window(320, 640, dark=dark)
+    try:
+        for name in TABS:
+            shown.choose(name, f"document.querySelector('#{name} .wide').innerText")
+            assert browser.run("document.documentElement.scrollWidth") <= 320
+        paper = browser.run("getComputedStyle(document.body).backgroundColor")
+        assert paper == ("rgb(23, 24, 27)" if dark else "rgb(253, 252, 249)")
+    finally:
+        browser.window(900, 900)
+
+
+def test_a_reload_stays_in(shown: Shown) -> None:
+    browser = shown.browser
+    assert browser.run("location.href") == f"http://{shown.address}/"
+    browser.send("Page.reload")
+    browser.until("document.body?.dataset.ready && performance.navigation.type === 1")
+    assert not browser.run("document.cookie")
+
+
+def test_it_reads_and_asks_nobody_else_and_nothing_is_complained_of(shown: Shown) -> None:
+    browser = shown.browser
+    sent = [
+        (each["params"]["request"]["method"], each["params"]["request"]["url"])
+        for each in browser.events
+        if each.get("method") == "Network.requestWillBeSent"
+    ]
+    own = f"http://{shown.address}/"
+    assert not [url for _, url in sent if not url.startswith((own, "data:"))]
+    assert {url for method, url in sent if method != "GET"} == {f"{own}api/session"}
+    assert browser.run("document.forms.length") == 0
+    assert browser.complaints == []
+    with pytest.raises(AssertionError, match="TrustedHTML"):  # the policy holds
+        browser.run("document.body.innerHTML = '<b>x</b>'")
+
+
+def test_a_page_whose_program_ended_says_so(shown: Shown) -> None:
+    """The last one: nobody answers the page afterwards."""
+    browser = shown.browser
+    with served(endpoints(shown.jobs.database, (), (), None)) as server:
+        browser.go(server.link())
+        browser.until("document.body.dataset.ready")
+    browser.until("!document.getElementById('problem').hidden")
+    assert "`sotto-cloud ui`" in browser.run("document.getElementById('problem').innerText")

@@ -1,0 +1,35 @@
+"""The provider's page, opened and entered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from sottovoce.cloud.page.endpoints import endpoints
+from sottovoce.cloud.page.server import Endpoint, PageServer
+from sottovoce.cloud.state.database import Database
+from sottovoce.core.page.files import files
+from tests.support.doorway import Door, entered
+
+__all__ = ["page_of", "served"]
+
+
+@contextmanager
+def served(told: Mapping[str, Endpoint]) -> Iterator[PageServer]:
+    """A server of the page that answers these."""
+    page = files("sottovoce.cloud.page")
+    server = PageServer("127.0.0.1:0", page, told, "sotto-cloud ui")
+    server.start()
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+@contextmanager
+def page_of(
+    database: Database, health: Sequence[str] = (), metrics: Sequence[str] = ()
+) -> Iterator[Door]:
+    """The page of a cloud, entered."""
+    with served(endpoints(database, health, metrics, None)) as server:
+        yield entered(server.link())

@@ -99,12 +99,22 @@ def test_mistakes_are_named(tmp_path: Path, text: str, said: str) -> None:
         ("SOTTO_PRIVACY_LEVL", "light", "did you mean 'level'"),
         ("SOTTO_PRIVACY_LEDGER_LIMIT", "much", "a number"),
         ("SOTTO_PRIVACY_SEED", "1", "unknown setting"),
+        ("SOTTO_CLOUD_ADRESS", "h:1", "did you mean 'address'"),
+        ("SOTTO_CLOUD_STATES", "s", "unknown setting cloud.states"),
     ],
 )
 def test_mistakes_in_the_environment_are_named(name: str, value: str, said: str) -> None:
     with pytest.raises(ConfigError, match=said) as caught:
         load(environ={"HOME": "/h", name: value})
     assert name in str(caught.value)
+
+
+def test_the_providers_settings_in_the_same_shell_are_passed_over(tmp_path: Path) -> None:
+    environ = {"HOME": "/h", "SOTTO_CLOUD_CONFIG": "cloud.toml", "SOTTO_CLOUD_STATE": "s"}
+    config = load(environ=environ | {"SOTTO_CLOUD_ADDRESS": "h:1"})
+    assert config.cloud.address == "h:1"
+    with pytest.raises(ConfigError, match=r"unknown setting cloud\.state"):
+        load(_write(tmp_path, '[cloud]\nstate = "s"\n'), {"HOME": "/h"})
 
 
 def test_unreadable_files_are_named(tmp_path: Path) -> None:

@@ -41,6 +41,12 @@ MACHINE = Path("/etc/sottovoce/agent.toml")
 others may not."""
 
 _PREFIX = "SOTTO_"
+_OF_THE_PROVIDER = frozenset(
+    f"SOTTO_CLOUD_{name}"
+    for name in ("BUNDLE", "CONFIG", "KEY_FILE", "LOG_FORMAT", "OBJECTS", "STATE", "STORE", "TRACE")
+)
+"""What `sotto-cloud` reads, and looks like settings of ours: who has both programs in one shell is
+not refused. These names alone, so that a mistyped one of ours still is."""
 _DEFAULT = Setting()
 _KINDS: dict[Any, str] = {
     str: "a string",
@@ -266,7 +272,7 @@ def _merge_file(values: dict[str, dict[str, Any]], file: Path, environ: Mapping[
 def _merge_environment(values: dict[str, dict[str, Any]], environ: Mapping[str, str]) -> None:
     for name, text in environ.items():
         section, _, key = name.removeprefix(_PREFIX).lower().partition("_")
-        if not name.startswith(_PREFIX) or section not in _SECTIONS:
+        if not name.startswith(_PREFIX) or section not in _SECTIONS or name in _OF_THE_PROVIDER:
             continue
         kind = _kind(name, section, key)
         value: Any = text

@@ -8,6 +8,7 @@ import pytest
 
 from sottovoce.edge.cli import correct
 from tests.support.agent import running
+from tests.support.doorway import entered
 from tests.support.fake_cloud import FakeCloud
 from tests.support.waiting import until
 
@@ -61,6 +62,12 @@ def test_they_are_kept_shown_and_taught_once(trained: Device, cloud: FakeCloud) 
         (told,) = trained.json("show", "desk")
         assert told["corrections"] == {"waiting": 10, "taken": 0}
         assert "10 wait, 0 in training" in trained.sotto("show", "desk").stdout
+        (listed,) = trained.json("list")[0]["adapters"]
+        assert listed["corrections"] == {"waiting": 10, "taken": 0}
+        head, row = trained.sotto("list").stdout.splitlines()
+        assert row[head.index("CORRECTIONS") :].split()[0] == "10"
+        page = entered(trained.json("ui")[0]["url"])
+        assert page.ask("/api/overview").json["adapters"][0]["corrections"] == 10
         (done,) = trained.json(*TAUGHT)
         assert (done["state"], done["examples"], done["waiting"]) == ("SUCCEEDED", 10, 0)
         assert "no corrections of 'desk' wait" in trained.sotto(*TAUGHT, code=3).stderr

@@ -21,22 +21,32 @@ def command(ctx: click.Context, as_json: bool) -> None:
     """List the adapters that were customised here, the newest first.
 
     Of each name the version that it stands for, and those in training; `sotto show NAME` lists all.
+    Corrections are those that wait on this device or are in training (`sotto corrections NAME`).
     """
     with backend(load_config(ctx)) as device:
-        records = device.status().customizations
+        status = device.status()
+    records = status.customizations
     named: dict[str, agent.Customization] = {}
     for record in views.by_standing(records):
         named.setdefault(record.adapter, record)
     present = {record.id for record in named.values()}
     shown = [each for each in records if each.id in present or each.state not in ENDED]
     if as_json:
-        print_json({"adapters": [views.customization(each) for each in shown]})
+        print_json(
+            {
+                "adapters": [
+                    views.customization(each)
+                    | {"corrections": views.corrections(status, each.adapter)}
+                    for each in shown
+                ]
+            }
+        )
         return
     if not shown:
         click.echo("no adapters yet: `sotto customize NAME --input FILE` trains one")
         return
     print_table(
-        ("name", "id", "state", "examples", "accuracy", "level", "made"),
+        ("name", "id", "state", "examples", "accuracy", "level", "corrections", "made"),
         [
             (
                 each.adapter,
@@ -45,6 +55,7 @@ def command(ctx: click.Context, as_json: bool) -> None:
                 f"{each.examples:,}",
                 f"{each.held_out_accuracy:.1%}" if each.held_out_accuracy else "-",
                 each.privacy.level or "-",
+                f"{sum(views.corrections(status, each.adapter).values()):,}",
                 views.day(each.create_time),
             )
             for each in shown

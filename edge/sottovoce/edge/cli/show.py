@@ -22,15 +22,13 @@ def command(ctx: click.Context, name: str, as_json: bool) -> None:
     with backend(load_config(ctx)) as device:
         status = device.status()
     customized = status.customizations
-    waiting = sum(each.waiting for each in status.corrections if each.adapter == name)
-    taken = sum(each.taken for each in status.corrections if each.adapter == name)
+    kept = views.corrections(status, name)
     records = [each for each in customized if each.adapter == name]
     if not records:
         raise NotFound(f"no adapter {name!r} on this device", fix="see `sotto list`", subject=name)
     present = views.by_standing(records)[0]
     if as_json:
         versions = [views.customization(each) for each in records]
-        kept = {"waiting": waiting, "taken": taken}
         print_json({"name": name, "present": present.id, "versions": versions, "corrections": kept})
         return
     shown = views.customization(present)
@@ -39,8 +37,8 @@ def command(ctx: click.Context, name: str, as_json: bool) -> None:
     for key, value in shown.items():
         if value not in ("", 0, 0.0, False):
             click.echo(f"{key.replace('_', ' '):20}{value}")
-    if waiting or taken:
-        click.echo(f"{'corrections':20}{waiting:,} wait, {taken:,} in training")
+    if any(kept.values()):
+        click.echo(f"{'corrections':20}{kept['waiting']:,} wait, {kept['taken']:,} in training")
     click.echo()
     print_table(
         ("", "version", "state", "examples", "accuracy", "made"),

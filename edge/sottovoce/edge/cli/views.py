@@ -21,6 +21,7 @@ from sottovoce.v1 import training_pb2 as training
 __all__ = [
     "answer",
     "by_standing",
+    "corrections",
     "customization",
     "day",
     "embedding",
@@ -154,6 +155,15 @@ def customization(record: agent.Customization) -> dict[str, Any]:
         "method": training.Method.Name(record.method).removeprefix("METHOD_"),
         "task": training.Task.Name(record.task).removeprefix("TASK_"),
         "local": record.local,
+    }
+
+
+def corrections(response: agent.GetStatusResponse, adapter: str) -> dict[str, int]:
+    """How many the device keeps of an adapter: those that wait, and those in training."""
+    kept = [each for each in response.corrections if each.adapter == adapter]
+    return {
+        "waiting": sum(each.waiting for each in kept),
+        "taken": sum(each.taken for each in kept),
     }
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from sottovoce.core.text.tagger import Tagger
 from sottovoce.edge.cli.client import Remote
+from sottovoce.edge.state.corrections import Corrections
 from sottovoce.edge.state.purpose import Purpose
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import training_pb2 as training
@@ -41,6 +42,7 @@ def shown(
         )
         with device.store.transaction() as transaction:
             device.outbox.insert(transaction, record, "r", training.CreateJobRequest(), {})
+        Corrections(device.store).keep(MARKUP, [(f"{n}", "wet") for n in range(37)], 37)
     with (
         running(config, lexicon_tagger) as address,
         Remote(address) as device,
@@ -93,6 +95,8 @@ def test_names_and_texts_stay_text(shown: tuple[Browser, str], name: str, ready:
         assert "Anna" not in text
     else:
         assert MARKUP in text
+    if name == "adapters":
+        assert browser.run("document.querySelector('#adaptertable td.number').innerText") == "37"
     assert browser.run("document.images.length") == 0
     assert browser.run("document.title") == "Sottovoce on this device"
 

@@ -83,7 +83,7 @@ def _overview(call: Call) -> Reply:
             "levels": _levels(device.engine.current().bundle.manifest.calibration)
             if status.bundle_id
             else {},
-            "adapters": [_adapter(record) for record in status.customizations],
+            "adapters": [_adapter(record, status) for record in status.customizations],
         }
     )
 
@@ -104,7 +104,8 @@ def _levels(calibration: Any) -> dict[str, list[dict[str, Any]]]:
     }
 
 
-def _adapter(record: agent.Customization) -> dict[str, Any]:
+def _adapter(record: agent.Customization, status: agent.GetStatusResponse) -> dict[str, Any]:
+    kept = [each for each in status.corrections if each.adapter == record.adapter]
     return {
         "name": record.adapter,
         "state": agent.CustomizationState.Name(record.state)
@@ -116,6 +117,7 @@ def _adapter(record: agent.Customization) -> dict[str, Any]:
         "accuracy": record.held_out_accuracy,
         "message": record.message,
         "created": record.create_time.ToJsonString(),
+        "corrections": sum(each.waiting + each.taken for each in kept),
     }
 
 

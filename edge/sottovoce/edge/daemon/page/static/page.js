@@ -63,9 +63,9 @@ const views = {
   },
   adapters: async () => {
     overview = await ask("/api/overview");
-    $("adaptertable").replaceChildren(table(["name", "state", "examples", "right on texts held out", "told"],
-      overview.adapters.map((each) => [each.name, each.state, `${each.uploaded}/${each.examples}`, each.accuracy ? hundred(each.accuracy) : "", each.message]),
-      "none: `sotto customize NAME --input FILE` trains one"));
+    $("adaptertable").replaceChildren(table(["name", "state", "examples", "right on texts held out", "corrections kept", "told"],
+      overview.adapters.map((each) => [each.name, each.state, `${each.uploaded}/${each.examples}`, each.accuracy ? hundred(each.accuracy) : "", each.corrections, each.message]),
+      "none: `sotto customize NAME --input FILE` trains one", [4]));
   },
   left: async () => {
     const told = await ask("/api/record");

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -94,3 +95,16 @@ def test_a_key_is_read_from_its_file(tmp_path: Path) -> None:
 def test_settings_do_not_print_the_database_and_its_password(tmp_path: Path) -> None:
     settings = Settings(tmp_path, (), store="postgresql://u:secret@h/d")
     assert "secret" not in repr(settings)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"devices_listen": "127.0.0.1:1"}, "no certificate can be shown"),
+        ({"devices_listen": "unix:/x", "tls_cert": Path("c"), "tls_key": Path("k")}, "unix:/x"),
+        ({"require_certificates": True}, "nowhere"),
+    ],
+)
+def test_certificates_of_devices_need_tls_and_a_port(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        Settings(Path("state"), (), **options)

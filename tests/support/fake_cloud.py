@@ -278,6 +278,7 @@ class FakeCloud(
         name, token = sent.get("sottovoce-tenant", ""), sent.get("authorization", "")[7:]
         if not name or not (self.tenants.get(name) == token or self.redeemed(name, token)):
             raise Unauthenticated("unknown tenant or wrong token", fix="enrol again")
+        self.shown += context.auth_context().get("x509_pem_cert", ())
         return name
 
     def _cut(self, size: int) -> None:

@@ -159,6 +159,9 @@ class Settings:
     others train, ``jobs`` where others take uploads and watches: a replica's.
     ``hand_out_adapters`` names the tenants whose devices may fetch their adapters, or
     `EVERY_TENANT`.
+    ``devices_listen`` is HOST:PORT where calls show a certificate ("" for nowhere), valid for
+    ``certificate_days``; ``devices_port`` is what devices are told, 0 for that port.
+    ``require_certificates`` leaves to the other address what a device needs to get one.
     """
 
     state: Path
@@ -187,13 +190,17 @@ class Settings:
     key_file: Path | None = None
     trainer: bool = True
     jobs: bool = True
+    devices_listen: str = ""
+    devices_port: int = 0
+    certificate_days: int = 7
+    require_certificates: bool = False
 
     def __post_init__(self) -> None:
         """Refuses what would be unsafe.
 
         Raises:
-            ConfigError: half a TLS pair, plaintext on a public address, two that write, or no
-                tenant's name.
+            ConfigError: half a TLS pair, plaintext on a public address, two that write, no
+                tenant's name, or certificates of devices without TLS.
         """
         for name in self.hand_out_adapters:
             if name != EVERY_TENANT and not limits.NAME.fullmatch(name):
@@ -209,6 +216,18 @@ class Settings:
             raise ConfigError(
                 "TLS needs both a certificate and a key",
                 fix="give --tls-cert and --tls-key together",
+            )
+        if self.require_certificates and not self.devices_listen:
+            raise ConfigError(
+                "nowhere could a device show a certificate",
+                fix="give --devices-listen with --require-certificates",
+            )
+        if self.devices_listen and (
+            self.tls_cert is None or self.devices_listen.startswith("unix:")
+        ):
+            raise ConfigError(
+                f"no certificate can be shown on {self.devices_listen}",
+                fix="give --devices-listen HOST:PORT, with --tls-cert and --tls-key",
             )
         if self.tls_cert is None and not self.local and not self.insecure_plaintext:
             raise ConfigError(

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 @serving.model_options
 @limit_option("training_seconds", "Seconds a job may train; it fails after that.")
 @serving.job_limits
+@serving.certificate_options
 @json_option
 def command(no_trainer: bool, as_json: bool, **given: Any) -> None:
     """Serve bundles, training, predictions and texts until SIGTERM or Ctrl-C.
@@ -70,6 +71,7 @@ def tell(running: Server, *, as_json: bool) -> None:
             {
                 "ready": True,
                 "address": running.address,
+                "devices_address": running.devices_address,
                 "pid": os.getpid(),
                 "bundles": list(running.bundles),
                 "keys": keys,
@@ -77,4 +79,5 @@ def tell(running: Server, *, as_json: bool) -> None:
         )
     else:
         signers = ", ".join(dict.fromkeys(keys))
-        click.echo(f"serving on {running.address}, bundles signed by {signers}", err=True)
+        devices = f"{running.devices_address}, " if running.devices_address else ""
+        click.echo(f"serving on {running.address}, {devices}bundles signed by {signers}", err=True)

@@ -26,7 +26,8 @@ from sottovoce.cloud.cli.options import (
 )
 from sottovoce.cloud.config import DEFAULT_LISTEN, Limits, Settings, UpstreamSettings
 
-__all__ = ["address_options", "job_limits", "model_options", "settings", "threads"]
+__all__ = ["address_options", "certificate_options", "job_limits", "model_options", "settings"]
+__all__ += ["threads"]
 
 Option = Callable[[Any], Any]
 threads: Final = click.IntRange(min=1)
@@ -140,6 +141,35 @@ _LIMITS: Final[tuple[Option, ...]] = (
     limit_option("past_jobs", "Jobs of a tenant that are remembered after they ended."),
 )
 
+_CERTIFICATES: Final[tuple[Option, ...]] = (
+    click.option(
+        "--devices-listen",
+        default="",
+        metavar="HOST:PORT",
+        help="Answer there devices that show a certificate of the authority in --state "
+        "(`sotto-cloud authority init`), and sign theirs; off by default.",
+    ),
+    click.option(
+        "--devices-port",
+        type=click.IntRange(0, 65_535),
+        default=0,
+        help="What devices are told of it, where a balancer before it has another.  [default: that "
+        "of --devices-listen]",
+    ),
+    click.option(
+        "--certificate-days",
+        type=click.IntRange(1, 90),
+        default=7,
+        show_default=True,
+        help="Days that a device's certificate is valid; it renews it when a third is left.",
+    ),
+    click.option(
+        "--require-certificates",
+        is_flag=True,
+        help="Leave enrolment, bundles and health to --listen; all else needs a certificate.",
+    ),
+)
+
 
 def _taking(options: tuple[Option, ...]) -> Option:
     def take(command: Any) -> Any:
@@ -158,6 +188,10 @@ model_options = _taking(_MODELS)
 
 job_limits = _taking(_LIMITS)
 """What jobs of tenants may be."""
+
+certificate_options = _taking(_CERTIFICATES)
+"""Certificates of devices. Only for who answers every call: a balancer before others cannot see
+which call it passes on."""
 
 
 def settings(given: dict[str, Any], **more: Any) -> Settings:

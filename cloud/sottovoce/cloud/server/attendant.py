@@ -55,6 +55,7 @@ class Attendant(Interceptor):
             or one whose answers are not read.
         again: seconds between two looks at the tokens of open streams: when one ends by itself,
             nothing tells.
+        ended: whether what a stream's connection has shown is valid no longer; asked as often.
         news: a number that is another one when a token may have been revoked since, by anybody,
             on any machine: then they are looked at without delay.
     """
@@ -66,11 +67,13 @@ class Attendant(Interceptor):
         *,
         idle: float,
         again: float,
+        ended: Callable[[grpc.ServicerContext], bool] = lambda context: False,
         news: Callable[[], int] = lambda: 0,
     ) -> None:
         self._tenants_only = tenants_only
         self._authenticate = authenticate
         self._idle, self._again = idle, again
+        self._ended = ended
         self._news = news
         self._open: set[_Stream] = set()
         self._lock = threading.Lock()
@@ -144,13 +147,14 @@ class Attendant(Interceptor):
                 stream.context.cancel()
             self._looked, self._known = now, news
 
-    def _forbidden(self, streams: Iterable[_Stream]) -> list[_Stream]:
+    def _forbidden(self, streams: Collection[_Stream]) -> list[_Stream]:
         """Those whose caller would not be let in now; each caller is asked about once."""
         callers: dict[frozenset[tuple[str, str | bytes]], list[_Stream]] = {}
         for stream in streams:
             named = frozenset((k, v) for k, v in stream.context.invocation_metadata())
             callers.setdefault(named, []).append(stream)
-        return [s for named, own in callers.items() if not self._permitted(named) for s in own]
+        over = [s for named, own in callers.items() if not self._permitted(named) for s in own]
+        return over + [stream for stream in streams if self._ended(stream.context)]
 
     def _permitted(self, metadata: _Metadata) -> bool:
         try:

@@ -1,4 +1,4 @@
-"""Devices that are let in by a code. Whoever calls is a stranger."""
+"""Devices that are let in by a code, and get certificates. Whoever redeems one is a stranger."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from typing import Final
 import grpc
 
 from sottovoce.cloud.server.guesses import Guesses
+from sottovoce.cloud.state.authority import Authority, asked, device
 from sottovoce.cloud.state.codes import Codes
 from sottovoce.cloud.state.credentials import Scope
+from sottovoce.cloud.state.tenants import Tenants
+from sottovoce.core.errors import NotReady
 from sottovoce.v1 import enrollment_pb2 as wire
 from sottovoce.v1 import enrollment_pb2_grpc
 
@@ -22,10 +25,30 @@ _SCOPES: Final = {
 
 
 class EnrollmentService(enrollment_pb2_grpc.EnrollmentServiceServicer):
-    """Redeems the codes that the provider makes."""
+    """Redeems the codes that the provider makes, and signs keys of devices.
 
-    def __init__(self, codes: Codes) -> None:
+    Args:
+        codes: to redeem.
+        tenants: who has which token.
+        authority: signs; None: nobody gets a certificate.
+        days: that one is valid.
+        devices_port: where calls go that show one.
+    """
+
+    def __init__(
+        self,
+        codes: Codes,
+        tenants: Tenants,
+        authority: Authority | None = None,
+        *,
+        days: int = 0,
+        devices_port: int = 0,
+    ) -> None:
         self._codes = codes
+        self._tenants = tenants
+        self._authority = authority
+        self._days = days
+        self._devices_port = devices_port
         self._guesses = Guesses()
 
     def RedeemCode(  # noqa: N802 - the wire's name
@@ -40,8 +63,32 @@ class EnrollmentService(enrollment_pb2_grpc.EnrollmentServiceServicer):
         with self._guesses.one(context.peer()):
             done = self._codes.redeem(request.code, request.token_sha256)
         answer = wire.RedeemCodeResponse(
-            tenant=done.tenant, name=done.name, scope=_SCOPES[done.scope]
+            tenant=done.tenant,
+            name=done.name,
+            scope=_SCOPES[done.scope],
+            devices_port=self._devices_port,
         )
         if done.ends is not None:
             answer.end_time.FromMicroseconds(round(done.ends * 1e6))
         return answer
+
+    def IssueCertificate(  # noqa: N802
+        self, request: wire.IssueCertificateRequest, context: grpc.ServicerContext
+    ) -> wire.IssueCertificateResponse:
+        """Signs the key of a device that has its token.
+
+        Raises:
+            Unauthenticated, PermissionDenied: see `Tenants.bind`.
+            InvalidInput: see `asked`. NotReady: there is no authority.
+        """
+        metadata = context.invocation_metadata()
+        self._tenants.authenticate(metadata)  # before what a stranger sent is read
+        if self._authority is None:
+            raise NotReady(
+                "this cloud gives devices no certificates",
+                fix="set cloud.devices_port to 0 on the device, or ask the provider",
+                subject="cloud.devices_port",
+            )
+        key = asked(request.csr)
+        self._tenants.bind(metadata, device(key))
+        return wire.IssueCertificateResponse(certificate=self._authority.sign(key, self._days))

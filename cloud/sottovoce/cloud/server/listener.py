@@ -1,4 +1,4 @@
-"""The port of a process that answers devices, whatever it answers them: who comes in, and how many.
+"""The ports of a process that answers devices, whatever it answers: who comes in, and how many.
 
 Why it is here: a server, a replica and a front differ in the services that they add; how callers
 are bounded, known, counted and sent home is the same.
@@ -15,6 +15,7 @@ from sottovoce.cloud.config import Settings
 from sottovoce.cloud.metrics import CallMetrics, expose
 from sottovoce.cloud.server.attendant import Attendant
 from sottovoce.cloud.server.call_counter import CallCounter
+from sottovoce.cloud.server.certified import Certified, ended
 from sottovoce.cloud.state.tenants import Tenants
 from sottovoce.core.errors import ConfigError
 from sottovoce.core.system.threads import Threads
@@ -57,7 +58,8 @@ _OPTIONS = (
 
 
 class Listener:
-    """A gRPC server on ``settings.listen``, to which services are added before it starts.
+    """A gRPC server on ``settings.listen``, to which services are added before it starts; with
+    ``settings.devices_listen`` also there.
 
     Args:
         settings: address, TLS and metrics.
@@ -66,10 +68,12 @@ class Listener:
         services: the names of those it answers for, as health tells them.
         calls: of tenants, open at once; each holds a thread.
         news: see `Attendant`.
+        authority: PEM of who signs the certificates that devices show.
 
     Attributes:
         server: takes the services.
         address: with the port that it got.
+        devices_address: where certificates are shown, or "".
 
     Raises:
         ConfigError: the port is taken, or a TLS file unreadable.
@@ -83,6 +87,7 @@ class Listener:
         services: Collection[str],
         calls: int,
         news: Callable[[], int],
+        authority: bytes = b"",
     ) -> None:
         self._services = tuple(services)
         self._grace = settings.grace_seconds
@@ -90,6 +95,8 @@ class Listener:
         # What is open holds one, what is short the rest.
         threads = calls + STREAMS + WAITING + 64
         self._calls = Threads(threads, "rpc")
+        required = settings.require_certificates
+        certified = [Certified(tenants, required=required)] if authority else []
         self._doorkeeper = Doorkeeper(
             most=WAITING,
             seconds=PATIENCE,
@@ -97,7 +104,12 @@ class Listener:
             authenticate=tenants.authenticate,
         )
         self._attendant = Attendant(
-            TENANTS_ONLY, tenants.authenticate, idle=IDLE, again=TOKENS_AGAIN, news=news
+            TENANTS_ONLY,
+            tenants.authenticate,
+            idle=IDLE,
+            again=TOKENS_AGAIN,
+            ended=ended,
+            news=news,
         )
         self.server = grpc.server(
             self._calls,
@@ -105,6 +117,7 @@ class Listener:
                 CallCounter(metrics),
                 Traced(),
                 ErrorInterceptor(),
+                *certified,
                 self._doorkeeper,
                 OpenStreams(STREAMS, lambda service: service not in TENANTS_ONLY),
                 self._attendant,
@@ -118,26 +131,36 @@ class Listener:
         )
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self.server)
         serve_reflection(self.server, (*self._services, health.SERVICE_NAME))
-        self.address = self._bind(settings)
+        self.address = self._bind(settings, settings.listen)
+        self.devices_address = (
+            self._bind(settings, settings.devices_listen, authority) if authority else ""
+        )
         self._stop_metrics = self._expose(settings, metrics)
 
-    def _bind(self, settings: Settings) -> str:
+    def _bind(self, settings: Settings, listen: str, authority: bytes = b"") -> str:
+        """Opens a port; with an ``authority``, one where who has no certificate of it gets no
+        further than the handshake. It is a port of its own because grpcio has none where a
+        certificate may be shown or not, and who enrols has none yet."""
         try:
             if settings.tls_cert and settings.tls_key:
                 pair = (settings.tls_key.read_bytes(), settings.tls_cert.read_bytes())
                 check_certificate(pair[1], "--tls-cert")
-                credentials = grpc.ssl_server_credentials([pair])
-                port = self.server.add_secure_port(settings.listen, credentials)
+                credentials = grpc.ssl_server_credentials(
+                    [pair], authority or None, require_client_auth=bool(authority)
+                )
+                port = self.server.add_secure_port(listen, credentials)
             else:
-                port = self.server.add_insecure_port(settings.listen)
+                port = self.server.add_insecure_port(listen)
         except (OSError, RuntimeError) as error:
+            option = "--devices-listen" if authority else "--listen"
             raise ConfigError(
-                f"cannot listen on {settings.listen}",
-                fix="choose a free address with --listen, and check the TLS files if there are any",
+                f"cannot listen on {listen}",
+                fix=f"choose a free address with {option}, and check the TLS files if there are "
+                "any",
             ) from error
-        if settings.listen.startswith("unix:"):
-            return settings.listen
-        return f"{settings.listen.rpartition(':')[0]}:{port}"
+        if listen.startswith("unix:"):
+            return listen
+        return f"{listen.rpartition(':')[0]}:{port}"
 
     def _expose(self, settings: Settings, metrics: CallMetrics) -> Callable[[], None]:
         if not settings.metrics:

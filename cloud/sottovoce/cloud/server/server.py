@@ -49,6 +49,7 @@ from sottovoce.cloud.serving.model_thread import ModelThread, numbers
 from sottovoce.cloud.serving.predictor import Predictor
 from sottovoce.cloud.serving.upstream import Upstream
 from sottovoce.cloud.state import bundle_copies
+from sottovoce.cloud.state.authority import Authority
 from sottovoce.cloud.state.codes import Codes
 from sottovoce.cloud.state.opening import open_database
 from sottovoce.cloud.state.pairing import check_objects
@@ -103,10 +104,19 @@ class Server:
             self.metrics.registry.register(JobsCollector(self.database))
             calls += UPLOADS + WATCHES + FOLLOWERS
         services = (BUNDLES, ENROLLMENT, TRAINING, INFERENCE, GENERATION)
+        authority = Authority.read(settings.state) if settings.devices_listen else None
         self.listener = Listener(
-            settings, self.tenants, self.metrics, services, calls, self.database.news
+            settings,
+            self.tenants,
+            self.metrics,
+            services,
+            calls,
+            self.database.news,
+            authority.pem if authority else b"",
         )
         self.address = self.listener.address
+        self.devices_address = self.listener.devices_address
+        bound = int(self.devices_address.rpartition(":")[2] or 0)
         self.thread = ModelThread(loaded, dtype=dtype, metrics=self.metrics)
         self.predictor = Predictor(
             self.thread,
@@ -128,7 +138,14 @@ class Server:
             BundlesService(self.bundles, self.signatures), server
         )
         enrollment_pb2_grpc.add_EnrollmentServiceServicer_to_server(  # type: ignore[no-untyped-call]
-            EnrollmentService(Codes(self.database)), server
+            EnrollmentService(
+                Codes(self.database),
+                self.tenants,
+                authority,
+                days=settings.certificate_days,
+                devices_port=settings.devices_port or bound,
+            ),
+            server,
         )
         training_pb2_grpc.add_TrainingServiceServicer_to_server(  # type: ignore[no-untyped-call]
             TrainingService(self.jobs, self.tenants, self.bundles, models)

@@ -78,6 +78,7 @@ def add(
     seconds: float | None = None,
     replace: bool = False,
     grace: float = 0.0,
+    device: str = "",
 ) -> float | None:
     """Lets in whoever has the token of that hash.
 
@@ -85,6 +86,7 @@ def add(
         name: of the device.
         seconds: from now on; None for ever.
         replace: tokens of this name end, ``grace`` seconds from now.
+        device: whose key it belongs to; "" for the first that asks, see `Tenants.bind`.
 
     Returns:
         When it ends, in seconds since 1970; None: never.
@@ -111,14 +113,16 @@ def add(
         )
     ends = None if seconds is None else now + seconds
     added = transaction.change(
-        "INSERT INTO credentials (tenant, name, token_sha256, scope, created, ends) "
-        "VALUES (:tenant, :name, :hash, :scope, :now, :ends) ON CONFLICT (token_sha256) DO NOTHING",
+        "INSERT INTO credentials (tenant, name, token_sha256, scope, created, ends, device) "
+        "VALUES (:tenant, :name, :hash, :scope, :now, :ends, :device) "
+        "ON CONFLICT (token_sha256) DO NOTHING",
         tenant=tenant,
         name=name,
         hash=token_sha256,
         scope=str(scope),
         now=now,
         ends=ends,
+        device=device,
     )
     if not added:
         raise InvalidInput("this token is known", fix="make another", subject="token_sha256")
@@ -152,6 +156,18 @@ def as_before(
             subject="name",
         )
     return scope or Scope(row["scope"]), row["seconds"] if seconds is None else seconds
+
+
+def _device(transaction: Transaction, tenant: str, name: str) -> str:
+    """Whose key a valid token of that name belongs to: it is the same device that gets another."""
+    row = transaction.row(
+        f"SELECT device FROM credentials WHERE tenant = :tenant AND name = :name AND {VALID} "
+        "ORDER BY number DESC LIMIT 1",
+        tenant=tenant,
+        name=name,
+        now=transaction.now(),
+    )
+    return row["device"] if row is not None else ""
 
 
 def told(name: str, scope: Scope, ends: float | None) -> str:
@@ -222,11 +238,12 @@ class Credentials:
         grace: float = 0.0,
     ) -> str:
         """A token, which is shown this once; see `add`, and `as_before` for ``replace``."""
-        token = made()
+        token, device = made(), ""
         with self._database.write() as transaction:
             quotas.lock(transaction, tenant)
             if replace:
                 scope, seconds = as_before(transaction, tenant, name, scope, seconds)
+                device = _device(transaction, tenant, name)
             scope = scope or Scope.ALL
             ends = add(
                 transaction,
@@ -237,6 +254,7 @@ class Credentials:
                 seconds=seconds,
                 replace=replace,
                 grace=grace,
+                device=device,
             )
             what = "token replaced" if replace else "token made"
             acts.record(transaction, what, tenant, told(name, scope, ends))

@@ -227,6 +227,9 @@ CREATE TABLE bundles (
   created REAL NOT NULL
 ) STRICT;
 """
+_DEVICES: Final = """
+ALTER TABLE credentials ADD COLUMN device TEXT NOT NULL DEFAULT '';
+"""
 _AT_ONCE: Final = 256
 
 
@@ -322,6 +325,7 @@ VERSIONS: Final = (
     Version(_REPLACES),
     Version(_TRACE),
     Version(_BUNDLES),
+    Version(_DEVICES),
 )
 
 

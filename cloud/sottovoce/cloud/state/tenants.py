@@ -15,6 +15,8 @@ from sottovoce.core.wire.tenancy import BEARER, TENANT_KEY, TOKEN_KEY
 __all__ = ["Tenant", "Tenants"]
 
 _LET_IN = f"FROM credentials WHERE tenant = tenants.name AND {VALID}"
+_SHOWN = 16
+"""Digits of a key's hash, in the audit log."""
 _ASK = "ask the provider for another (`sotto-cloud tokens new TENANT`)"
 
 
@@ -116,7 +118,7 @@ class Tenants:
                 revoked, or is over.
             PermissionDenied: the tenant is disabled.
         """
-        return self._known(metadata)[0]
+        return str(self._known(metadata)["tenant"])
 
     def admit(
         self, metadata: Iterable[tuple[str, str | bytes]], scope: Scope, *others: Scope
@@ -127,17 +129,60 @@ class Tenants:
             Unauthenticated, PermissionDenied: see `authenticate`.
             PermissionDenied: the token is for something else.
         """
-        tenant, given = self._known(metadata)
-        if given not in (Scope.ALL, scope, *others):
+        known = self._known(metadata)
+        if known["scope"] not in (Scope.ALL, scope, *others):
             raise PermissionDenied(
-                f"this token's scope is {str(given)!r}",
+                f"this token's scope is {known['scope']!r}",
                 fix="use one for this, or for all: ask the provider (`sotto-cloud tokens new "
                 f"TENANT --scope {scope}`)",
                 subject="scope",
             )
-        return tenant
+        return str(known["tenant"])
 
-    def _known(self, metadata: Iterable[tuple[str, str | bytes]]) -> tuple[str, Scope]:
+    def bind(self, metadata: Iterable[tuple[str, str | bytes]], device: str) -> None:
+        """Has the token of a call belong to a device's key, if it belongs to none, for good.
+
+        Raises:
+            Unauthenticated, PermissionDenied: see `authenticate`.
+            PermissionDenied: it belongs to another.
+        """
+        known = self._known(metadata)
+        given = {"number": known["number"], "device": device}
+        if not known["device"]:
+            with self._database.write() as transaction:
+                bound = transaction.change(
+                    "UPDATE credentials SET device = :device WHERE number = :number "
+                    "AND device = ''",
+                    **given,
+                )
+                if bound:  # and not each renewal: they would push out what people did
+                    detail = f"{known['name']}: key {device[:_SHOWN]}"
+                    acts.record(
+                        transaction, "device bound", known["tenant"], detail, who=acts.A_DEVICE
+                    )
+        self.check_device(metadata, device, PermissionDenied)
+
+    def check_device(
+        self,
+        metadata: Iterable[tuple[str, str | bytes]],
+        device: str,
+        kind: type[Unauthenticated] = Unauthenticated,
+    ) -> None:
+        """Nothing, if the token of a call belongs to that device's key.
+
+        Raises:
+            Unauthenticated, PermissionDenied: see `authenticate`.
+            Unauthenticated: it belongs to another, or to none; of ``kind``.
+        """
+        if self._known(metadata)["device"] != device:
+            raise kind(
+                "this token does not belong to this device's key",
+                fix="ask the provider for a code (`sotto-cloud tokens code TENANT --name NAME "
+                "--replace`), and run `sotto enroll CODE`; each device needs a token of its own",
+                subject="token",
+            )
+
+    def _known(self, metadata: Iterable[tuple[str, str | bytes]]) -> Row:
         found = {key: value for key, value in metadata if isinstance(value, str)}
         name, bearer = found.get(TENANT_KEY, ""), found.get(TOKEN_KEY, "")
         if not name or not bearer.startswith(BEARER):
@@ -148,7 +193,8 @@ class Tenants:
             )
         with self._database.read() as transaction:
             row = transaction.row(
-                "SELECT scope, ends, revoked, disabled FROM credentials "
+                "SELECT number, tenant, credentials.name, scope, ends, revoked, device, disabled "
+                "FROM credentials "
                 "JOIN tenants ON tenants.name = credentials.tenant "
                 "WHERE token_sha256 = :hash AND tenant = :tenant",
                 hash=hashed(bearer.removeprefix(BEARER).strip()),
@@ -161,7 +207,7 @@ class Tenants:
                 )
             # Who has the very token may be told what became of it.
             _check(row, transaction.now() if row["ends"] is not None else 0.0)
-        return name, Scope(row["scope"])
+        return row
 
 
 def _check(row: Row, now: float) -> None:

@@ -1,0 +1,350 @@
+"""Calls on real TLS connections, with certificates of a real authority, and without."""
+
+from __future__ import annotations
+
+import datetime
+import socket
+import ssl
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import grpc
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.serialization import Encoding
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from sottovoce.cloud.config import Settings
+from sottovoce.cloud.server import certified, listener
+from sottovoce.cloud.state.authority import Authority, device
+from sottovoce.cloud.state.codes import Codes
+from sottovoce.cloud.state.credentials import Credentials
+from sottovoce.core.errors import (
+    ConfigError,
+    InvalidInput,
+    NotReady,
+    PermissionDenied,
+    SottovoceError,
+    Unauthenticated,
+)
+from sottovoce.core.wire.status import from_rpc_error
+from sottovoce.v1 import bundles_pb2, enrollment_pb2, generation_pb2, inference_pb2
+from sottovoce.v1 import training_pb2 as training
+from tests.support import device_keys as keys
+from tests.support.backbones import tiny_bert
+from tests.support.caller import Caller, credentials
+from tests.support.certificates import Certificate
+from tests.support.cloud import Cloud, cloud
+from tests.support.tiny_bundle import tiny_bundle
+
+
+@dataclass
+class Place:
+    """A cloud with both ports, and how to come in by either."""
+
+    cloud: Cloud
+    authority: Authority
+    roots: bytes
+
+    @property
+    def plain(self) -> str:
+        return self.cloud.server.address
+
+    @property
+    def devices(self) -> str:
+        return self.cloud.server.devices_address
+
+    def token(self, name: str) -> tuple[tuple[str, str], ...]:
+        """Metadata of a new device of acme's."""
+        return credentials("acme", Credentials(self.cloud.server.database).new("acme", name))
+
+    def issue(self, metadata: Any, secret: Any) -> bytes:
+        """A certificate, by the port that takes tokens alone."""
+        with keys.shown(self.plain, self.roots, None) as channel:
+            asked = enrollment_pb2.IssueCertificateRequest(csr=keys.request(secret))
+            stub = Caller(channel, metadata).enrollment
+            answer = stub.IssueCertificate(asked, metadata=metadata, timeout=60)
+        return bytes(answer.certificate)
+
+    @contextmanager
+    def caller(self, metadata: Any, secret: Any, *chain: bytes) -> Iterator[Caller]:
+        """Who shows a certificate."""
+        with keys.shown(self.devices, self.roots, secret, *chain) as channel:
+            yield Caller(channel, metadata)
+
+
+def _settings(folder: Path, tls: Certificate, **more: Any) -> Settings:
+    certificate, key = tls.write(folder)
+    bert = tiny_bert(folder / "bert")
+    return Settings(
+        folder / "state",
+        (tiny_bundle(folder / "bundle", bert),),
+        "127.0.0.1:0",
+        str(bert),
+        tls_cert=certificate,
+        tls_key=key,
+        threads=1,
+        **more,
+    )
+
+
+@contextmanager
+def _place(folder: Path, **more: Any) -> Iterator[Place]:
+    tls = Certificate.make()
+    authority = Authority.make(folder / "state")
+    settings = _settings(folder, tls, devices_listen="127.0.0.1:0", **more)
+    with cloud(settings) as running:
+        running.server.tenants.enroll("acme")
+        yield Place(running, authority, tls.certificate)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    """A cloud that also answers tokens alone."""
+    with _place(tmp_path_factory.mktemp("certified")) as found:
+        yield found
+
+
+def _lists(caller: Caller) -> None:
+    caller.training.ListJobs(training.ListJobsRequest(), metadata=caller.metadata, timeout=60)
+
+
+def _refusal(caller: Caller) -> SottovoceError:
+    with pytest.raises(grpc.RpcError) as caught:
+        _lists(caller)
+    return from_rpc_error(caught.value, peer="the cloud")
+
+
+def _gets_no_further_than_the_handshake(caller: Caller) -> None:
+    with pytest.raises(grpc.RpcError) as caught:
+        caller.training.ListJobs(training.ListJobsRequest(), metadata=caller.metadata, timeout=30)
+    assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
+
+
+def test_a_device_is_let_in_with_its_certificate_and_its_token(place: Place) -> None:
+    token, secret = place.token("let-in"), keys.key()
+    made = place.issue(token, secret)
+    named = x509.load_der_x509_certificate(made).subject.rfc4514_string()
+    assert named == f"CN={device(secret.public_key())}"
+    with place.caller(token, secret, made) as caller:
+        _lists(caller)
+    with keys.shown(place.plain, place.roots, None) as channel:  # as before
+        _lists(Caller(channel, token))
+
+
+def test_who_shows_none_hears_nothing(place: Place) -> None:
+    token = place.token("bare")
+    with keys.shown(place.devices, place.roots, None) as channel:
+        _gets_no_further_than_the_handshake(Caller(channel, token))
+        with pytest.raises(grpc.RpcError) as caught:
+            health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=30)
+        assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
+
+
+def test_who_is_silent_without_one_is_cut_off(place: Place) -> None:
+    """By raw TLS: no frame of HTTP/2 comes before the certificate was seen."""
+    context = ssl.create_default_context(cadata=place.roots.decode())
+    context.set_alpn_protocols(["h2"])
+    host, _, port = place.devices.rpartition(":")
+    heard = b""
+    with socket.create_connection((host, int(port)), 30) as line:
+        try:
+            with context.wrap_socket(line, server_hostname=host) as tls:
+                heard = tls.recv(1)
+        except (ssl.SSLError, ConnectionError):
+            pass
+    assert heard == b""
+
+
+def test_another_authoritys_certificate_is_none(place: Place, tmp_path: Path) -> None:
+    token, secret = place.token("foreign"), keys.key()
+    place.issue(token, secret)
+    theirs = Authority.make(tmp_path).sign(secret.public_key(), 7)
+    with place.caller(token, secret, theirs) as caller:
+        _gets_no_further_than_the_handshake(caller)
+
+
+def test_a_device_signs_for_nobody_else(place: Place) -> None:
+    """Its own certificate is no authority's."""
+    token, secret, other = place.token("upstart"), keys.key(), keys.key()
+    ours = place.issue(token, secret)
+    read = x509.load_der_x509_certificate(ours)
+    forged = (
+        x509.CertificateBuilder()
+        .serial_number(7)
+        .subject_name(read.subject)
+        .issuer_name(read.subject)
+        .public_key(other.public_key())
+        .not_valid_before(read.not_valid_before_utc)
+        .not_valid_after(read.not_valid_after_utc)
+        .sign(secret, hashes.SHA256())
+        .public_bytes(Encoding.DER)
+    )
+    with place.caller(token, other, forged, ours) as caller:
+        _gets_no_further_than_the_handshake(caller)
+
+
+def test_a_certificate_is_worth_nothing_with_another_devices_token(place: Place) -> None:
+    mine, yours, secret = place.token("mine"), place.token("yours"), keys.key()
+    made = place.issue(mine, secret)
+    place.issue(yours, keys.key())
+    with place.caller(yours, secret, made) as caller:
+        error = _refusal(caller)
+        assert type(error) is Unauthenticated
+        assert error.subject == "token"
+    with place.caller(place.token("unbound"), secret, made) as caller:
+        assert type(_refusal(caller)) is Unauthenticated
+    with place.caller((), secret, made) as caller:
+        assert type(_refusal(caller)) is Unauthenticated
+    with place.caller(mine, secret, made) as caller:
+        _lists(caller)
+
+
+def test_every_call_of_a_tenant_asks(place: Place) -> None:
+    mine, secret = place.token("asking"), keys.key()
+    made, yours = place.issue(mine, secret), place.token("asked")
+    with place.caller(yours, secret, made) as caller:
+        for module in (training, inference_pb2, generation_pb2):
+            (service,) = (
+                s for n, s in module.DESCRIPTOR.services_by_name.items() if n.endswith("Service")
+            )
+            for method in service.methods:
+                call = caller.channel.stream_stream(f"/{service.full_name}/{method.name}")
+                with pytest.raises(grpc.RpcError) as caught:
+                    list(call(iter([b""]), metadata=yours, timeout=60))
+                assert caught.value.code() is grpc.StatusCode.UNAUTHENTICATED, method.name
+                assert "device's key" in caught.value.details()
+
+
+def test_one_that_ended_is_refused(place: Place) -> None:
+    token, secret = place.token("late"), keys.key()
+    place.issue(token, secret)
+    before = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=8)
+    with place.caller(token, secret, place.authority.sign(secret.public_key(), 7, before)) as late:
+        _gets_no_further_than_the_handshake(late)
+    ahead = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=1)
+    with place.caller(token, secret, place.authority.sign(secret.public_key(), 7, ahead)) as early:
+        _gets_no_further_than_the_handshake(early)
+
+
+def test_one_that_ends_ends_what_is_open_on_its_connection(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listener, "TOKENS_AGAIN", 0.1)
+    later = 0.0
+    monkeypatch.setattr(certified, "time", SimpleNamespace(time=lambda: time.time() + later))
+    with _place(tmp_path) as place:
+        token, secret = place.token("ending"), keys.key()
+        with place.caller(token, secret, place.issue(token, secret)) as caller:
+            job = caller.create(place.cloud.bundle_id)
+            request = training.WatchJobRequest(job_id=job.id)
+            watch = caller.training.WatchJob(request, metadata=token, timeout=60)
+            assert next(watch).job.id == job.id
+            _lists(caller)
+            later = 7 * 86_400.0
+            error = _refusal(caller)
+            assert type(error) is Unauthenticated
+            assert error.subject == "certificate"
+            assert "ended at" in error.problem
+            with pytest.raises(grpc.RpcError):
+                next(watch)
+            assert watch.code() is grpc.StatusCode.CANCELLED
+            later = 0.0
+            _lists(caller)
+
+
+def test_a_certificate_opens_nothing_that_its_token_does_not(place: Place) -> None:
+    token, secret = place.token("lost"), keys.key()
+    made = place.issue(token, secret)
+    with place.caller(token, secret, made) as caller:
+        _lists(caller)
+        Credentials(place.cloud.server.database).revoke("acme", "lost")
+        assert "revoked" in _refusal(caller).problem
+        with pytest.raises(grpc.RpcError):
+            place.issue(token, secret)
+    other = place.token("kept")
+    made = place.issue(other, secret)
+    with place.caller(other, secret, made) as caller:
+        place.cloud.server.tenants.disable("acme")
+        try:
+            assert type(_refusal(caller)) is PermissionDenied
+        finally:
+            place.cloud.server.tenants.disable("acme", disabled=False)
+        _lists(caller)
+
+
+def test_a_stolen_token_gets_no_certificate_of_its_own(place: Place) -> None:
+    token = place.token("robbed")
+    place.issue(token, keys.key())
+    with pytest.raises(grpc.RpcError) as caught:
+        place.issue(token, keys.key())
+    assert type(from_rpc_error(caught.value, peer="the cloud")) is PermissionDenied
+
+
+@pytest.mark.parametrize(
+    ("metadata", "csr", "kind"),
+    [
+        (False, b"", Unauthenticated),  # a stranger's is not even read
+        (True, b"", InvalidInput),
+        (True, bytes(1 << 20), InvalidInput),
+    ],
+)
+def test_what_cannot_be_signed_is_not(
+    place: Place, metadata: bool, csr: bytes, kind: type[SottovoceError]
+) -> None:
+    known = place.token(f"asks-{len(csr)}") if metadata else ()
+    with keys.shown(place.plain, place.roots, None) as channel:
+        stub = Caller(channel, known).enrollment
+        with pytest.raises(grpc.RpcError) as caught:
+            stub.IssueCertificate(
+                enrollment_pb2.IssueCertificateRequest(csr=csr), metadata=known, timeout=60
+            )
+    assert type(from_rpc_error(caught.value, peer="the cloud")) is kind
+
+
+def test_where_certificates_are_required_a_token_alone_opens_nothing(tmp_path: Path) -> None:
+    with _place(tmp_path, require_certificates=True, devices_port=9999) as place, ExitStack() as on:
+        channel = on.enter_context(keys.shown(place.plain, place.roots, None))
+        code = Codes(place.cloud.server.database).new("acme", "hall")
+        token, secret = place.token("device"), keys.key()
+        plain = Caller(channel, token)
+        error = _refusal(plain)
+        assert type(error) is Unauthenticated
+        assert "cloud.devices_port" in error.fix
+        asked = enrollment_pb2.RedeemCodeRequest(code=code, token_sha256=bytes(32))
+        assert plain.enrollment.RedeemCode(asked, timeout=60).devices_port == 9999
+        plain.bundles.GetManifest(bundles_pb2.GetManifestRequest(), timeout=60)
+        health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=60)
+        made = place.issue(token, secret)
+        with place.caller(token, secret, made) as caller:
+            _lists(caller)
+            caller.bundles.GetManifest(bundles_pb2.GetManifestRequest(), timeout=60)
+        assert type(_refusal(plain)) is Unauthenticated
+
+
+def test_without_the_port_nothing_is_signed(tmp_path: Path) -> None:
+    tls = Certificate.make()
+    with cloud(_settings(tmp_path, tls)) as running:
+        running.server.tenants.enroll("acme")
+        place = Place(running, None, tls.certificate)  # type: ignore[arg-type]
+        assert place.devices == ""
+        with pytest.raises(grpc.RpcError) as caught:
+            place.issue(place.token("asking"), keys.key())
+        assert type(from_rpc_error(caught.value, peer="the cloud")) is NotReady
+        code = Codes(running.server.database).new("acme", "hall")
+        with keys.shown(place.plain, place.roots, None) as channel:
+            asked = enrollment_pb2.RedeemCodeRequest(code=code, token_sha256=bytes(32))
+            answer = Caller(channel, ()).enrollment.RedeemCode(asked, timeout=60)
+        assert answer.devices_port == 0
+
+
+def test_a_cloud_without_its_authority_does_not_start(tmp_path: Path) -> None:
+    settings = _settings(tmp_path, Certificate.make(), devices_listen="127.0.0.1:0")
+    with pytest.raises(ConfigError, match="no authority"), cloud(settings):
+        pass

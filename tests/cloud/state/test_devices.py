@@ -1,0 +1,98 @@
+"""A token belongs to the first key that comes with it, and so does what replaces it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from sottovoce.cloud.state import acts
+from sottovoce.cloud.state.codes import Codes
+from sottovoce.cloud.state.credentials import Credentials
+from sottovoce.cloud.state.database import Database
+from sottovoce.cloud.state.tenants import Tenants
+from sottovoce.core.errors import PermissionDenied, SottovoceError, Unauthenticated
+from tests.support.caller import credentials
+from tests.support.stores import Store
+
+OURS, THEIRS = "a" * 64, "b" * 64
+
+
+@pytest.fixture
+def database(tmp_path: Path, store: Store) -> Iterator[Database]:
+    """With a tenant."""
+    database = store.open(tmp_path)
+    Tenants(database).enroll("acme")
+    yield database
+    database.close()
+
+
+def _bound(database: Database, token: str, device: str) -> bool:
+    try:
+        Tenants(database).bind(credentials("acme", token), device)
+    except PermissionDenied:
+        return False
+    Tenants(database).check_device(credentials("acme", token), device)
+    return True
+
+
+def test_the_first_key_has_the_token_and_no_other_from_then_on(database: Database) -> None:
+    token = Credentials(database).new("acme", "hall")
+    with pytest.raises(Unauthenticated) as caught:
+        Tenants(database).check_device(credentials("acme", token), OURS)
+    assert type(caught.value) is Unauthenticated
+    assert _bound(database, token, OURS)
+    with pytest.raises(PermissionDenied) as refused:
+        Tenants(database).bind(credentials("acme", token), THEIRS)
+    assert refused.value.subject == "token"
+    assert "tokens code" in refused.value.fix
+    assert _bound(database, token, OURS)
+    with pytest.raises(Unauthenticated):
+        Tenants(database).check_device(credentials("acme", token), THEIRS)
+    with pytest.raises(Unauthenticated):
+        Tenants(database).check_device(credentials("acme", token), "")
+    (said,) = (a for a in acts.recorded(database, most=10) if a.what == "device bound")
+    assert (said.who, said.tenant, said.detail) == (acts.A_DEVICE, "acme", f"hall: key {OURS[:16]}")
+
+
+def test_of_two_keys_that_come_at_once_one_has_it(database: Database) -> None:
+    token = Credentials(database).new("acme", "hall")
+    with ThreadPoolExecutor(8) as pool:
+        done = list(pool.map(lambda n: _bound(database, token, f"{n:064}"), range(8)))
+    assert done.count(True) == 1
+
+
+def test_what_replaces_a_token_belongs_to_the_same_key(database: Database) -> None:
+    tokens = Credentials(database)
+    old = tokens.new("acme", "hall")
+    assert _bound(database, old, OURS)
+    new = tokens.new("acme", "hall", replace=True, grace=60.0)
+    assert not _bound(database, new, THEIRS)
+    assert _bound(database, new, OURS)
+    assert _bound(database, old, OURS)
+
+
+@pytest.mark.parametrize("how", ["revoked", "code"])
+def test_a_device_that_takes_anothers_place_brings_its_own_key(
+    database: Database, how: str
+) -> None:
+    tokens = Credentials(database)
+    assert _bound(database, tokens.new("acme", "hall"), OURS)
+    if how == "revoked":
+        tokens.revoke("acme", "hall")
+        new = tokens.new("acme", "hall", replace=True)
+    else:
+        new, code = "of its own making", Codes(database).new("acme", "hall", replace=True)
+        Codes(database).redeem(code, hashlib.sha256(new.encode()).digest())
+    assert _bound(database, new, THEIRS)
+    assert not _bound(database, new, OURS)
+
+
+def test_a_token_that_opens_nothing_is_bound_to_nothing(database: Database) -> None:
+    token = Credentials(database).new("acme", "hall")
+    Credentials(database).revoke("acme", "hall")
+    with pytest.raises(SottovoceError, match="revoked"):
+        Tenants(database).bind(credentials("acme", token), OURS)

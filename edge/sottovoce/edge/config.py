@@ -128,12 +128,14 @@ class PrivacyConfig:
 
 @dataclass(frozen=True, slots=True)
 class CloudConfig:
-    """The cloud and who we are to it. ``ca_file`` replaces the public certificate authorities."""
+    """The cloud and who we are to it. ``ca_file`` replaces the public certificate authorities;
+    ``devices_port`` is where calls show this device's certificate, 0 for none."""
 
     address: str = ""
     tenant: str = ""
     token_file: Path | None = None
     ca_file: Path | None = None
+    devices_port: int = 0
 
 
 @dataclass(frozen=True, slots=True)

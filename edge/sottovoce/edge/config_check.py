@@ -63,6 +63,7 @@ def check(config: Config) -> None:
             "predict.where",
             '"device", "cloud" or "auto"',
         ),
+        (0 <= config.cloud.devices_port <= 65_535, "cloud.devices_port", "a port, or 0 for none"),
         (0 <= config.predict.corrections <= 100_000, "predict.corrections", "0 to 100000"),
         (0 <= config.chat.keep_days <= 3650, "chat.keep_days", "a number from 0 to 3650"),
         (

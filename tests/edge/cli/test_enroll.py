@@ -6,6 +6,7 @@ import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
+from tests.support.certified import TLS, certifying
 from tests.support.fake_cloud import FakeCloud
 
 from .conftest import Device
@@ -60,3 +61,31 @@ def test_a_configuration_that_cannot_be_written_keeps_the_token_and_the_code(
     device.sotto(*asked)
     assert cloud.redeemed("acme", token.read_text().strip())
     assert tomllib.loads(file.read_text())["cloud"]["token_file"] == str(token)
+
+
+def test_a_device_is_told_of_the_port_for_certificates_and_gets_one(
+    new_device: Callable[..., Device],
+) -> None:
+    device = new_device()
+    _bare(device)
+    ca = device.folder / "cloud-ca.pem"
+    ca.write_bytes(TLS.certificate)
+    with certifying() as server:
+        asked = ("--address", server.address, "--ca-file", str(ca))
+        (told,) = device.json("enroll", server.code("acme", "hall"), *asked)
+        written = tomllib.loads(Path(told["config"]).read_text())["cloud"]
+        assert written["devices_port"] == server.devices_port
+        assert told["certificate_until"] is not None
+        first = (device.config.agent.state / "device.key").read_bytes()
+        said = device.sotto("enroll", server.code("acme", "shed"), *asked).stdout
+        assert "its certificate is renewed before" in said
+        assert (device.config.agent.state / "device.key").read_bytes() != first
+        server.refuses_keys = 4  # all attempts: the device is let in, and asks again when it calls
+        again = device.sotto("enroll", server.code("acme", "gate"), *asked)
+        assert "no certificate yet" in again.stderr
+        assert "gate of acme" in again.stdout
+        server.devices_port = 0  # of another cloud, as it were
+        (told,) = device.json("enroll", server.code("acme", "barn"), *asked)
+        assert told["certificate_until"] is None
+        assert tomllib.loads(Path(told["config"]).read_text())["cloud"]["devices_port"] == 0
+    assert len(server.signed) == 2

@@ -5,16 +5,19 @@ from __future__ import annotations
 import dataclasses
 import json
 from contextlib import closing
+from datetime import datetime
 from pathlib import Path
 
 import click
 
-from sottovoce.core.errors import NotReady
+from sottovoce.core.errors import NotReady, SottovoceError
 from sottovoce.core.system.console import Command, json_option, print_json
 from sottovoce.core.system.owner import as_owner_of
 from sottovoce.edge.cli.common import load_config
 from sottovoce.edge.cli.config import place, write
 from sottovoce.edge.client.cloud import Cloud
+from sottovoce.edge.client.device_certificate import CERTIFICATE, DeviceCertificate
+from sottovoce.edge.config import CloudConfig
 from sottovoce.edge.tasks.enroll import enroll
 
 __all__ = ["command"]
@@ -62,16 +65,22 @@ def command(
             "no cloud is configured", fix="name it with --address HOST:PORT", subject="address"
         )
     file = (token_file or settings.token_file or config.agent.state / "cloud.token").absolute()
-    values = {"token_file": str(file), "address": settings.address}
+    values: dict[str, str | int] = {"token_file": str(file), "address": settings.address}
     if settings.ca_file is not None:
         values["ca_file"] = str(settings.ca_file)
     # Run as root, it obeys no settings of another user as root: they say where the token goes.
     whose = as_owner_of(place(config))
     with whose, closing(Cloud(settings)) as cloud, enroll(cloud, code, file) as done:
         values["tenant"] = done.tenant
+        if done.devices_port != settings.devices_port:
+            values["devices_port"] = done.devices_port
         written = write(
             config, {f"cloud.{k}": json.dumps(v, ensure_ascii=False) for k, v in values.items()}
         )
+    settings = dataclasses.replace(
+        settings, tenant=done.tenant, token_file=file, devices_port=done.devices_port
+    )
+    certified = _certified(settings, config.agent.state)
     if as_json:
         print_json(
             {
@@ -79,6 +88,7 @@ def command(
                 "name": done.name,
                 "scope": done.scope,
                 "ends": done.ends.isoformat(timespec="seconds") if done.ends else None,
+                "certificate_until": certified.isoformat(timespec="seconds") if certified else None,
                 "token_file": str(file),
                 "config": str(written),
             }
@@ -87,3 +97,20 @@ def command(
     until = f" until {done.ends:%Y-%m-%d}" if done.ends else ""
     click.echo(f"this device is {done.name} of {done.tenant}{until}, for: {done.scope}")
     click.echo(f"its token is in {file}, and {written} names it")
+    if certified:
+        click.echo(f"its certificate is renewed before {certified:%Y-%m-%d} by the agent")
+
+
+def _certified(settings: CloudConfig, state: Path) -> datetime | None:
+    """Has the cloud sign a new key of this device's, if it does so at all; gives the end. The
+    device is let in already: what fails here, the next call that needs one tries again."""
+    if not settings.devices_port:
+        return None
+    with as_owner_of(state / CERTIFICATE), closing(Cloud(settings, state)) as cloud:
+        DeviceCertificate(state).forget(key=True)
+        try:
+            held = cloud.certify()
+        except SottovoceError as error:
+            click.echo(f"no certificate yet: {error}", err=True)
+            return None
+    return held.until if held else None

@@ -1,27 +1,29 @@
-"""The cloud as the device sees it: one channel, credentials, deadlines, retries, errors.
+"""The cloud as the device sees it: its calls, with credentials, deadlines, retries, errors.
 
 Why it is here: everything that leaves the device leaves through this module, and each of its
-methods takes only types of the cloud's API, in which there is no field for clear text. TLS, except
-to loopback where no certificate authority is named.
+methods takes only types of the cloud's API, in which there is no field for clear text. Where the
+owner names a port for certificates, all that is this tenant's goes there.
 """
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
+from pathlib import Path
 from typing import Any
 
 import grpc
 
 from sottovoce.core.errors import ConfigError, NotReady, SottovoceError, Unavailable
 from sottovoce.core.wire import tracing
-from sottovoce.core.wire.address import is_loopback, split_address
-from sottovoce.core.wire.limits import LARGEST_MESSAGE, WRITING_SECONDS
+from sottovoce.core.wire.address import split_address
+from sottovoce.core.wire.limits import WRITING_SECONDS
 from sottovoce.core.wire.status import from_rpc_error
 from sottovoce.core.wire.tenancy import BEARER, TENANT_KEY, TOKEN_KEY
 from sottovoce.core.wire.unreadable import ReadingChannel, answered
+from sottovoce.edge.client.channel import connect, needs_tls, roots
+from sottovoce.edge.client.device_certificate import DeviceCertificate, Held
 from sottovoce.edge.client.handshake import diagnosis
 from sottovoce.edge.client.secret_file import SecretFile
 from sottovoce.edge.config import CloudConfig
@@ -48,42 +50,6 @@ have changed."""
 ENCODING_SECONDS = 120.0
 """For a stream of queries: what has no answer by then is sent again in another."""
 
-# Only calls that may be repeated: all of these are idempotent by their ids or by their nature.
-_RETRIED = {
-    "sottovoce.v1.BundlesService": ("GetManifest",),
-    "sottovoce.v1.EnrollmentService": ("RedeemCode",),
-    "sottovoce.v1.TrainingService": (
-        "CreateJob",
-        "StartJob",
-        "GetJob",
-        "CancelJob",
-        "ListJobs",
-        "ReinstateAdapter",
-        "DeleteJob",
-    ),
-    "sottovoce.v1.InferenceService": ("Predict", "Encode"),
-    "sottovoce.v1.GenerationService": ("Generate",),  # until something was written
-}
-_BUSY = {"sottovoce.v1.InferenceService", "sottovoce.v1.GenerationService"}
-"""Services whose RESOURCE_EXHAUSTED passes; elsewhere it is a quota, which does not."""
-_SERVICE_CONFIG = json.dumps(
-    {
-        "methodConfig": [
-            {
-                "name": [{"service": service, "method": method} for method in methods],
-                "retryPolicy": {
-                    "maxAttempts": 4,
-                    "initialBackoff": "0.2s",
-                    "maxBackoff": "2s",
-                    "backoffMultiplier": 2,
-                    "retryableStatusCodes": ["UNAVAILABLE"]
-                    + ["RESOURCE_EXHAUSTED"] * (service in _BUSY),
-                },
-            }
-            for service, methods in _RETRIED.items()
-        ]
-    }
-)
 Stoppable = Callable[[Callable[[], None]], None]
 """Is given what ends a call, for another thread to use."""
 
@@ -108,12 +74,21 @@ class Cloud:
 
     Every method raises `Unavailable` when the cloud does not answer in time, what the cloud itself
     raised otherwise, and `NotReady` or `ConfigError` where the settings do not suffice.
+
+    Args:
+        config: where it is, and who we are to it.
+        state: the folder of the device's certificate; None for who asks nothing as a tenant.
     """
 
-    def __init__(self, config: CloudConfig) -> None:
+    def __init__(self, config: CloudConfig, state: Path | None = None) -> None:
         self._config = config
+        self._certificate = DeviceCertificate(state) if state and config.devices_port else None
         self._lock = threading.Lock()
         self._open: _Stubs | None = None
+        self._shown: Held | None = None
+        self._certified: list[_Stubs] = []
+        """The connections that show a certificate: that of before, on which calls may still be
+        open, and that of now."""
         self._closed = False
         file = config.token_file
         self._token = SecretFile(file, "cloud.token_file", "token") if file else None
@@ -136,8 +111,9 @@ class Cloud:
         """Ends all calls in progress, and allows no more."""
         with self._lock:
             self._closed = True
-            if self._open is not None:
-                self._open.channel.close()
+            for stubs in (self._open, *self._certified):
+                if stubs is not None:
+                    stubs.channel.close()
 
     def get_manifest(self, bundle_id: str) -> bundles_pb2.GetManifestResponse:
         """The manifest of a bundle, or of the cloud's default one. Anonymous."""
@@ -161,14 +137,38 @@ class Cloud:
         )
         return answer
 
+    @property
+    def shows_certificate(self) -> bool:
+        """Whether calls go where one is wanted."""
+        return self._certificate is not None
+
+    def certify(self, least: float = 0.0) -> Held | None:
+        """This device's certificate, signed anew if no more than ``least`` of its life is left, a
+        number from 0 to 1; None where none is wanted.
+
+        Raises:
+            PermissionDenied: the token belongs to another device's key.
+            ConfigError: this device's clock is wrong, or its files cannot be read or written.
+        """
+        if self._certificate is None:
+            return None
+        held = self._certificate.held()
+        if held is None or held.left() <= least:
+            request = enrollment_pb2.IssueCertificateRequest(csr=self._certificate.request())
+            answer = self._unary(
+                self._stubs().enrollment.IssueCertificate, request, self._credentials()
+            )
+            held = self._certificate.keep(answer.certificate)
+        return held
+
     def create_job(self, request: training_pb2.CreateJobRequest) -> training_pb2.Job:
         """The job for `request.request_id`, new or existing."""
-        return self._job(self._stubs().training.CreateJob, request)
+        return self._job(self._own().training.CreateJob, request)
 
     def upload(self, messages: Sequence[training_pb2.UploadExamplesRequest]) -> int:
         """Sends examples in one call; returns the sequence number expected next."""
         answer = self._unary(
-            self._stubs().training.UploadExamples,
+            self._own().training.UploadExamples,
             iter(messages),
             self._credentials(),
             UPLOAD_SECONDS,
@@ -178,39 +178,39 @@ class Cloud:
     def start_job(self, job_id: str, total: int) -> training_pb2.Job:
         """Queues a job that holds all its examples."""
         request = training_pb2.StartJobRequest(job_id=job_id, total_examples=total)
-        return self._job(self._stubs().training.StartJob, request)
+        return self._job(self._own().training.StartJob, request)
 
     def get_job(self, job_id: str) -> training_pb2.Job:
         """A job as it is now."""
-        return self._job(self._stubs().training.GetJob, training_pb2.GetJobRequest(job_id=job_id))
+        return self._job(self._own().training.GetJob, training_pb2.GetJobRequest(job_id=job_id))
 
     def watch_job(self, job_id: str) -> Iterator[training_pb2.Job]:
         """A job now and after every change, until it ends."""
         request = training_pb2.WatchJobRequest(job_id=job_id)
-        call = self._stubs().training.WatchJob
+        call = self._own().training.WatchJob
         for response in self._streamed(call, request, self._credentials()):
             yield response.job
 
     def cancel_job(self, job_id: str) -> training_pb2.Job:
         """A job after it was told to end; a running one ends within a step."""
         request = training_pb2.CancelJobRequest(job_id=job_id)
-        return self._job(self._stubs().training.CancelJob, request)
+        return self._job(self._own().training.CancelJob, request)
 
     def delete_job(self, job_id: str) -> None:
         """Has a job deleted, and the adapter that it trained."""
         request = training_pb2.DeleteJobRequest(job_id=job_id)
-        self._unary(self._stubs().training.DeleteJob, request, self._credentials())
+        self._unary(self._own().training.DeleteJob, request, self._credentials())
 
     def reinstate_adapter(self, job_id: str) -> None:
         """Gives what a job trained its adapter's name back."""
         request = training_pb2.ReinstateAdapterRequest(job_id=job_id)
-        self._unary(self._stubs().training.ReinstateAdapter, request, self._credentials())
+        self._unary(self._own().training.ReinstateAdapter, request, self._credentials())
 
     def get_adapter(
         self, request: training_pb2.GetAdapterRequest
     ) -> Iterator[training_pb2.GetAdapterResponse]:
         """Which file an adapter is, then its bytes from an offset on."""
-        call = self._stubs().training.GetAdapter
+        call = self._own().training.GetAdapter
         yield from self._streamed(call, request, self._credentials(), DOWNLOAD_SECONDS)
 
     def watch_adapters(
@@ -219,7 +219,7 @@ class Cloud:
         """Versions of adapters, at once and on every change, for about a minute; ``stoppable`` gets
         what ends it at once."""
         request = training_pb2.WatchAdaptersRequest(adapters=adapters)
-        call = self._stubs().training.WatchAdapters
+        call = self._own().training.WatchAdapters
         yield from self._streamed(
             call, request, self._credentials(), WATCH_SECONDS, stoppable, endless=True
         )
@@ -227,14 +227,14 @@ class Cloud:
     def check_tenant(self) -> None:
         """Asks for something only an accepted tenant gets."""
         request = training_pb2.ListJobsRequest(page_size=1)
-        self._unary(self._stubs().training.ListJobs, request, self._credentials())
+        self._unary(self._own().training.ListJobs, request, self._credentials())
 
     def predict(
         self, request: inference_pb2.InferenceServicePredictRequest
     ) -> inference_pb2.InferenceServicePredictResponse:
         """Scores of one released text."""
         answer: inference_pb2.InferenceServicePredictResponse = self._unary(
-            self._stubs().inference.Predict, request, self._credentials()
+            self._own().inference.Predict, request, self._credentials()
         )
         return answer
 
@@ -242,13 +242,13 @@ class Cloud:
         self, requests: Iterator[inference_pb2.InferenceServicePredictStreamRequest]
     ) -> Generator[inference_pb2.InferenceServicePredictStreamResponse, None, None]:
         """Scores in the order of `requests`, which is consumed by a thread of gRPC's."""
-        call = self._stubs().inference.PredictStream
+        call = self._own().inference.PredictStream
         yield from self._streamed(call, requests, self._credentials())
 
     def encode(self, request: inference_pb2.EncodeRequest) -> inference_pb2.EncodeResponse:
         """The embedding of one query's noisy vectors. A retry sends the same bytes again."""
         answer: inference_pb2.EncodeResponse = self._unary(
-            self._stubs().inference.Encode, request, self._credentials()
+            self._own().inference.Encode, request, self._credentials()
         )
         return answer
 
@@ -259,7 +259,7 @@ class Cloud:
     ) -> Generator[inference_pb2.EncodeResponse, None, None]:
         """The same in the order of `requests`, which is consumed by a thread of gRPC's;
         ``stoppable`` gets what ends it at once."""
-        call = self._stubs().inference.EncodeStream
+        call = self._own().inference.EncodeStream
         sent = (inference_pb2.EncodeStreamRequest(request=request) for request in requests)
         credentials = self._credentials()
         for response in self._streamed(call, sent, credentials, ENCODING_SECONDS, stoppable):
@@ -273,7 +273,7 @@ class Cloud:
         Raises:
             Unavailable: also where a piece was lost on the way, or came twice.
         """
-        call = self._stubs().generation.Generate
+        call = self._own().generation.Generate
         credentials = self._credentials()
         pieces = self._streamed(call, request, credentials, WRITING_SECONDS, stoppable)
         with closing(pieces):
@@ -330,10 +330,18 @@ class Cloud:
             raise Unavailable("the agent is stopping") from error
 
     def _diagnosed(self, error: SottovoceError) -> SottovoceError:
-        """The same, or what keeps the cloud from answering, if it is TLS."""
-        if type(error) is not Unavailable or self._closed or not _needs_tls(self._config):
-            return error
-        return diagnosis(*split_address(self._config.address), _roots(self._config)) or error
+        """The same, or what keeps the cloud from answering, if it is TLS. A certificate that it
+        does not take is not shown again."""
+        config, shown, found = self._config, self._certificate, None
+        if type(error) is Unavailable and not self._closed:
+            host, port = split_address(config.address)
+            if shown is not None:
+                found = diagnosis(host, config.devices_port, roots(config), shown.files)
+            if found is None and needs_tls(config):
+                found = diagnosis(host, port, roots(config))
+        if shown is not None and (found or error).subject == "certificate":
+            shown.forget()
+        return found or error
 
     def _stubs(self) -> _Stubs:
         if not self._config.address:
@@ -346,8 +354,23 @@ class Cloud:
             if self._closed:
                 raise Unavailable("the agent is stopping")
             if self._open is None:
-                self._open = _Stubs(_connect(self._config))
+                self._open = _Stubs(connect(self._config))
             return self._open
+
+    def _own(self) -> _Stubs:
+        """The services that answer tenants alone."""
+        held = self.certify()
+        if held is None:
+            return self._stubs()
+        with self._lock:
+            if self._closed:
+                raise Unavailable("the agent is stopping")
+            if held != self._shown:
+                for older in self._certified[:-1]:  # shown until days ago, and ended meanwhile
+                    older.channel.close()
+                self._certified = [*self._certified[-1:], _Stubs(connect(self._config, held))]
+                self._shown = held
+            return self._certified[-1]
 
     def _credentials(self) -> _Metadata:
         tenant = self._config.tenant
@@ -364,36 +387,3 @@ class Cloud:
 
 def _end(call: grpc.Call) -> None:
     call.cancel()
-
-
-def _connect(config: CloudConfig) -> grpc.Channel:
-    host, port = split_address(config.address)
-    options = [
-        ("grpc.service_config", _SERVICE_CONFIG),
-        ("grpc.max_receive_message_length", LARGEST_MESSAGE),
-        ("grpc.max_send_message_length", LARGEST_MESSAGE),
-        ("grpc.keepalive_time_ms", 60_000),
-        ("grpc.keepalive_timeout_ms", 20_000),
-        ("grpc.enable_http_proxy", 0 if is_loopback(host) else 1),
-    ]
-    target = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    if not _needs_tls(config):
-        return grpc.insecure_channel(target, options)
-    return grpc.secure_channel(target, grpc.ssl_channel_credentials(_roots(config)), options)
-
-
-def _needs_tls(config: CloudConfig) -> bool:
-    return config.ca_file is not None or not is_loopback(split_address(config.address)[0])
-
-
-def _roots(config: CloudConfig) -> bytes | None:
-    if config.ca_file is None:
-        return None
-    try:
-        return config.ca_file.read_bytes()
-    except OSError as error:
-        raise ConfigError(
-            f"cannot read {config.ca_file}: {error.strerror}",
-            fix="set cloud.ca_file to a file you can read",
-            subject="cloud.ca_file",
-        ) from error

@@ -9,10 +9,11 @@ from __future__ import annotations
 import socket
 import ssl
 from collections.abc import Mapping
+from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from sottovoce.core.errors import ConfigError, SottovoceError, Unavailable
+from sottovoce.core.errors import ConfigError, SottovoceError, Unauthenticated, Unavailable
 
 __all__ = ["diagnosis"]
 
@@ -28,13 +29,16 @@ _DATES: Final[Mapping[int, str]] = MappingProxyType(
 """OpenSSL's numbers of what is wrong with a certificate (X509_V_ERR_*)."""
 
 
-def diagnosis(host: str, port: int, roots: bytes | None) -> SottovoceError | None:
+def diagnosis(
+    host: str, port: int, roots: bytes | None, shown: tuple[Path, Path] | None = None
+) -> SottovoceError | None:
     """What is wrong with TLS at an address, or None where it is not that.
 
     Args:
         host: a name or an address.
         port: of TCP.
         roots: PEM of the authorities to trust; None trusts the system's.
+        shown: files of the certificate that this device shows there, and of its key.
     """
     peer = f"the cloud at {host}:{port}"
     try:
@@ -46,15 +50,22 @@ def diagnosis(host: str, port: int, roots: bytes | None) -> SottovoceError | Non
             subject="cloud.ca_file",
         )
     context.set_alpn_protocols(["h2"])
+    known = False
     try:
+        if shown is not None:
+            context.load_cert_chain(*shown)
         with (
             socket.create_connection((host, port), _SECONDS) as connection,
-            context.wrap_socket(connection, server_hostname=host),
+            context.wrap_socket(connection, server_hostname=host) as line,
         ):
-            return None
+            known = shown is not None
+            # The cloud speaks first, once it has taken the certificate (RFC 9113, 3.4).
+            return _not_taken(peer) if known and not line.recv(1) else None
     except ssl.SSLCertVerificationError as error:
         return _of_certificate(peer, error.verify_code)
     except ssl.SSLError as error:
+        if known:  # told so, where gRPC's servers just hang up
+            return _not_taken(peer)
         if error.reason not in _NO_TLS:  # cut off in the middle, for instance
             return None
         return ConfigError(
@@ -62,8 +73,19 @@ def diagnosis(host: str, port: int, roots: bytes | None) -> SottovoceError | Non
             fix="set cloud.address to its port with TLS; without, only this machine may be called",
             subject="cloud.address",
         )
+    except ConnectionResetError:
+        return _not_taken(peer) if known else None
     except OSError:  # not even a connection
         return None
+
+
+def _not_taken(peer: str) -> SottovoceError:
+    return Unauthenticated(
+        f"{peer} does not take this device's certificate, which may have ended",
+        fix="try again: the device asks for another first; if it stays so, check its clock, or "
+        "have the provider see to the authority",
+        subject="certificate",
+    )
 
 
 def _of_certificate(peer: str, code: int) -> SottovoceError:

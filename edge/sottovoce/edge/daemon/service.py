@@ -18,6 +18,7 @@ from sottovoce.edge.state.outbox import ENDED
 from sottovoce.edge.tasks.agent import Agent
 from sottovoce.edge.tasks.customize import DEFAULT_PLAIN_TOKENS, Customizer, Defaults
 from sottovoce.edge.tasks.follower import Follower
+from sottovoce.edge.tasks.renewal import Renewal
 from sottovoce.edge.tasks.uploader import Uploader
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import edge_agent_pb2_grpc
@@ -57,6 +58,7 @@ class Service(edge_agent_pb2_grpc.EdgeAgentServiceServicer):
         )
         self._uploader = Uploader(device.cloud, device.outbox, device.record)
         self._follower = Follower(device.cloud, device.home)
+        self._renewal = Renewal(device.cloud)
 
     def begin(self, doorway: str = "") -> None:
         """Takes up unfinished work; call once, when no other daemon uses the state.
@@ -68,6 +70,7 @@ class Service(edge_agent_pb2_grpc.EdgeAgentServiceServicer):
         self._customizer.clear_staging()
         self._uploader.resume()
         self._follower.start()
+        self._renewal.start()
 
     def end_watches(self) -> None:
         """Ends the calls that would else last as long as a training."""
@@ -78,6 +81,7 @@ class Service(edge_agent_pb2_grpc.EdgeAgentServiceServicer):
         """Stops the uploader; what it had not sent stays queued. And fetches no more."""
         self._uploader.stop()
         self._follower.stop()
+        self._renewal.stop()
 
     def Privatize(  # noqa: N802 - gRPC's name
         self, request: agent.PrivatizeRequest, context: grpc.ServicerContext

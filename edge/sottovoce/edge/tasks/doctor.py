@@ -78,7 +78,7 @@ def examine(config: Config, is_running: Callable[[Config], bool]) -> Iterator[Fi
     if not config.cloud.address:
         yield Finding("cloud", "SKIP", "none configured; privatising works without")
         return
-    with closing(Cloud(config.cloud)) as cloud:
+    with closing(Cloud(config.cloud, config.agent.state)) as cloud:
         yield run("cloud", lambda: _cloud(config, cloud))
         yield run("tenant", lambda: _tenant(config, cloud))
 
@@ -183,4 +183,6 @@ def _cloud(config: Config, cloud: Cloud) -> str:
 
 def _tenant(config: Config, cloud: Cloud) -> str:
     cloud.check_tenant()
-    return f"{config.cloud.tenant!r} is accepted"
+    held = cloud.certify()
+    told = f", with a certificate until {held.until:%Y-%m-%d}" if held else ""
+    return f"{config.cloud.tenant!r} is accepted{told}"

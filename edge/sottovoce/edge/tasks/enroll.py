@@ -45,6 +45,8 @@ class Enrolled:
     name: str
     scope: str
     ends: datetime | None
+    devices_port: int
+    """Where calls show a certificate; 0: nowhere."""
 
 
 @contextmanager
@@ -76,6 +78,7 @@ def enroll(cloud: Cloud, code: str, token_file: Path) -> Iterator[Enrolled]:
         answer.name,
         _SCOPES.get(answer.scope, "unknown"),
         answer.end_time.ToDatetime(UTC) if answer.HasField("end_time") else None,
+        answer.devices_port,
     )
     with as_owner_of(token_file), disk(token_file):
         waiting.replace(token_file)

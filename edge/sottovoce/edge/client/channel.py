@@ -1,0 +1,109 @@
+"""Where a connection with the cloud is made: its address, TLS, and what is sent again.
+
+Why it is here: whether text may leave in plaintext, and who is trusted to be the cloud, is decided
+once for all that is sent. TLS, except to loopback where no certificate authority is named; with a
+certificate always.
+"""
+
+from __future__ import annotations
+
+import json
+
+import grpc
+
+from sottovoce.core.errors import ConfigError
+from sottovoce.core.wire.address import is_loopback, split_address
+from sottovoce.core.wire.limits import LARGEST_MESSAGE
+from sottovoce.edge.client.device_certificate import Held
+from sottovoce.edge.config import CloudConfig
+
+__all__ = ["connect", "needs_tls", "roots"]
+
+# Only calls that may be repeated: all of these are idempotent by their ids or by their nature.
+_RETRIED = {
+    "sottovoce.v1.BundlesService": ("GetManifest",),
+    "sottovoce.v1.EnrollmentService": ("RedeemCode", "IssueCertificate"),
+    "sottovoce.v1.TrainingService": (
+        "CreateJob",
+        "StartJob",
+        "GetJob",
+        "CancelJob",
+        "ListJobs",
+        "ReinstateAdapter",
+        "DeleteJob",
+    ),
+    "sottovoce.v1.InferenceService": ("Predict", "Encode"),
+    "sottovoce.v1.GenerationService": ("Generate",),  # until something was written
+}
+_BUSY = {"sottovoce.v1.InferenceService", "sottovoce.v1.GenerationService"}
+"""Services whose RESOURCE_EXHAUSTED passes; elsewhere it is a quota, which does not."""
+_SERVICE_CONFIG = json.dumps(
+    {
+        "methodConfig": [
+            {
+                "name": [{"service": service, "method": method} for method in methods],
+                "retryPolicy": {
+                    "maxAttempts": 4,
+                    "initialBackoff": "0.2s",
+                    "maxBackoff": "2s",
+                    "backoffMultiplier": 2,
+                    "retryableStatusCodes": ["UNAVAILABLE"]
+                    + ["RESOURCE_EXHAUSTED"] * (service in _BUSY),
+                },
+            }
+            for service, methods in _RETRIED.items()
+        ]
+    }
+)
+
+
+def connect(config: CloudConfig, shown: Held | None = None) -> grpc.Channel:
+    """A channel to the cloud, which connects when it is first used.
+
+    Args:
+        config: where the cloud is, and who vouches for it.
+        shown: what to show there, at ``config.devices_port``.
+
+    Raises:
+        ConfigError: no address, or authorities that cannot be read.
+    """
+    host, port = split_address(config.address)
+    port = config.devices_port if shown else port
+    options = [
+        ("grpc.service_config", _SERVICE_CONFIG),
+        ("grpc.max_receive_message_length", LARGEST_MESSAGE),
+        ("grpc.max_send_message_length", LARGEST_MESSAGE),
+        ("grpc.keepalive_time_ms", 60_000),
+        ("grpc.keepalive_timeout_ms", 20_000),
+        ("grpc.enable_http_proxy", 0 if is_loopback(host) else 1),
+    ]
+    target = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    if shown is not None:
+        tls = grpc.ssl_channel_credentials(roots(config), shown.key, shown.certificate)
+        return grpc.secure_channel(target, tls, options)
+    if not needs_tls(config):
+        return grpc.insecure_channel(target, options)
+    return grpc.secure_channel(target, grpc.ssl_channel_credentials(roots(config)), options)
+
+
+def needs_tls(config: CloudConfig) -> bool:
+    """Whether nothing may go to ``config.address`` in plaintext."""
+    return config.ca_file is not None or not is_loopback(split_address(config.address)[0])
+
+
+def roots(config: CloudConfig) -> bytes | None:
+    """PEM of the authorities to trust; None for the system's.
+
+    Raises:
+        ConfigError: the file cannot be read.
+    """
+    if config.ca_file is None:
+        return None
+    try:
+        return config.ca_file.read_bytes()
+    except OSError as error:
+        raise ConfigError(
+            f"cannot read {config.ca_file}: {error.strerror}",
+            fix="set cloud.ca_file to a file you can read",
+            subject="cloud.ca_file",
+        ) from error

@@ -1,0 +1,223 @@
+"""The device's key stays on it; its certificate is had, kept, shown and given up by itself."""
+
+from __future__ import annotations
+
+import stat
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+from sottovoce.core.errors import ConfigError, DataLoss, Unauthenticated, Unavailable
+from sottovoce.edge.client.cloud import Cloud
+from sottovoce.edge.client.device_certificate import CERTIFICATE, KEY, DeviceCertificate
+from tests.support.certified import calling, certifying, open_ports
+from tests.support.fake_authority import DAY, FakeAuthority
+from tests.support.fake_cloud import FakeCloud
+
+
+@pytest.fixture
+def server() -> Iterator[FakeCloud]:
+    """A cloud with a port for certificates."""
+    with certifying() as running:
+        yield running
+
+
+def _device(folder: Path, server: FakeCloud) -> Cloud:
+    config = calling(folder, server)
+    return Cloud(config.cloud, config.agent.state)
+
+
+def _key_of(pem: bytes) -> bytes:
+    return _spki(x509.load_pem_x509_certificate(pem))
+
+
+def _spki(made: x509.Certificate | x509.CertificateSigningRequest) -> bytes:
+    return made.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+
+
+def test_the_first_call_gets_one_and_the_others_show_it(server: FakeCloud, tmp_path: Path) -> None:
+    with closing(_device(tmp_path, server)) as cloud:
+        for _ in range(3):
+            cloud.check_tenant()
+    with closing(_device(tmp_path, server)) as cloud:  # another process, or after a restart
+        cloud.check_tenant()
+    assert len(server.signed) == 1
+    assert len(set(server.shown)) == 1
+    assert len(server.shown) == 4
+    for name in (CERTIFICATE, KEY):
+        file = tmp_path / "state" / name
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+def test_without_the_port_no_key_is_made(server: FakeCloud, tmp_path: Path) -> None:
+    config = calling(tmp_path, server)
+    server.devices_port = 0
+    config = calling(tmp_path, server)
+    with closing(Cloud(config.cloud, config.agent.state)) as cloud:
+        assert not cloud.shows_certificate
+        assert cloud.certify() is None
+        cloud.check_tenant()
+    assert not (tmp_path / "state").exists()
+    assert server.shown == server.signed == []
+
+
+def test_what_needs_no_token_needs_no_certificate(
+    small_bundle_folder: Path, tmp_path: Path
+) -> None:
+    with certifying(small_bundle_folder) as server, closing(_device(tmp_path, server)) as cloud:
+        cloud.get_manifest("")
+        assert server.signed == []
+
+
+def test_one_that_ended_is_asked_for_anew_by_the_call_that_needs_it(
+    server: FakeCloud, tmp_path: Path
+) -> None:
+    state = DeviceCertificate(tmp_path / "state")
+    with closing(_device(tmp_path, server)) as cloud:
+        ended = FakeAuthority((-9 * DAY, -2 * DAY), server.authority.key).sign(state.request())
+        _put(state, ended)
+        held = state.held()
+        assert held is not None
+        assert held.left() < 0
+        cloud.check_tenant()
+    (shown,) = server.shown
+    assert _key_of(shown) == _spki(x509.load_der_x509_certificate(ended))
+
+
+def _put(state: DeviceCertificate, der: bytes) -> None:
+    """As if it had been kept when it was valid."""
+    pem = x509.load_der_x509_certificate(der).public_bytes(Encoding.PEM)
+    state.files[0].write_bytes(pem)
+
+
+def test_one_that_the_cloud_does_not_take_is_given_up_and_said_so(
+    server: FakeCloud, tmp_path: Path
+) -> None:
+    """The provider has another authority."""
+    with closing(_device(tmp_path, server)) as cloud:
+        cloud.check_tenant()
+    server.stop()
+    server.authority = FakeAuthority()
+    open_ports(server)
+    with closing(_device(tmp_path, server)) as cloud:
+        with pytest.raises(Unauthenticated, match="does not take this device's") as caught:
+            cloud.check_tenant()
+        assert "try again" in caught.value.fix
+        assert not (tmp_path / "state" / CERTIFICATE).exists()
+        cloud.check_tenant()
+    assert len(server.signed) == 2
+
+
+def test_a_cloud_that_is_away_takes_nobodys_certificate(server: FakeCloud, tmp_path: Path) -> None:
+    with closing(_device(tmp_path, server)) as cloud:
+        cloud.check_tenant()
+        server.stop()
+        with pytest.raises(Unavailable, match="does not answer"):
+            cloud.check_tenant()
+        assert (tmp_path / "state" / CERTIFICATE).exists()
+
+
+@pytest.mark.parametrize("life", [(DAY, 8 * DAY), (-9 * DAY, -2 * DAY)])
+def test_a_wrong_clock_is_named(
+    server: FakeCloud, tmp_path: Path, life: tuple[float, float]
+) -> None:
+    server.authority.life = life
+    with closing(_device(tmp_path, server)) as cloud:
+        with pytest.raises(ConfigError, match="clock says") as caught:
+            cloud.check_tenant()
+        assert caught.value.subject == "clock"
+        assert "timedatectl" in caught.value.fix
+        assert not (tmp_path / "state" / CERTIFICATE).exists()
+        server.authority.life = (-300.0, DAY)
+        cloud.check_tenant()
+
+
+@pytest.mark.parametrize("sent", [b"", b"nonsense"])
+def test_what_is_no_certificate_is_not_kept(
+    server: FakeCloud, tmp_path: Path, sent: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server.authority, "sign", lambda csr: sent)
+    said = pytest.raises(Unavailable, match="no certificate for this device")
+    with closing(_device(tmp_path, server)) as cloud, said:
+        cloud.check_tenant()
+    assert not (tmp_path / "state" / CERTIFICATE).exists()
+
+
+def test_one_for_another_key_is_not_kept(server: FakeCloud, tmp_path: Path) -> None:
+    ours = DeviceCertificate(tmp_path / "ours")
+    ours.request()
+    theirs = server.authority.sign(DeviceCertificate(tmp_path / "theirs").request())
+    with pytest.raises(Unavailable, match="no certificate for this device"):
+        ours.keep(theirs)
+
+
+@pytest.mark.parametrize("damage", [b"", b"nonsense", None])
+def test_a_damaged_certificate_is_had_again(
+    server: FakeCloud, tmp_path: Path, damage: bytes | None
+) -> None:
+    with closing(_device(tmp_path, server)) as cloud:
+        cloud.check_tenant()
+        file = tmp_path / "state" / CERTIFICATE
+        if damage is None:
+            file.unlink()
+        else:
+            file.write_bytes(damage)
+        cloud.check_tenant()
+    assert len(server.signed) == 2
+
+
+def test_a_key_that_is_damaged_or_open_to_others_is_not_replaced_unasked(
+    server: FakeCloud, tmp_path: Path
+) -> None:
+    key = tmp_path / "state" / KEY
+    with closing(_device(tmp_path, server)) as cloud:
+        cloud.check_tenant()
+    whole = key.read_bytes()
+    key.write_bytes(whole[:40])
+    with closing(_device(tmp_path, server)) as cloud:
+        with pytest.raises(DataLoss, match=KEY) as caught:
+            cloud.check_tenant()
+        assert "sotto enroll" in caught.value.fix
+    key.write_bytes(whole)
+    key.chmod(0o644)
+    said = pytest.raises(ConfigError, match="other users can read")
+    with closing(_device(tmp_path, server)) as cloud, said:
+        cloud.check_tenant()
+    assert key.read_bytes() == whole
+
+
+def test_a_certificate_whose_key_is_gone_is_none(server: FakeCloud, tmp_path: Path) -> None:
+    with closing(_device(tmp_path, server)) as cloud:
+        cloud.check_tenant()
+    (tmp_path / "state" / KEY).unlink()
+    with closing(_device(tmp_path, server)) as cloud:
+        cloud.check_tenant()
+    assert len({_key_of(pem) for pem in server.shown}) == 2
+
+
+def test_processes_that_begin_together_have_one_key(tmp_path: Path) -> None:
+    together = threading.Barrier(6)
+
+    def ask(_: int) -> bytes:
+        together.wait(60)
+        return _spki(x509.load_der_x509_csr(DeviceCertificate(tmp_path).request()))
+
+    with ThreadPoolExecutor(6) as pool:
+        assert len(set(pool.map(ask, range(6)))) == 1
+    assert [file.name for file in tmp_path.iterdir()] == [KEY]
+
+
+def test_forgetting_the_key_makes_another(tmp_path: Path) -> None:
+    state = DeviceCertificate(tmp_path)
+    one = x509.load_der_x509_csr(state.request()).public_key()
+    assert x509.load_der_x509_csr(state.request()).public_key() == one
+    state.forget(key=True)
+    assert x509.load_der_x509_csr(state.request()).public_key() != one
+    state.forget(key=True)
+    state.forget(key=True)

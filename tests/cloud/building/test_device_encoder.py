@@ -139,6 +139,17 @@ def test_a_decoder_is_no_encoder_for_devices(tmp_path: Path) -> None:
     assert not (tmp_path / "encoder").exists()
 
 
+def test_places_told_by_their_distance_are_no_places_for_devices(
+    backbone_folder: Path, tmp_path: Path
+) -> None:
+    folder = shutil.copytree(backbone_folder, tmp_path / "tiny")
+    config = json.loads((folder / "config.json").read_text())
+    told = config | {"position_embedding_type": "relative_key"}
+    (folder / "config.json").write_text(json.dumps(told))
+    with pytest.raises(InvalidInput, match="relative_key"):
+        device_encoder.write(backbones.load(str(folder)), tmp_path / "encoder")
+
+
 @pytest.mark.parametrize("name", ["encoder.json", "encoder.onnx", "table.npy"])
 def test_a_flipped_bit_is_found_and_the_file_is_named(
     bundle_folder: Path, tmp_path: Path, name: str

@@ -55,9 +55,11 @@ def write(backbone: LoadedBackbone, folder: Path) -> None:
         InvalidInput: the backbone is of a kind that devices do not run, or too much is lost.
     """
     model = backbone.model
-    if model.config.model_type != "bert" or model.config.position_embedding_type != "absolute":
+    # Versions of `transformers` that know absolute places alone do not name them.
+    places = getattr(model.config, "position_embedding_type", "absolute")
+    if model.config.model_type != "bert" or places != "absolute":
         raise InvalidInput(
-            f"no device runs a backbone of type {model.config.model_type!r}",
+            f"no device runs a backbone of type {model.config.model_type!r} with {places} places",
             fix="build without --encoder, or over an encoder like BERT",
             subject="backbone",
         )

@@ -19,8 +19,9 @@ import torch
 from huggingface_hub import snapshot_download
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 from numpy.typing import NDArray
-from transformers import AutoModel, AutoTokenizer, BitsAndBytesConfig
+from transformers import AutoModel, BitsAndBytesConfig
 
+from sottovoce.cloud.models import tokenizer as tokenizers
 from sottovoce.core.errors import InvalidInput, NotFound
 
 __all__ = [
@@ -130,7 +131,7 @@ def load(name: str = "default", *, quantized: bool = False) -> LoadedBackbone:
             subject="backbone",
         )
     try:
-        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        tokenizer = tokenizers.load(folder)
         model = AutoModel.from_pretrained(
             folder,
             local_files_only=True,

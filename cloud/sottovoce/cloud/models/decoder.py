@@ -17,12 +17,13 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812 - its customary name
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoConfig, AutoModelForCausalLM
 from transformers.models.auto.modeling_auto import (
     MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
     MODEL_FOR_MASKED_LM_MAPPING_NAMES,
 )
 
+from sottovoce.cloud.models import tokenizer as tokenizers
 from sottovoce.cloud.models.backbone import (
     LoadedBackbone,
     four_bits,
@@ -149,9 +150,7 @@ def load(name: str, *, dtype: torch.dtype = torch.float32, quantized: bool = Fal
         config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
         if not _writes(config):
             raise _refused(name, "is not a language model that writes")
-        tokenizer = AutoTokenizer.from_pretrained(
-            folder, local_files_only=True, trust_remote_code=False
-        )
+        tokenizer = tokenizers.load(folder)
         model, found = AutoModelForCausalLM.from_pretrained(
             folder,
             config=config,

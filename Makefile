@@ -15,7 +15,7 @@ JOBS ?= 3
 PYTEST_FLAGS := -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help install bundle demo test test-deps check-arm64 deb check-deb lock sbom audit lint bench campaign mutants report protos baseline clients docs docs-commands data clean
+.PHONY: help install bundle demo test test-transformers5 test-deps check-arm64 deb check-deb lock sbom audit lint bench campaign mutants report protos baseline clients docs docs-commands data clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -47,6 +47,23 @@ test: install  ## Lint, then every test; the edge's without torch
 	@$(MAKE) --no-print-directory --jobs=2 .venv-edge/.done bundle lint
 	OMP_NUM_THREADS=1 $(EDGE_BIN)/pytest $(PYTEST_FLAGS) tests/edge tests/core tests/protos
 	OMP_NUM_THREADS=1 $(BIN)/pytest $(PYTEST_FLAGS) tests/campaign tests/e2e tests/cloud tests/bench tests/architecture tests/mutation tests/protos tests/deploy
+
+# What opens models, once more on the next transformers: the same set, but for what this file pins.
+NEXT := constraints-transformers5.txt
+OPENS_MODELS := $(addprefix tests/cloud/,building corpus denoiser models private server serving tagger training) \
+  $(patsubst %,tests/e2e/test_%.py,corrections embed fleet generation privacy second_language survival wire)
+
+.venv-transformers5/.done: $(INPUTS) $(NEXT)
+	$(PYTHON) -m venv .venv-transformers5
+	awk -F== 'FNR == NR { own[$$1] } FNR == NR || !($$1 in own)' $(NEXT) constraints.txt > .venv-transformers5/constraints.txt
+	.venv-transformers5/bin/pip install -c .venv-transformers5/constraints.txt -r requirements-dev.txt \
+	  -e protos -e 'edge[spacy,graph,keyring]' -e 'cloud[scale,trace]'
+	@touch $@
+
+# peft 0.21.2 asks a model for what transformers 5 calls otherwise, and is warned for it.
+test-transformers5: .venv-transformers5/.done bundle  ## Run the tests of what opens models on transformers 5
+	OMP_NUM_THREADS=1 .venv-transformers5/bin/pytest $(PYTEST_FLAGS) \
+	  -W 'ignore:`is_gradient_checkpointing` is deprecated:FutureWarning' $(OPENS_MODELS)
 
 # Tests on PostgreSQL and HAProxy start servers of their own; without them they are skipped and say
 # so; the S3 server of others comes with `make install`. It never waits for a password, and has

@@ -328,6 +328,22 @@ def test_where_certificates_are_required_a_token_alone_opens_nothing(tmp_path: P
         assert type(_refusal(plain)) is Unauthenticated
 
 
+def test_what_a_header_says_of_a_certificate_is_not_believed(tmp_path: Path) -> None:
+    """As balancers send it that have ended TLS."""
+    with _place(tmp_path, require_certificates=True) as place:
+        token, secret = place.token("device"), keys.key()
+        der = place.issue(token, secret)
+        pem = ssl.DER_cert_to_PEM_cert(der).replace("\n", "%0A")
+        said = (
+            ("x-forwarded-client-cert", f'Cert="{pem}"'),
+            ("x-ssl-client-cert", pem),
+            ("x-ssl-client-verify", "SUCCESS"),
+            ("x509_pem_cert", pem),
+        )
+        with keys.shown(place.plain, place.roots, None) as channel:
+            assert type(_refusal(Caller(channel, (*token, *said)))) is Unauthenticated
+
+
 def test_without_the_port_nothing_is_signed(tmp_path: Path) -> None:
     tls = Certificate.make()
     with cloud(_settings(tmp_path, tls)) as running:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import datetime
 import shutil
 import stat
@@ -91,6 +92,17 @@ def test_files_that_are_damaged_or_swapped_are_refused_by_name(
     with pytest.raises(ConfigError, match=r"authority\.(key|pem)") as caught:
         Authority.read(tmp_path / "ours")
     assert "backup" in caught.value.fix
+
+
+def test_a_certificate_of_our_key_that_was_altered_is_refused(tmp_path: Path) -> None:
+    made = Authority.make(tmp_path).certificate
+    der = made.public_bytes(keys.Encoding.DER)
+    body = base64.encodebytes(der.replace(b"Sottovoce devices", b"Sottovoce deviceS")).decode()
+    text = f"-----BEGIN CERTIFICATE-----\n{body}-----END CERTIFICATE-----\n"
+    assert x509.load_pem_x509_certificate(text.encode()).public_key() == made.public_key()
+    (tmp_path / AUTHORITY).write_text(text)
+    with pytest.raises(ConfigError, match="no certificate of an authority"):
+        Authority.read(tmp_path)
 
 
 def test_a_lost_key_is_not_replaced(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from sottovoce.core.errors import ConfigError, DataLoss, Unauthenticated, Unavailable
 from sottovoce.edge.client.cloud import Cloud
 from sottovoce.edge.client.device_certificate import CERTIFICATE, KEY, DeviceCertificate
+from sottovoce.v1 import training_pb2
 from tests.support.certified import calling, certifying, open_ports
 from tests.support.fake_authority import DAY, FakeAuthority
 from tests.support.fake_cloud import FakeCloud
@@ -121,6 +122,15 @@ def test_a_cloud_that_is_away_takes_nobodys_certificate(server: FakeCloud, tmp_p
         with pytest.raises(Unavailable, match="does not answer"):
             cloud.check_tenant()
         assert (tmp_path / "state" / CERTIFICATE).exists()
+
+
+def test_a_cloud_that_is_busy_has_taken_the_certificate(server: FakeCloud, tmp_path: Path) -> None:
+    server.refuses["CreateJob"] = Unavailable("busy", fix="later")
+    with closing(_device(tmp_path, server)) as cloud:
+        with pytest.raises(Unavailable, match="busy"):
+            cloud.create_job(training_pb2.CreateJobRequest(request_id="r"))
+        cloud.check_tenant()
+    assert len(server.signed) == 1
 
 
 @pytest.mark.parametrize("life", [(DAY, 8 * DAY), (-9 * DAY, -2 * DAY)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -60,10 +61,26 @@ class Part:
 
 
 def run(name: str, folder: Path, seed: str, trials: Iterable[int]) -> Tally:
-    """The tally of these trials of a part."""
+    """The tally of these trials of a part.
+
+    What ends the part itself is a finding too: it costs neither what was counted until then nor, as
+    an error that cannot be sent from one process to another would, the other parts.
+    """
     part = PARTS[name]
     tally = Tally(part.what, f"python -m tests.campaign {name} --seed {seed} --trial {{}}")
-    part.run(folder, tally, seed, trials)
+    begun = 0
+
+    def numbers() -> Iterator[int]:
+        nonlocal begun
+        for trial in trials:
+            begun = trial
+            yield trial
+
+    try:
+        part.run(folder, tally, seed, numbers())
+    except Exception:  # whatever it is, it is told
+        said = " ".join(traceback.format_exc().split())
+        tally.fault("unexplained", begun, f"the part ended of itself: ...{said[-600:]}")
     return tally
 
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import pickle
+import threading
 from collections import Counter
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from tests.campaign import parts
 from tests.campaign.parts import PARTS, run
 from tests.campaign.pool import Piece, pieces, together
 from tests.campaign.tally import Tally
@@ -42,6 +47,24 @@ def test_pieces_at_once_come_to_the_same(tmp_path: Path) -> None:
         del whole[took], told[took]
     assert told == whole
     assert told["count"] == 40
+
+
+def test_a_part_that_ends_of_itself_keeps_what_it_counted(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def short_lived(folder: Path, tally: Tally, seed: str, trials: Iterable[int]) -> None:
+        for trial in trials:
+            if trial == 12:
+                raise OSError("no room for the thirteenth", threading.RLock())  # not to be pickled
+            tally.ended("well")
+
+    part = replace(PARTS["damage"], run=short_lived)
+    monkeypatch.setattr(parts, "PARTS", {"damage": part})
+    found = run("damage", tmp_path, SEED, range(10, 20))
+    assert (found.ends, found.faults["unexplained"]) == (Counter(well=2), 1)
+    assert "no room for the thirteenth" in found.findings[0]
+    assert found.findings[0].endswith("--trial 12")
+    pickle.dumps(found)
 
 
 def test_tallies_are_merged() -> None:

@@ -12,6 +12,7 @@ make)
         set -- "$@" "--dpkgopt=path-exclude=/usr/*/$unused"
     done
     shift 2
+    mkdir -p "$root"
     exec mmdebstrap --quiet --variant=essential --include=swiftlang,libc6-dev,libstdc++-14-dev "$@" trixie "$root"
     ;;
 run)

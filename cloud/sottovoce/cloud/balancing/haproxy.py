@@ -7,8 +7,9 @@ from typing import Final
 
 from sottovoce.cloud.balancing.layout import (
     BUSIEST,
-    ENROLLMENT,
+    CODES,
     REPEATABLE,
+    SIGNING,
     TRAINING,
     WITH_MODELS,
     Backend,
@@ -87,14 +88,14 @@ frontend devices
     http-request deny deny_status 429 if {{ sc0_http_req_rate gt {10 * layout.peer_calls} }}
     # To a replica all that comes from here is one caller: of downloads and other streams that need
     # no token, it could not tell whose gives way to whose.
-    acl with_token path_beg {" ".join(f"/{name}/" for name in TENANTS_ONLY)}
+    acl with_token path_beg {" ".join((*(f"/{name}/" for name in TENANTS_ONLY), SIGNING))}
     http-request track-sc1 src,ipmask(32,64) table strangers unless with_token
     http-request deny deny_status 429 if !with_token {{ sc1_conn_cur gt {layout.peer_streams} }}
     # Wrong codes, too, would be one caller's: of the few that a replica takes a minute, no address
     # may have all.
-    acl enrolment path_beg {ENROLLMENT}
-    http-request track-sc2 src,ipmask(32,64) table enrolling if enrolment
-    http-request deny deny_status 429 if enrolment {{ sc2_http_req_rate gt {_ENROLLMENTS} }}
+    acl code path {CODES}
+    http-request track-sc2 src,ipmask(32,64) table enrolling if code
+    http-request deny deny_status 429 if code {{ sc2_http_req_rate gt {_ENROLLMENTS} }}
     acl customisation path_beg {TRAINING}
     acl with_models path {" ".join(WITH_MODELS)}
     use_backend fronts if customisation !with_models

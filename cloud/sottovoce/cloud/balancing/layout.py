@@ -17,7 +17,7 @@ from sottovoce.core.errors import ConfigError
 from sottovoce.core.wire.address import is_ip, is_loopback, split_address
 from sottovoce.v1 import enrollment_pb2, inference_pb2, training_pb2
 
-__all__ = ["BUSIEST", "ENROLLMENT", "REPEATABLE", "TRAINING", "WITH_MODELS"]
+__all__ = ["BUSIEST", "CODES", "REPEATABLE", "SIGNING", "TRAINING", "WITH_MODELS"]
 __all__ += ["Backend", "Layout"]
 
 BUSIEST: Final = 150
@@ -25,8 +25,11 @@ BUSIEST: Final = 150
 
 _INFERENCE: Final = inference_pb2.DESCRIPTOR.services_by_name["InferenceService"].full_name
 _TRAINING: Final = training_pb2.DESCRIPTOR.services_by_name["TrainingService"].full_name
-ENROLLMENT: Final = f"/{enrollment_pb2.DESCRIPTOR.services_by_name['EnrollmentService'].full_name}/"
-"""How the paths begin of those who have a code alone."""
+_ENROLLMENT: Final = enrollment_pb2.DESCRIPTOR.services_by_name["EnrollmentService"].full_name
+CODES: Final = f"/{_ENROLLMENT}/RedeemCode"
+"""What is called with a code alone."""
+SIGNING: Final = f"/{_ENROLLMENT}/IssueCertificate"
+"""What of the same service is called with a token."""
 TRAINING: Final = f"/{_TRAINING}/"
 """How the paths of customisation begin, which fronts answer."""
 

@@ -100,6 +100,7 @@ def test_settings_do_not_print_the_database_and_its_password(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
+        ({"devices_port": 8472}, "port 8472, which nobody opens"),
         ({"devices_listen": "127.0.0.1:1"}, "no certificate can be shown"),
         ({"devices_listen": "unix:/x", "tls_cert": Path("c"), "tls_key": Path("k")}, "unix:/x"),
         ({"require_certificates": True}, "nowhere"),

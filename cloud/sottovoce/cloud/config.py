@@ -222,6 +222,11 @@ class Settings:
                 "nowhere could a device show a certificate",
                 fix="give --devices-listen with --require-certificates",
             )
+        if self.devices_port and not self.devices_listen:
+            raise ConfigError(
+                f"devices would be told of port {self.devices_port}, which nobody opens",
+                fix="give --devices-listen with --devices-port, or neither",
+            )
         if self.devices_listen and (
             self.tls_cert is None or self.devices_listen.startswith("unix:")
         ):

@@ -42,6 +42,7 @@ from tests.support.caller import Caller, credentials
 from tests.support.certificates import Certificate
 from tests.support.cloud import Cloud, cloud
 from tests.support.tiny_bundle import tiny_bundle
+from tests.support.waiting import until
 
 
 @dataclass
@@ -257,6 +258,31 @@ def test_one_that_ends_ends_what_is_open_on_its_connection(
             assert watch.code() is grpc.StatusCode.CANCELLED
             later = 0.0
             _lists(caller)
+
+
+def test_a_device_that_opens_many_streams_ends_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Behind a balancer that passes TLS on all have its address, as these two have one."""
+    monkeypatch.setattr(listener, "STREAMS", 3)
+    with _place(tmp_path) as place, ExitStack() as on:
+
+        def watch(caller: Caller) -> Any:
+            stub = health_pb2_grpc.HealthStub(caller.channel)
+            opened = stub.Watch(health_pb2.HealthCheckRequest(), timeout=60)
+            next(opened)
+            return opened
+
+        def device(name: str) -> Caller:
+            token, secret = place.token(name), keys.key()
+            return on.enter_context(place.caller(token, secret, place.issue(token, secret)))
+
+        modest, greedy = device("modest"), device("greedy")
+        first = watch(modest)  # which stands still for the longest
+        many = [watch(greedy) for _ in range(4)]
+        until(lambda: sum(not each.is_active() for each in (first, *many)) == 2)
+        assert first.is_active()
+        first.cancel()
 
 
 def test_a_certificate_opens_nothing_that_its_token_does_not(place: Place) -> None:

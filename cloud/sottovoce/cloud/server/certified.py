@@ -20,9 +20,10 @@ from sottovoce.cloud.state.database import when
 from sottovoce.cloud.state.tenants import Tenants
 from sottovoce.core.errors import Unauthenticated
 from sottovoce.core.wire.interception import Handler, Interceptor, within
+from sottovoce.core.wire.peer import host
 from sottovoce.core.wire.tenancy import TENANTS_ONLY
 
-__all__ = ["Certified", "ended"]
+__all__ = ["Certified", "ended", "whose"]
 
 _REMEMBERED = 4096
 
@@ -62,6 +63,13 @@ def ended(context: grpc.ServicerContext) -> bool:
     """Whether the certificate that a call's connection has shown, if any, is valid no longer."""
     shown = _shown(context)
     return shown is not None and shown[1] <= time.time()
+
+
+def whose(context: grpc.ServicerContext) -> str:
+    """Who is one caller, whatever he calls: the device whose certificate is shown, and its host
+    only where none is, as all that a balancer passes on comes from one."""
+    shown = _shown(context)
+    return host(context.peer()) if shown is None else shown[0]
 
 
 def _check_time(ends: float) -> None:

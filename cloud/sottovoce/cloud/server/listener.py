@@ -15,7 +15,7 @@ from sottovoce.cloud.config import Settings
 from sottovoce.cloud.metrics import CallMetrics, expose
 from sottovoce.cloud.server.attendant import Attendant
 from sottovoce.cloud.server.call_counter import CallCounter
-from sottovoce.cloud.server.certified import Certified, ended
+from sottovoce.cloud.server.certified import Certified, ended, whose
 from sottovoce.cloud.state.tenants import Tenants
 from sottovoce.core.errors import ConfigError
 from sottovoce.core.system.threads import Threads
@@ -119,7 +119,7 @@ class Listener:
                 ErrorInterceptor(),
                 *certified,
                 self._doorkeeper,
-                OpenStreams(STREAMS, lambda service: service not in TENANTS_ONLY),
+                OpenStreams(STREAMS, lambda service: service not in TENANTS_ONLY, whose),
                 self._attendant,
             ],
             options=[

@@ -38,3 +38,4 @@ def test_who_has_no_link_is_told_where_there_is_one() -> None:
     with pytest.raises(Failure, match="`sotto-cloud ui`") as refused:
         asyncio.run(gate.check("GET", "/", {"host": "127.0.0.1:1"}))
     assert refused.value.status == 401
+    assert refused.value.headers == (("WWW-Authenticate", 'Bearer realm="sottovoce"'),)

@@ -8,9 +8,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
-__all__ = ["Failure"]
+__all__ = ["CHALLENGE", "Failure"]
+
+CHALLENGE: Final = ("WWW-Authenticate", 'Bearer realm="sottovoce"')
+"""Header of a 401. One without a parameter is no challenge (RFC 6750, section 3): it ended the
+programs of a client that reads it."""
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from sottovoce.core.page.failure import Failure
+from sottovoce.core.page.failure import CHALLENGE, Failure
 
 __all__ = ["FEW", "LINK_SECONDS", "SESSION", "PageGate"]
 
@@ -86,7 +86,7 @@ class PageGate:
             "another)",
             "authentication_error",
             code="invalid_link",
-            headers=(("WWW-Authenticate", "Bearer"),),
+            headers=(CHALLENGE,),
         )
 
     def _new(self, kept: dict[str, float]) -> str:

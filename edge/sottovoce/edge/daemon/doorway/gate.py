@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from sottovoce.core.errors import ConfigError
-from sottovoce.core.page.failure import Failure
+from sottovoce.core.page.failure import CHALLENGE, Failure
 from sottovoce.core.wire.address import is_loopback, split_address
 from sottovoce.edge.state.caller import App
 from sottovoce.edge.state.own_secret import OwnSecret
@@ -84,7 +84,7 @@ class Gate:
                 f"{KEY_FILE}, or an app's of its own, as a bearer token; `sotto run` does it)",
                 "authentication_error",
                 code="invalid_api_key",
-                headers=(("WWW-Authenticate", 'Bearer realm="sottovoce"'),),
+                headers=(CHALLENGE,),
             )
         return app or True
 

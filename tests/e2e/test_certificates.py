@@ -107,24 +107,26 @@ def test_a_device_customises_and_predicts_by_its_certificate(
     options, texts = lesson
     with served(owner, light) as cloud, daemon(owner / "device", light, cloud) as device:
         state = Path(device.env["SOTTO_AGENT_STATE"])
-        assert (state / "device.pem").exists()
+        (certificate,) = state.glob("device-*.pem")
         (done,) = map(json.loads, device.run("customize", "mail", *options).splitlines())
         assert done["state"] == "SUCCEEDED"
         asked = device.run("predict", "mail", "--where", "cloud", "--json", texts[0])
         assert json.loads(asked)["scores"]
         assert b"with a certificate until" in device.run("doctor")
-        (state / "device.pem").unlink()  # the next call has it signed again
+        certificate.unlink()  # the next call has it signed again
         device.run("predict", "mail", "--where", "cloud", texts[0])
-        assert (state / "device.pem").exists()
+        assert certificate.exists()
         # A copy of the token and the settings, without the key: of no use to a thief.
         thief = owner / "thief"
         thief.mkdir()
         stolen = {**device.env, "SOTTO_AGENT_STATE": str(thief), "HOME": str(thief)}
         told = subprocess.run(
-            [command("sotto"), "doctor"], env={**os.environ, **stolen}, capture_output=True
+            [command("sotto"), "predict", "mail", "--where", "cloud", texts[0]],
+            env={**os.environ, **stolen, "SOTTO_AGENT_LISTEN": f"unix:{thief / 'none.sock'}"},
+            capture_output=True,
         )
         assert b"does not belong to this device's key" in told.stdout + told.stderr
-        assert not (thief / "device.pem").exists()
+        assert not list(thief.glob("device-*.pem"))
         cloud.revoke("hall")
         with pytest.raises(subprocess.CalledProcessError):
             device.run("predict", "mail", "--where", "cloud", texts[0])

@@ -90,7 +90,7 @@ class FakeCloud(
         self.may_train.set()
         self.fail_training = ""
         self.refuses: dict[str, SottovoceError] = {}
-        """What CreateJob and UploadExamples raise, by name."""
+        """What CreateJob, UploadExamples and ListJobs raise, by name."""
         self.queries: list[inference.EncodeRequest] = []
         """Every query that arrived, repeats included."""
         self.asked: list[inference.InferenceServicePredictRequest] = []
@@ -231,6 +231,7 @@ class FakeCloud(
 
     def ListJobs(self, request, context):  # noqa: N802
         tenant = self._tenant(context)
+        self._refuse("ListJobs")
         found, token = self._jobs.page(tenant, request.page_size, request.page_token)
         return training.ListJobsResponse(jobs=[job.shown() for job in found], next_page_token=token)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import queue
+import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 
+from sottovoce.core.errors import ConfigError
 from sottovoce.edge.client.cloud import Cloud
 from sottovoce.edge.client.device_certificate import DeviceCertificate
 from sottovoce.edge.tasks.renewal import Renewal
@@ -56,7 +58,7 @@ def test_one_is_signed_anew_when_a_quarter_of_its_life_is_left(
         _aged(server, (-6 * DAY, 2 * DAY), cloud)
         with _renewing(cloud):
             until(lambda: len(server.signed) == 2)
-            held = DeviceCertificate(tmp_path / "state")
+            held = DeviceCertificate(tmp_path / "state", server.address)
             until(lambda: held.held().left() > 0.9)
             cloud.check_tenant()
     first, second = server.shown
@@ -94,7 +96,8 @@ def test_a_cloud_that_is_away_is_asked_again_and_calls_go_on(
             cloud.check_tenant()
             assert len(server.signed) == 1
             until(lambda: len(server.signed) == 2)
-    assert "this device's certificate" in caplog.text
+    assert "this device's certificate: Unavailable at " in caplog.text
+    assert "not now" not in caplog.text  # the cloud's words are not ours to log
 
 
 def test_a_stream_that_was_open_goes_on_over_the_old_connection(
@@ -102,20 +105,34 @@ def test_a_stream_that_was_open_goes_on_over_the_old_connection(
 ) -> None:
     with certifying(small_bundle_folder) as server, closing(_device(tmp_path, server)) as cloud:
         asked: queue.SimpleQueue[None] = queue.SimpleQueue()
+        answers: queue.SimpleQueue[object] = queue.SimpleQueue()
+
+        def follow() -> None:
+            try:
+                for answer in cloud.predict_stream(iter(asked.get, None)):
+                    answers.put(answer)
+                answers.put(None)
+            except BaseException as error:
+                answers.put(error)
+
         _aged(server, (-6 * DAY, 2 * DAY), cloud)
         before = cloud._certified[-1]
-        stream = before.inference.PredictStream(
-            iter(asked.get, None), metadata=cloud._credentials(), timeout=60
-        )
+        listening = threading.Thread(target=follow)
+        listening.start()
         until(lambda: len(server.shown) == 2)
-        with _renewing(cloud):
-            until(lambda: len(server.signed) == 2)
-        cloud.check_tenant()
-        assert cloud._certified == [before, cloud._certified[-1]]
-        assert cloud._certified[-1] is not before
-        assert stream.is_active()
+        for renewals in range(1, 4):
+            cloud.certify(2.0)
+            cloud.check_tenant()
+            assert before in cloud._certified
+            assert len(cloud._certified) <= 3, renewals
         asked.put(None)
-        assert list(stream) == []
+        assert answers.get(timeout=60) is None
+        listening.join()
+        cloud.certify(2.0)
+        cloud.check_tenant()
+        assert before not in cloud._certified
+        assert len(cloud._certified) == 2
+    assert len(server.signed) == 5
 
 
 def test_there_is_no_thread_where_no_certificate_is_wanted(tmp_path: Path) -> None:
@@ -140,7 +157,8 @@ def test_a_running_daemon_takes_up_what_was_renewed(
     with running(config, lexicon_tagger):  # type: ignore[arg-type]
         until(lambda: len(server.signed) == 2)
         read = x509.load_der_x509_certificate(server.signed[-1])
-        until(lambda: _serial(tmp_path / "state" / "device.pem") == read.serial_number)
+        file, _ = DeviceCertificate(tmp_path / "state", server.address).files
+        until(lambda: _serial(file) == read.serial_number)
         with closing(_device(tmp_path, server)) as other:
             other.check_tenant()
     assert x509.load_pem_x509_certificate(server.shown[-1]) == read
@@ -149,3 +167,20 @@ def test_a_running_daemon_takes_up_what_was_renewed(
 
 def _serial(file: Path) -> int:
     return x509.load_pem_x509_certificate(file.read_bytes()).serial_number
+
+
+def test_a_key_that_cannot_be_read_is_waited_out(
+    server: FakeCloud, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A link to itself stands for one of another user's, which root could read."""
+    with closing(_device(tmp_path, server)) as cloud:
+        _, key = DeviceCertificate(tmp_path / "state", server.address).files
+        key.parent.mkdir(mode=0o700)
+        key.symlink_to(key)
+        with pytest.raises(ConfigError, match="cannot read") as caught:
+            cloud.check_tenant()
+        assert "chown" in caught.value.fix
+        with _renewing(cloud):
+            until(lambda: "ConfigError at " in caplog.text)
+            key.unlink()
+            until(lambda: server.signed)

@@ -16,7 +16,7 @@ from sottovoce.core.system.owner import as_owner_of
 from sottovoce.edge.cli.common import load_config
 from sottovoce.edge.cli.config import place, write
 from sottovoce.edge.client.cloud import Cloud
-from sottovoce.edge.client.device_certificate import CERTIFICATE, DeviceCertificate
+from sottovoce.edge.client.device_certificate import DeviceCertificate
 from sottovoce.edge.config import CloudConfig
 from sottovoce.edge.tasks.enroll import enroll
 
@@ -77,6 +77,14 @@ def command(
         written = write(
             config, {f"cloud.{k}": json.dumps(v, ensure_ascii=False) for k, v in values.items()}
         )
+        # Before the token takes its place: a daemon that runs would have the old key signed for it.
+        device = DeviceCertificate(config.agent.state, settings.address)
+        with as_owner_of(device.files[0]):
+            device.forget_key()
+    if "devices_port" in values:
+        there = "where calls show a certificate" if done.devices_port else "this cloud names none"
+        was = settings.devices_port
+        click.echo(f"cloud.devices_port was {was} and is {done.devices_port}: {there}", err=True)
     settings = dataclasses.replace(
         settings, tenant=done.tenant, token_file=file, devices_port=done.devices_port
     )
@@ -106,8 +114,8 @@ def _certified(settings: CloudConfig, state: Path) -> datetime | None:
     device is let in already: what fails here, the next call that needs one tries again."""
     if not settings.devices_port:
         return None
-    with as_owner_of(state / CERTIFICATE), closing(Cloud(settings, state)) as cloud:
-        DeviceCertificate(state).forget(key=True)
+    file = DeviceCertificate(state, settings.address).files[0]
+    with as_owner_of(file), closing(Cloud(settings, state)) as cloud:
         try:
             held = cloud.certify()
         except SottovoceError as error:

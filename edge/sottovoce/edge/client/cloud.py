@@ -21,23 +21,20 @@ from sottovoce.core.wire.address import split_address
 from sottovoce.core.wire.limits import WRITING_SECONDS
 from sottovoce.core.wire.status import from_rpc_error
 from sottovoce.core.wire.tenancy import BEARER, TENANT_KEY, TOKEN_KEY
-from sottovoce.core.wire.unreadable import ReadingChannel, answered
+from sottovoce.core.wire.unreadable import answered
 from sottovoce.edge.client.channel import connect, needs_tls, roots
+from sottovoce.edge.client.connection import Connection, Method
 from sottovoce.edge.client.device_certificate import DeviceCertificate, Held
 from sottovoce.edge.client.handshake import diagnosis
 from sottovoce.edge.client.secret_file import SecretFile
+from sottovoce.edge.client.together import Together
 from sottovoce.edge.config import CloudConfig
 from sottovoce.v1 import (
     bundles_pb2,
-    bundles_pb2_grpc,
     enrollment_pb2,
-    enrollment_pb2_grpc,
     generation_pb2,
-    generation_pb2_grpc,
     inference_pb2,
-    inference_pb2_grpc,
     training_pb2,
-    training_pb2_grpc,
 )
 
 __all__ = ["Cloud", "Stoppable"]
@@ -56,19 +53,6 @@ Stoppable = Callable[[Callable[[], None]], None]
 _Metadata = tuple[tuple[str, str], ...]
 
 
-class _Stubs:
-    """The services over one channel."""
-
-    def __init__(self, channel: grpc.Channel) -> None:
-        self.channel = channel
-        read = ReadingChannel(channel)
-        self.bundles = bundles_pb2_grpc.BundlesServiceStub(read)  # type: ignore[no-untyped-call]
-        self.enrollment = enrollment_pb2_grpc.EnrollmentServiceStub(read)  # type: ignore[no-untyped-call]
-        self.training = training_pb2_grpc.TrainingServiceStub(read)  # type: ignore[no-untyped-call]
-        self.inference = inference_pb2_grpc.InferenceServiceStub(read)  # type: ignore[no-untyped-call]
-        self.generation = generation_pb2_grpc.GenerationServiceStub(read)  # type: ignore[no-untyped-call]
-
-
 class Cloud:
     """Calls the services of the cloud; connects on the first call.
 
@@ -78,17 +62,22 @@ class Cloud:
     Args:
         config: where it is, and who we are to it.
         state: the folder of the device's certificate; None for who asks nothing as a tenant.
+        looks: makes no key, asks for no certificate and gives none up; goes without one, if need
+            be, which the cloud may refuse.
     """
 
-    def __init__(self, config: CloudConfig, state: Path | None = None) -> None:
-        self._config = config
-        self._certificate = DeviceCertificate(state) if state and config.devices_port else None
+    def __init__(
+        self, config: CloudConfig, state: Path | None = None, *, looks: bool = False
+    ) -> None:
+        self._config, self._looks = config, looks
+        self._certificate: DeviceCertificate | None = None
+        if state is not None and config.devices_port and config.address:
+            self._certificate = DeviceCertificate(state, config.address)
         self._lock = threading.Lock()
-        self._open: _Stubs | None = None
-        self._shown: Held | None = None
-        self._certified: list[_Stubs] = []
-        """The connections that show a certificate: that of before, on which calls may still be
-        open, and that of now."""
+        self._open: Connection | None = None
+        self._certified: list[Connection] = []
+        """The connections that show a certificate: that of now is the last."""
+        self._together: Together[Held] = Together()
         self._closed = False
         file = config.token_file
         self._token = SecretFile(file, "cloud.token_file", "token") if file else None
@@ -111,9 +100,9 @@ class Cloud:
         """Ends all calls in progress, and allows no more."""
         with self._lock:
             self._closed = True
-            for stubs in (self._open, *self._certified):
-                if stubs is not None:
-                    stubs.channel.close()
+            for connection in (self._open, *self._certified):
+                if connection is not None:
+                    connection.close()
 
     def get_manifest(self, bundle_id: str) -> bundles_pb2.GetManifestResponse:
         """The manifest of a bundle, or of the cloud's default one. Anonymous."""
@@ -144,7 +133,7 @@ class Cloud:
 
     def certify(self, least: float = 0.0) -> Held | None:
         """This device's certificate, signed anew if no more than ``least`` of its life is left, a
-        number from 0 to 1; None where none is wanted.
+        number from 0 to 1; None where none is wanted, or for who only looks.
 
         Raises:
             PermissionDenied: the token belongs to another device's key.
@@ -153,13 +142,23 @@ class Cloud:
         if self._certificate is None:
             return None
         held = self._certificate.held()
-        if held is None or held.left() <= least:
-            request = enrollment_pb2.IssueCertificateRequest(csr=self._certificate.request())
-            answer = self._unary(
-                self._stubs().enrollment.IssueCertificate, request, self._credentials()
-            )
-            held = self._certificate.keep(answer.certificate)
-        return held
+        if held is not None and held.left() > least:
+            return held
+        if self._looks:
+            return None
+        certificate = self._certificate
+        return self._together.ask(lambda: self._signed(certificate, least))
+
+    def _signed(self, certificate: DeviceCertificate, least: float) -> Held:
+        held = certificate.held()
+        if held is not None and held.left() > least:  # come since we looked
+            return held
+        # The token before the key: when a device is enrolled again its key goes before the new
+        # token comes, and that token is never bound to the old key.
+        credentials = self._credentials()
+        request = enrollment_pb2.IssueCertificateRequest(csr=certificate.request())
+        answer = self._unary(self._stubs().enrollment.IssueCertificate, request, credentials)
+        return certificate.keep(answer.certificate)
 
     def create_job(self, request: training_pb2.CreateJobRequest) -> training_pb2.Job:
         """The job for `request.request_id`, new or existing."""
@@ -285,20 +284,20 @@ class Cloud:
                     )
                 yield piece
 
-    def _job(self, method: Any, request: Any) -> training_pb2.Job:
+    def _job(self, method: Method, request: Any) -> training_pb2.Job:
         job: training_pb2.Job = self._unary(method, request, self._credentials()).job
         return job
 
     def _unary(
-        self, method: Any, request: Any, metadata: _Metadata, seconds: float = SECONDS
+        self, method: Method, request: Any, metadata: _Metadata, seconds: float = SECONDS
     ) -> Any:
-        with self._explained(), tracing.span("call of the cloud"):
+        with self._explained(method.over), tracing.span("call of the cloud"):
             told = metadata + tracing.metadata()
-            return answered(method(request, timeout=seconds, metadata=told), peer=self._peer)
+            return answered(method.call(request, timeout=seconds, metadata=told), peer=self._peer)
 
     def _streamed(
         self,
-        method: Any,
+        method: Method,
         request: Any,
         metadata: _Metadata,
         seconds: float | None = None,
@@ -306,8 +305,8 @@ class Cloud:
         endless: bool = False,
     ) -> Generator[Any, None, None]:
         """Answers as they come; the end of an ``endless`` call is its deadline, and no error."""
-        with self._explained(), tracing.streamed("stream from the cloud") as traced:
-            call = method(request, timeout=seconds, metadata=metadata + traced)
+        with self._explained(method.over), tracing.streamed("stream from the cloud") as traced:
+            call = method.call(request, timeout=seconds, metadata=metadata + traced)
             stoppable(lambda: _end(call))
             try:
                 for response in call:
@@ -319,31 +318,37 @@ class Cloud:
                 call.cancel()  # whoever stops listening must not leave the cloud talking
 
     @contextmanager
-    def _explained(self) -> Iterator[None]:
+    def _explained(self, over: Connection) -> Iterator[None]:
         try:
-            yield
+            with over.used():
+                yield
         except grpc.RpcError as error:
-            raise self._diagnosed(from_rpc_error(error, peer=self._peer)) from error
+            raise self._diagnosed(from_rpc_error(error, peer=self._peer), over.shown) from error
         except ValueError as error:  # what gRPC raises for a call on a channel just closed
-            if not self._closed:
+            if not over.closed:
                 raise
-            raise Unavailable("the agent is stopping") from error
+            if self._closed:
+                raise Unavailable("the agent is stopping") from error
+            raise Unavailable(
+                f"the connection to {self._peer} was replaced meanwhile", fix="try again"
+            ) from error
 
-    def _diagnosed(self, error: SottovoceError) -> SottovoceError:
+    def _diagnosed(self, error: SottovoceError, shown: Held | None) -> SottovoceError:
         """The same, or what keeps the cloud from answering, if it is TLS. A certificate that it
         does not take is not shown again."""
-        config, shown, found = self._config, self._certificate, None
+        config, certificate, found = self._config, self._certificate, None
         if type(error) is Unavailable and not self._closed:
             host, port = split_address(config.address)
-            if shown is not None:
-                found = diagnosis(host, config.devices_port, roots(config), shown.files)
+            if certificate is not None and shown is not None:
+                found = diagnosis(host, config.devices_port, roots(config), certificate.files)
             if found is None and needs_tls(config):
                 found = diagnosis(host, port, roots(config))
-        if shown is not None and (found or error).subject == "certificate":
-            shown.forget()
+        given_up = (found or error).subject == "certificate" and not self._looks
+        if certificate is not None and shown is not None and given_up:
+            certificate.forget(shown)
         return found or error
 
-    def _stubs(self) -> _Stubs:
+    def _stubs(self) -> Connection:
         if not self._config.address:
             raise NotReady(
                 "no cloud is configured",
@@ -354,10 +359,10 @@ class Cloud:
             if self._closed:
                 raise Unavailable("the agent is stopping")
             if self._open is None:
-                self._open = _Stubs(connect(self._config))
+                self._open = Connection(connect(self._config))
             return self._open
 
-    def _own(self) -> _Stubs:
+    def _own(self) -> Connection:
         """The services that answer tenants alone."""
         held = self.certify()
         if held is None:
@@ -365,11 +370,15 @@ class Cloud:
         with self._lock:
             if self._closed:
                 raise Unavailable("the agent is stopping")
-            if held != self._shown:
-                for older in self._certified[:-1]:  # shown until days ago, and ended meanwhile
-                    older.channel.close()
-                self._certified = [*self._certified[-1:], _Stubs(connect(self._config, held))]
-                self._shown = held
+            for connection in self._certified:
+                if connection.shown == held:
+                    return connection
+            # On the last one a call may be about to begin; those before go once nothing uses them.
+            for older in self._certified[:-1]:
+                if not older.in_use:
+                    self._certified.remove(older)
+                    older.close()
+            self._certified.append(Connection(connect(self._config, held), held))
             return self._certified[-1]
 
     def _credentials(self) -> _Metadata:

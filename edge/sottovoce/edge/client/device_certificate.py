@@ -2,27 +2,34 @@
 
 Why it is here: who copies a token off a device has it; the key is made here, leaves in no message,
 and without it the certificate is worth nothing. Whoever needs a certificate reads the file, so that
-one which another process has fetched is shown from the next call on.
+one which another process has fetched is shown from the next call on. Each cloud has files of its
+own: a key is known again by whoever sees it, so no other cloud is shown it, whatever the settings
+say next.
 """
 
 from __future__ import annotations
 
+import hashlib
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from sottovoce.core.errors import ConfigError, DataLoss, Unavailable
-from sottovoce.core.system.files import atomic, open_to_others, private_folder
+from sottovoce.core.system.files import atomic, disk, open_to_others, private_folder
+from sottovoce.core.wire.address import split_address
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 
-__all__ = ["CERTIFICATE", "KEY", "DeviceCertificate", "Held"]
+__all__ = ["DeviceCertificate", "Held"]
 
-CERTIFICATE: Final = "device.pem"
-KEY: Final = "device.key"
+_MARK: Final = 16
+"""Hexadecimal digits of a SHA-256, which tell clouds apart in names of files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +52,21 @@ class Held:
 
 
 class DeviceCertificate:
-    """Both files in a folder."""
+    """Both files for one cloud.
+
+    Args:
+        state: the folder that they lie in.
+        address: of the cloud.
+    """
 
     # What reads certificates is imported late: most devices have none.
 
-    def __init__(self, state: Path) -> None:
-        self._file, self._key_file = state / CERTIFICATE, state / KEY
+    def __init__(self, state: Path, address: str) -> None:
+        host, port = split_address(address)
+        mark = hashlib.sha256(f"{host.lower()} {port}".encode()).hexdigest()[:_MARK]
+        self._file, self._key_file = state / f"device-{mark}.pem", state / f"device-{mark}.key"
         self._held: Held | None = None
+        self._lock = threading.Lock()
 
     @property
     def files(self) -> tuple[Path, Path]:
@@ -62,11 +77,12 @@ class DeviceCertificate:
         """What to show; None where there is none, or none for this key. It may have ended.
 
         Raises:
-            ConfigError, DataLoss: others can read the key, or it is damaged.
+            ConfigError, DataLoss: others can read the key, we cannot, or it is damaged.
         """
         try:
-            pem = self._file.read_bytes()
-        except OSError:
+            with _readable(self._file):
+                pem = self._file.read_bytes()
+        except FileNotFoundError:
             return None
         if self._held is None or self._held.certificate != pem:
             self._held = self._parsed(pem)
@@ -81,16 +97,13 @@ class DeviceCertificate:
         """
         from cryptography import x509
         from cryptography.hazmat.primitives import hashes, serialization
-        from cryptography.hazmat.primitives.asymmetric import ec
 
-        if not self._key_file.exists():
-            private_folder(self._key_file.parent)
-            form, secret = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-            made = ec.generate_private_key(ec.SECP256R1())
-            with atomic(self._key_file, once=True) as file:
-                file.write(made.private_bytes(serialization.Encoding.PEM, form, secret))
+        try:
+            secret = self._key_bytes()
+        except FileNotFoundError:
+            secret = self._made_key()
         nameless = x509.CertificateSigningRequestBuilder().subject_name(x509.Name([]))
-        signed = nameless.sign(self._key(self._key_bytes()), hashes.SHA256())
+        signed = nameless.sign(self._key(secret), hashes.SHA256())
         return signed.public_bytes(serialization.Encoding.DER)
 
     def keep(self, der: bytes) -> Held:
@@ -120,16 +133,45 @@ class DeviceCertificate:
                 "the provider",
                 subject="clock",
             )
-        with atomic(self._file) as file:
+        with self._lock, atomic(self._file) as file:
             file.write(pem)
         return held
 
-    def forget(self, *, key: bool = False) -> None:
-        """Removes the certificate, so that another is asked for; and the key, so that one is made
-        which no other cloud has seen."""
-        self._file.unlink(missing_ok=True)
-        if key:
-            self._key_file.unlink(missing_ok=True)
+    def forget(self, refused: Held) -> None:
+        """Removes a certificate, so that another is asked for; not one that has come since.
+
+        Raises:
+            ConfigError: it may not be removed.
+        """
+        with self._lock, disk(self._file), suppress(FileNotFoundError):
+            if self._file.read_bytes() == refused.certificate:
+                self._file.unlink()
+
+    def forget_key(self) -> None:
+        """Removes both, so that a key is made which nobody has seen. The key goes first: a
+        certificate without its key is none, and a key without its certificate would be kept.
+
+        Raises:
+            ConfigError: they may not be removed.
+        """
+        for file in (self._key_file, self._file):
+            with self._lock, disk(file):
+                file.unlink(missing_ok=True)
+
+    def _made_key(self) -> bytes:
+        """A new one, or that of another process which was as quick."""
+        from cryptography.hazmat.primitives import serialization
+        from cryptography.hazmat.primitives.asymmetric import ec
+
+        private_folder(self._key_file.parent)
+        form, secret = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        made = ec.generate_private_key(ec.SECP256R1())
+        with atomic(self._key_file, once=True) as file:
+            file.write(made.private_bytes(serialization.Encoding.PEM, form, secret))
+        try:
+            return self._key_bytes()
+        except FileNotFoundError as error:
+            raise Unavailable(f"{self._key_file} was just removed", fix="try again") from error
 
     def _parsed(self, pem: bytes) -> Held | None:
         from cryptography import x509
@@ -145,13 +187,14 @@ class DeviceCertificate:
         return Held(pem, secret, begins.timestamp(), ends.timestamp())
 
     def _key_bytes(self) -> bytes:
-        if open_to_others(self._key_file):
-            raise ConfigError(
-                f"other users can read the key {self._key_file}",
-                fix=f"chmod 600 {self._key_file}",
-                subject=str(self._key_file),
-            )
-        return self._key_file.read_bytes()
+        with _readable(self._key_file):
+            if open_to_others(self._key_file):
+                raise ConfigError(
+                    f"other users can read the key {self._key_file}",
+                    fix=f"chmod 600 {self._key_file}",
+                    subject=str(self._key_file),
+                )
+            return self._key_file.read_bytes()
 
     def _key(self, pem: bytes) -> EllipticCurvePrivateKey:
         from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
@@ -173,3 +216,18 @@ class DeviceCertificate:
 
 def _told(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="minutes")
+
+
+@contextmanager
+def _readable(file: Path) -> Iterator[None]:
+    """Has the operating system's refusals name the fix; FileNotFoundError stays what it is."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise ConfigError(
+            f"cannot read {file}: {error.strerror}",
+            fix="give it to the user that the agent runs as (`chown`), and its folder, too",
+            subject=str(file),
+        ) from error

@@ -11,7 +11,7 @@ import numpy as np
 
 from sottovoce.core.bundle.manifest import bundle_id
 from sottovoce.core.bundle.signature import show_key
-from sottovoce.core.errors import BundleMismatch, NotReady, SottovoceError
+from sottovoce.core.errors import BundleMismatch, NotReady, SottovoceError, Unauthenticated
 from sottovoce.core.privacy import inspection, policies
 from sottovoce.core.privacy.floors import Floors
 from sottovoce.core.privacy.noise import SecureRandom
@@ -78,7 +78,7 @@ def examine(config: Config, is_running: Callable[[Config], bool]) -> Iterator[Fi
     if not config.cloud.address:
         yield Finding("cloud", "SKIP", "none configured; privatising works without")
         return
-    with closing(Cloud(config.cloud, config.agent.state)) as cloud:
+    with closing(Cloud(config.cloud, config.agent.state, looks=True)) as cloud:
         yield run("cloud", lambda: _cloud(config, cloud))
         yield run("tenant", lambda: _tenant(config, cloud))
 
@@ -182,7 +182,15 @@ def _cloud(config: Config, cloud: Cloud) -> str:
 
 
 def _tenant(config: Config, cloud: Cloud) -> str:
-    cloud.check_tenant()
     held = cloud.certify()
+    without = cloud.shows_certificate and held is None
     told = f", with a certificate until {held.until:%Y-%m-%d}" if held else ""
+    if without:
+        told = "; no certificate yet: the agent asks for one with its next call"
+    try:
+        cloud.check_tenant()
+    except Unauthenticated as error:
+        if not without or error.subject != "devices_port":
+            raise
+        return f"{config.cloud.tenant!r} cannot be checked{told}"
     return f"{config.cloud.tenant!r} is accepted{told}"

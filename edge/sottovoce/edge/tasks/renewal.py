@@ -13,6 +13,7 @@ import threading
 from typing import Final
 
 from sottovoce.core.errors import SottovoceError
+from sottovoce.core.wire.status import kind_and_place
 from sottovoce.edge.client.cloud import Cloud
 
 __all__ = ["Renewal"]
@@ -58,5 +59,5 @@ class Renewal:
                 wait, again = _LOOK_SECONDS, self._first
             except SottovoceError as error:
                 if not self._stopped.is_set():
-                    _log.warning("this device's certificate: %s", error)
+                    _log.warning("this device's certificate: %s", kind_and_place(error))
                 wait = again = min(2 * again, _LOOK_SECONDS)

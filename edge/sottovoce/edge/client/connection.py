@@ -1,0 +1,90 @@
+"""A connection to the cloud: the services over it, what it shows, and whether calls are open on it.
+
+Why it is here: a certificate is renewed while calls are open, and their connection may be closed
+only when the last of them has ended. And a call that fails must know which certificate it had
+shown: another may lie there since.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+
+from sottovoce.core.wire.unreadable import ReadingChannel
+from sottovoce.edge.client.device_certificate import Held
+from sottovoce.v1 import (
+    bundles_pb2_grpc,
+    enrollment_pb2_grpc,
+    generation_pb2_grpc,
+    inference_pb2_grpc,
+    training_pb2_grpc,
+)
+
+__all__ = ["Connection", "Method"]
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """A method of a service, as gRPC calls it, and what it is called over."""
+
+    over: Connection
+    call: Any
+
+
+class Connection:
+    """The services over one channel; their methods are `Method`.
+
+    Args:
+        channel: is its own.
+        shown: the certificate that the channel shows, if any.
+    """
+
+    def __init__(self, channel: grpc.Channel, shown: Held | None = None) -> None:
+        self.shown = shown
+        self.closed = False
+        self._channel = channel
+        self._lock = threading.Lock()
+        self._calls = 0
+        made = _Methods(self, channel)
+        self.bundles = bundles_pb2_grpc.BundlesServiceStub(made)  # type: ignore[no-untyped-call]
+        self.enrollment = enrollment_pb2_grpc.EnrollmentServiceStub(made)  # type: ignore[no-untyped-call]
+        self.training = training_pb2_grpc.TrainingServiceStub(made)  # type: ignore[no-untyped-call]
+        self.inference = inference_pb2_grpc.InferenceServiceStub(made)  # type: ignore[no-untyped-call]
+        self.generation = generation_pb2_grpc.GenerationServiceStub(made)  # type: ignore[no-untyped-call]
+
+    @property
+    def in_use(self) -> bool:
+        """Whether a call is open on it."""
+        return self._calls > 0
+
+    @contextmanager
+    def used(self) -> Iterator[None]:
+        """Around a call."""
+        with self._lock:
+            self._calls += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._calls -= 1
+
+    def close(self) -> None:
+        """Ends all calls in progress, and allows no more: gRPC raises ValueError then."""
+        self.closed = True
+        self._channel.close()
+
+
+class _Methods:
+    """What stubs take for a channel."""
+
+    def __init__(self, over: Connection, channel: grpc.Channel) -> None:
+        self._over, self._channel = over, ReadingChannel(channel)
+
+    def __getattr__(self, shape: str) -> Callable[..., Method]:
+        make = getattr(self._channel, shape)
+        return lambda *given, **options: Method(self._over, make(*given, **options))

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from sottovoce.core.errors import ConfigError, DataLoss, Unauthenticated, Unavailable
 from sottovoce.edge.client.cloud import Cloud
-from sottovoce.edge.client.device_certificate import DeviceCertificate
+from sottovoce.edge.client.device_certificate import DeviceCertificate, Held
 from sottovoce.v1 import training_pb2
 from tests.support.certified import calling, certifying, open_ports
 from tests.support.fake_authority import DAY, FakeAuthority
@@ -345,3 +345,20 @@ def test_the_key_goes_before_its_certificate(
     monkeypatch.setattr(Path, "unlink", lambda file, missing_ok=False: gone.append(file))
     kept.forget_key()
     assert gone == list(reversed(kept.files))
+
+
+def test_one_that_came_while_we_looked_is_taken(
+    server: FakeCloud, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held, looks = DeviceCertificate.held, iter((True,))
+    with closing(_device(tmp_path, server)) as cloud:
+
+        def slow(kept: DeviceCertificate) -> Held | None:
+            found = held(kept)
+            if next(looks, False):
+                cloud.certify()  # another thread's
+            return found
+
+        monkeypatch.setattr(DeviceCertificate, "held", slow)
+        cloud.check_tenant()
+    assert len(server.signed) == 1

@@ -120,12 +120,14 @@ def test_a_stream_that_was_open_goes_on_over_the_old_connection(
         listening = threading.Thread(target=follow)
         listening.start()
         until(lambda: len(server.shown) == 2)
-        for renewals in range(1, 4):
-            cloud.certify(2.0)
-            cloud.check_tenant()
-            assert before in cloud._certified
-            assert len(cloud._certified) <= 3, renewals
-        asked.put(None)
+        try:
+            for renewals in range(1, 4):
+                cloud.certify(2.0)
+                cloud.check_tenant()
+                assert before in cloud._certified
+                assert len(cloud._certified) <= 3, renewals
+        finally:
+            asked.put(None)
         assert answers.get(timeout=60) is None
         listening.join()
         cloud.certify(2.0)

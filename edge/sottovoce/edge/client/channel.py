@@ -8,6 +8,7 @@ certificate always.
 from __future__ import annotations
 
 import json
+from typing import Final
 
 import grpc
 
@@ -56,6 +57,10 @@ _SERVICE_CONFIG = json.dumps(
     }
 )
 
+_LONGEST_WAIT: Final = 5_000
+"""Milliseconds between two attempts to connect, at most. gRPC's own bound is two minutes, for which
+a device went on saying "does not answer" of a cloud that had been away for long and was back."""
+
 
 def connect(config: CloudConfig, shown: Held | None = None) -> grpc.Channel:
     """A channel to the cloud, which connects when it is first used.
@@ -73,6 +78,7 @@ def connect(config: CloudConfig, shown: Held | None = None) -> grpc.Channel:
         ("grpc.service_config", _SERVICE_CONFIG),
         ("grpc.max_receive_message_length", LARGEST_MESSAGE),
         ("grpc.max_send_message_length", LARGEST_MESSAGE),
+        ("grpc.max_reconnect_backoff_ms", _LONGEST_WAIT),
         ("grpc.keepalive_time_ms", 60_000),
         ("grpc.keepalive_timeout_ms", 20_000),
         ("grpc.enable_http_proxy", 0 if is_loopback(host) else 1),

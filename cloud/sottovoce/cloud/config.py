@@ -161,7 +161,8 @@ class Settings:
     `EVERY_TENANT`.
     ``devices_listen`` is HOST:PORT where calls show a certificate ("" for nowhere), valid for
     ``certificate_days``; ``devices_port`` is what devices are told, 0 for that port.
-    ``require_certificates`` leaves to the other address what a device needs to get one.
+    ``require_certificates`` leaves to the other address what a device needs to get one, there and
+    in every process on the store; None: as the store has it.
     """
 
     state: Path
@@ -193,7 +194,7 @@ class Settings:
     devices_listen: str = ""
     devices_port: int = 0
     certificate_days: int = 7
-    require_certificates: bool = False
+    require_certificates: bool | None = None
 
     def __post_init__(self) -> None:
         """Refuses what would be unsafe.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import queue
 import sqlite3
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from itertools import repeat
@@ -49,9 +49,9 @@ class _Door:
         self.broken: Exception | None = None
         self.unaskable = ""
 
-    def authenticate(self, metadata: Iterable[tuple[str, str | bytes]]) -> str:
+    def authenticate(self, context: grpc.ServicerContext) -> str:
         self.asked += 1
-        name = str(dict(metadata)["name"])
+        name = str(dict(context.invocation_metadata())["name"])
         if name == self.unaskable:
             raise ValueError("not a user's text")
         if self.busy:

@@ -7,8 +7,7 @@ import socket
 import ssl
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,7 +19,6 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.serialization import Encoding
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from sottovoce.cloud.config import Settings
 from sottovoce.cloud.server import certified, listener
 from sottovoce.cloud.state.authority import Authority, device
 from sottovoce.cloud.state.codes import Codes
@@ -34,92 +32,28 @@ from sottovoce.core.errors import (
     Unauthenticated,
 )
 from sottovoce.core.wire.status import from_rpc_error
-from sottovoce.v1 import bundles_pb2, enrollment_pb2, generation_pb2, inference_pb2
+from sottovoce.v1 import enrollment_pb2, generation_pb2, inference_pb2
 from sottovoce.v1 import training_pb2 as training
 from tests.support import device_keys as keys
-from tests.support.backbones import tiny_bert
-from tests.support.caller import Caller, credentials
+from tests.support.caller import Caller
 from tests.support.certificates import Certificate
-from tests.support.cloud import Cloud, cloud
-from tests.support.tiny_bundle import tiny_bundle
+from tests.support.cloud import cloud
+from tests.support.devices_port import (
+    Place,
+    devices_place,
+    lists,
+    refusal,
+    refuses_every_call,
+    settings_of,
+)
 from tests.support.waiting import until
-
-
-@dataclass
-class Place:
-    """A cloud with both ports, and how to come in by either."""
-
-    cloud: Cloud
-    authority: Authority
-    roots: bytes
-
-    @property
-    def plain(self) -> str:
-        return self.cloud.server.address
-
-    @property
-    def devices(self) -> str:
-        return self.cloud.server.devices_address
-
-    def token(self, name: str) -> tuple[tuple[str, str], ...]:
-        """Metadata of a new device of acme's."""
-        return credentials("acme", Credentials(self.cloud.server.database).new("acme", name))
-
-    def issue(self, metadata: Any, secret: Any) -> bytes:
-        """A certificate, by the port that takes tokens alone."""
-        with keys.shown(self.plain, self.roots, None) as channel:
-            asked = enrollment_pb2.IssueCertificateRequest(csr=keys.request(secret))
-            stub = Caller(channel, metadata).enrollment
-            answer = stub.IssueCertificate(asked, metadata=metadata, timeout=60)
-        return bytes(answer.certificate)
-
-    @contextmanager
-    def caller(self, metadata: Any, secret: Any, *chain: bytes) -> Iterator[Caller]:
-        """Who shows a certificate."""
-        with keys.shown(self.devices, self.roots, secret, *chain) as channel:
-            yield Caller(channel, metadata)
-
-
-def _settings(folder: Path, tls: Certificate, **more: Any) -> Settings:
-    certificate, key = tls.write(folder)
-    bert = tiny_bert(folder / "bert")
-    return Settings(
-        folder / "state",
-        (tiny_bundle(folder / "bundle", bert),),
-        "127.0.0.1:0",
-        str(bert),
-        tls_cert=certificate,
-        tls_key=key,
-        threads=1,
-        **more,
-    )
-
-
-@contextmanager
-def _place(folder: Path, **more: Any) -> Iterator[Place]:
-    tls = Certificate.make()
-    authority = Authority.make(folder / "state")
-    settings = _settings(folder, tls, devices_listen="127.0.0.1:0", **more)
-    with cloud(settings) as running:
-        running.server.tenants.enroll("acme")
-        yield Place(running, authority, tls.certificate)
 
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     """A cloud that also answers tokens alone."""
-    with _place(tmp_path_factory.mktemp("certified")) as found:
+    with devices_place(tmp_path_factory.mktemp("certified")) as found:
         yield found
-
-
-def _lists(caller: Caller) -> None:
-    caller.training.ListJobs(training.ListJobsRequest(), metadata=caller.metadata, timeout=60)
-
-
-def _refusal(caller: Caller) -> SottovoceError:
-    with pytest.raises(grpc.RpcError) as caught:
-        _lists(caller)
-    return from_rpc_error(caught.value, peer="the cloud")
 
 
 def _gets_no_further_than_the_handshake(caller: Caller) -> None:
@@ -134,9 +68,9 @@ def test_a_device_is_let_in_with_its_certificate_and_its_token(place: Place) -> 
     named = x509.load_der_x509_certificate(made).subject.rfc4514_string()
     assert named == f"CN={device(secret.public_key())}"
     with place.caller(token, secret, made) as caller:
-        _lists(caller)
+        lists(caller)
     with keys.shown(place.plain, place.roots, None) as channel:  # as before
-        _lists(Caller(channel, token))
+        lists(Caller(channel, token))
 
 
 def test_who_shows_none_hears_nothing(place: Place) -> None:
@@ -196,31 +130,42 @@ def test_a_certificate_is_worth_nothing_with_another_devices_token(place: Place)
     made = place.issue(mine, secret)
     place.issue(yours, keys.key())
     with place.caller(yours, secret, made) as caller:
-        error = _refusal(caller)
+        error = refusal(caller)
         assert type(error) is Unauthenticated
         assert error.subject == "token"
     with place.caller(place.token("unbound"), secret, made) as caller:
-        assert type(_refusal(caller)) is Unauthenticated
+        assert type(refusal(caller)) is Unauthenticated
     with place.caller((), secret, made) as caller:
-        assert type(_refusal(caller)) is Unauthenticated
+        assert type(refusal(caller)) is Unauthenticated
     with place.caller(mine, secret, made) as caller:
-        _lists(caller)
+        lists(caller)
 
 
 def test_every_call_of_a_tenant_asks(place: Place) -> None:
     mine, secret = place.token("asking"), keys.key()
     made, yours = place.issue(mine, secret), place.token("asked")
     with place.caller(yours, secret, made) as caller:
-        for module in (training, inference_pb2, generation_pb2):
-            (service,) = (
-                s for n, s in module.DESCRIPTOR.services_by_name.items() if n.endswith("Service")
-            )
-            for method in service.methods:
-                call = caller.channel.stream_stream(f"/{service.full_name}/{method.name}")
-                with pytest.raises(grpc.RpcError) as caught:
-                    list(call(iter([b""]), metadata=yours, timeout=60))
-                assert caught.value.code() is grpc.StatusCode.UNAUTHENTICATED, method.name
-                assert "device's key" in caught.value.details()
+        refuses_every_call(caller, "device's key", training, inference_pb2, generation_pb2)
+
+
+def test_who_shows_a_certificate_is_looked_up_no_more_often(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token, secret = place.token("looked-up"), keys.key()
+    kind, reads = type(place.cloud.server.database), []
+    real = kind.read
+    made = place.issue(token, secret)
+    with place.caller(token, secret, made) as caller:
+        with keys.shown(place.plain, place.roots, None) as channel:
+            plain = Caller(channel, token)
+            monkeypatch.setattr(kind, "read", lambda database: reads.append(1) or real(database))
+            lists(plain)
+            without = len(reads)
+        lists(caller)
+        assert len(reads) == 2 * without
+        reads.clear()
+        place.issue(token, secret)
+        assert len(reads) == 2
 
 
 def test_one_that_ended_is_refused(place: Place) -> None:
@@ -240,16 +185,16 @@ def test_one_that_ends_ends_what_is_open_on_its_connection(
     monkeypatch.setattr(listener, "TOKENS_AGAIN", 0.1)
     later = 0.0
     monkeypatch.setattr(certified, "time", SimpleNamespace(time=lambda: time.time() + later))
-    with _place(tmp_path) as place:
+    with devices_place(tmp_path) as place:
         token, secret = place.token("ending"), keys.key()
         with place.caller(token, secret, place.issue(token, secret)) as caller:
             job = caller.create(place.cloud.bundle_id)
             request = training.WatchJobRequest(job_id=job.id)
             watch = caller.training.WatchJob(request, metadata=token, timeout=60)
             assert next(watch).job.id == job.id
-            _lists(caller)
+            lists(caller)
             later = 7 * 86_400.0
-            error = _refusal(caller)
+            error = refusal(caller)
             assert type(error) is Unauthenticated
             assert error.subject == "certificate"
             assert "ended at" in error.problem
@@ -257,7 +202,7 @@ def test_one_that_ends_ends_what_is_open_on_its_connection(
                 next(watch)
             assert watch.code() is grpc.StatusCode.CANCELLED
             later = 0.0
-            _lists(caller)
+            lists(caller)
 
 
 def test_a_device_that_opens_many_streams_ends_its_own(
@@ -265,7 +210,7 @@ def test_a_device_that_opens_many_streams_ends_its_own(
 ) -> None:
     """Behind a balancer that passes TLS on all have its address, as these two have one."""
     monkeypatch.setattr(listener, "STREAMS", 3)
-    with _place(tmp_path) as place, ExitStack() as on:
+    with devices_place(tmp_path) as place, ExitStack() as on:
 
         def watch(caller: Caller) -> Any:
             stub = health_pb2_grpc.HealthStub(caller.channel)
@@ -289,9 +234,9 @@ def test_a_certificate_opens_nothing_that_its_token_does_not(place: Place) -> No
     token, secret = place.token("lost"), keys.key()
     made = place.issue(token, secret)
     with place.caller(token, secret, made) as caller:
-        _lists(caller)
+        lists(caller)
         Credentials(place.cloud.server.database).revoke("acme", "lost")
-        assert "revoked" in _refusal(caller).problem
+        assert "revoked" in refusal(caller).problem
         with pytest.raises(grpc.RpcError):
             place.issue(token, secret)
     other = place.token("kept")
@@ -299,10 +244,10 @@ def test_a_certificate_opens_nothing_that_its_token_does_not(place: Place) -> No
     with place.caller(other, secret, made) as caller:
         place.cloud.server.tenants.disable("acme")
         try:
-            assert type(_refusal(caller)) is PermissionDenied
+            assert type(refusal(caller)) is PermissionDenied
         finally:
             place.cloud.server.tenants.disable("acme", disabled=False)
-        _lists(caller)
+        lists(caller)
 
 
 def test_a_stolen_token_gets_no_certificate_of_its_own(place: Place) -> None:
@@ -334,45 +279,9 @@ def test_what_cannot_be_signed_is_not(
     assert type(from_rpc_error(caught.value, peer="the cloud")) is kind
 
 
-def test_where_certificates_are_required_a_token_alone_opens_nothing(tmp_path: Path) -> None:
-    with _place(tmp_path, require_certificates=True, devices_port=9999) as place, ExitStack() as on:
-        channel = on.enter_context(keys.shown(place.plain, place.roots, None))
-        code = Codes(place.cloud.server.database).new("acme", "hall")
-        token, secret = place.token("device"), keys.key()
-        plain = Caller(channel, token)
-        error = _refusal(plain)
-        assert type(error) is Unauthenticated
-        assert "cloud.devices_port" in error.fix
-        asked = enrollment_pb2.RedeemCodeRequest(code=code, token_sha256=bytes(32))
-        assert plain.enrollment.RedeemCode(asked, timeout=60).devices_port == 9999
-        plain.bundles.GetManifest(bundles_pb2.GetManifestRequest(), timeout=60)
-        health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=60)
-        made = place.issue(token, secret)
-        with place.caller(token, secret, made) as caller:
-            _lists(caller)
-            caller.bundles.GetManifest(bundles_pb2.GetManifestRequest(), timeout=60)
-        assert type(_refusal(plain)) is Unauthenticated
-
-
-def test_what_a_header_says_of_a_certificate_is_not_believed(tmp_path: Path) -> None:
-    """As balancers send it that have ended TLS."""
-    with _place(tmp_path, require_certificates=True) as place:
-        token, secret = place.token("device"), keys.key()
-        der = place.issue(token, secret)
-        pem = ssl.DER_cert_to_PEM_cert(der).replace("\n", "%0A")
-        said = (
-            ("x-forwarded-client-cert", f'Cert="{pem}"'),
-            ("x-ssl-client-cert", pem),
-            ("x-ssl-client-verify", "SUCCESS"),
-            ("x509_pem_cert", pem),
-        )
-        with keys.shown(place.plain, place.roots, None) as channel:
-            assert type(_refusal(Caller(channel, (*token, *said)))) is Unauthenticated
-
-
 def test_without_the_port_nothing_is_signed(tmp_path: Path) -> None:
     tls = Certificate.make()
-    with cloud(_settings(tmp_path, tls)) as running:
+    with cloud(settings_of(tmp_path, tls)) as running:
         running.server.tenants.enroll("acme")
         place = Place(running, None, tls.certificate)  # type: ignore[arg-type]
         assert place.devices == ""
@@ -387,6 +296,6 @@ def test_without_the_port_nothing_is_signed(tmp_path: Path) -> None:
 
 
 def test_a_cloud_without_its_authority_does_not_start(tmp_path: Path) -> None:
-    settings = _settings(tmp_path, Certificate.make(), devices_listen="127.0.0.1:0")
+    settings = settings_of(tmp_path, Certificate.make(), devices_listen="127.0.0.1:0")
     with pytest.raises(ConfigError, match="no authority"), cloud(settings):
         pass

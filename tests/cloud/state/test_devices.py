@@ -35,14 +35,14 @@ def _bound(database: Database, token: str, device: str) -> bool:
         Tenants(database).bind(credentials("acme", token), device)
     except PermissionDenied:
         return False
-    Tenants(database).check_device(credentials("acme", token), device)
+    Tenants(database).authenticate(credentials("acme", token), device)
     return True
 
 
 def test_the_first_key_has_the_token_and_no_other_from_then_on(database: Database) -> None:
     token = Credentials(database).new("acme", "hall")
     with pytest.raises(Unauthenticated) as caught:
-        Tenants(database).check_device(credentials("acme", token), OURS)
+        Tenants(database).authenticate(credentials("acme", token), OURS)
     assert type(caught.value) is Unauthenticated
     assert _bound(database, token, OURS)
     with pytest.raises(PermissionDenied) as refused:
@@ -51,11 +51,30 @@ def test_the_first_key_has_the_token_and_no_other_from_then_on(database: Databas
     assert "tokens code" in refused.value.fix
     assert _bound(database, token, OURS)
     with pytest.raises(Unauthenticated):
-        Tenants(database).check_device(credentials("acme", token), THEIRS)
-    with pytest.raises(Unauthenticated):
-        Tenants(database).check_device(credentials("acme", token), "")
+        Tenants(database).authenticate(credentials("acme", token), THEIRS)
     (said,) = (a for a in acts.recorded(database, most=10) if a.what == "device bound")
     assert (said.who, said.tenant, said.detail) == (acts.A_DEVICE, "acme", f"hall: key {OURS[:16]}")
+
+
+def test_where_certificates_are_required_a_token_needs_one_until_that_is_taken_back(
+    database: Database,
+) -> None:
+    tenants = Tenants(database)
+    token = credentials("acme", Credentials(database).new("acme", "hall"))
+    assert not tenants.certificates_required()
+    for _ in range(2):
+        tenants.require_certificates(required=True)  # as each server says that starts
+    assert tenants.certificates_required()
+    with pytest.raises(Unauthenticated) as caught:
+        tenants.authenticate(token, "")
+    assert caught.value.subject == "devices_port"
+    assert tenants.authenticate(token) == "acme"  # who asks for a certificate has none yet
+    tenants.bind(token, OURS)
+    assert tenants.authenticate(token, OURS) == "acme"
+    tenants.require_certificates(required=False)
+    assert tenants.authenticate(token, "") == "acme"
+    said = [act.what for act in acts.recorded(database, most=10) if "certificates" in act.what]
+    assert said == ["certificates optional", "certificates required"]
 
 
 def test_of_two_keys_that_come_at_once_one_has_it(database: Database) -> None:

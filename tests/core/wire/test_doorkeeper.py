@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
@@ -19,8 +19,8 @@ MOST, THREADS = 8, 12
 OPEN, TENANTS = "/test.Open/{}", "/test.Tenants/{}"
 
 
-def _authenticate(metadata: Iterable[tuple[str, str | bytes]]) -> str:
-    name = dict(metadata).get("name")
+def _authenticate(context: grpc.ServicerContext) -> str:
+    name = dict(context.invocation_metadata()).get("name")
     if not isinstance(name, str):
         raise Unauthenticated("who?", fix="say it")
     return name

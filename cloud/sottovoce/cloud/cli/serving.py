@@ -164,9 +164,10 @@ _CERTIFICATES: Final[tuple[Option, ...]] = (
         help="Days that a device's certificate is valid; it renews it when a third is left.",
     ),
     click.option(
-        "--require-certificates",
-        is_flag=True,
-        help="Leave enrolment, bundles and health to --listen; all else needs a certificate.",
+        "--require-certificates/--no-require-certificates",
+        default=None,
+        help="Leave enrolment, bundles and health to --listen; all else needs a certificate, of "
+        "every process on the store, until it is taken back.  [default: as it was]",
     ),
 )
 

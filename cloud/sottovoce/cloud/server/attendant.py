@@ -1,4 +1,5 @@
-"""Streams of tenants that outlived their reason: nothing moves on them, or their token is gone.
+"""Streams of tenants that outlived their reason: nothing moves on them, or nobody is let in by what
+they came with.
 
 Why it is here: an open stream holds a thread, and each tenant may hold some; four who open theirs
 and say nothing would hold all of them for ever. And a stream asks who is there when it begins: who
@@ -10,13 +11,14 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import grpc
 
+from sottovoce.cloud.server.certified import shown
 from sottovoce.core.errors import SottovoceError, Unauthenticated
 from sottovoce.core.wire.interception import Handler, Interceptor, wrapped
 from sottovoce.core.wire.status import kind_and_place
@@ -25,7 +27,6 @@ __all__ = ["Attendant"]
 
 _log = logging.getLogger(__name__)
 _LAST_LOOK_SECONDS: Final = 5.0
-_Metadata = Iterable[tuple[str, str | bytes]]
 
 
 @dataclass(eq=False)
@@ -50,12 +51,11 @@ class Attendant(Interceptor):
 
     Args:
         tenants_only: names of the services whose streams are looked after.
-        authenticate: gives the tenant of a call's metadata, or raises `Unauthenticated`.
+        authenticate: gives the tenant of a call, or raises `Unauthenticated`.
         idle: seconds without a message in either direction, after which a stream of requests ends,
             or one whose answers are not read.
         again: seconds between two looks at the tokens of open streams: when one ends by itself,
             nothing tells.
-        ended: whether what a stream's connection has shown is valid no longer; asked as often.
         news: a number that is another one when a token may have been revoked since, by anybody,
             on any machine: then they are looked at without delay.
     """
@@ -63,17 +63,15 @@ class Attendant(Interceptor):
     def __init__(
         self,
         tenants_only: Collection[str],
-        authenticate: Callable[[_Metadata], str],
+        authenticate: Callable[[grpc.ServicerContext], str],
         *,
         idle: float,
         again: float,
-        ended: Callable[[grpc.ServicerContext], bool] = lambda context: False,
         news: Callable[[], int] = lambda: 0,
     ) -> None:
         self._tenants_only = tenants_only
         self._authenticate = authenticate
         self._idle, self._again = idle, again
-        self._ended = ended
         self._news = news
         self._open: set[_Stream] = set()
         self._lock = threading.Lock()
@@ -149,16 +147,15 @@ class Attendant(Interceptor):
 
     def _forbidden(self, streams: Collection[_Stream]) -> list[_Stream]:
         """Those whose caller would not be let in now; each caller is asked about once."""
-        callers: dict[frozenset[tuple[str, str | bytes]], list[_Stream]] = {}
+        callers: dict[Hashable, list[_Stream]] = {}
         for stream in streams:
-            named = frozenset((k, v) for k, v in stream.context.invocation_metadata())
-            callers.setdefault(named, []).append(stream)
-        over = [s for named, own in callers.items() if not self._permitted(named) for s in own]
-        return over + [stream for stream in streams if self._ended(stream.context)]
+            said = frozenset((k, v) for k, v in stream.context.invocation_metadata())
+            callers.setdefault((said, shown(stream.context)), []).append(stream)
+        return [s for own in callers.values() if not self._permitted(own[0].context) for s in own]
 
-    def _permitted(self, metadata: _Metadata) -> bool:
+    def _permitted(self, context: grpc.ServicerContext) -> bool:
         try:
-            self._authenticate(metadata)
+            self._authenticate(context)
         except Unauthenticated:
             return False
         except SottovoceError:  # the database is busy: asked again soon

@@ -1,8 +1,9 @@
-"""Calls over connections that show a device's certificate: it must be that of the token's device.
+"""Who a tenant's call comes from: its token, and the certificate that its connection shows.
 
 Why it is here: the handshake tells that a certificate is our authority's and was valid when the
 connection began. Whose token a call then carries, and what the time is, each call says anew; a
-resumed session is not even asked for its certificate again.
+resumed session is not even asked for its certificate again. And a process that has no port for
+certificates is to refuse a token alone all the same, where they are required.
 """
 
 from __future__ import annotations
@@ -23,53 +24,50 @@ from sottovoce.core.wire.interception import Handler, Interceptor, within
 from sottovoce.core.wire.peer import host
 from sottovoce.core.wire.tenancy import TENANTS_ONLY
 
-__all__ = ["Certified", "ended", "whose"]
+__all__ = ["Certified", "shown", "whose"]
 
 _REMEMBERED = 4096
 
 
 class Certified(Interceptor):
-    """Refuses tenants' calls whose certificate does not fit; goes inside the error interceptor.
+    """Tells whose call it is, and refuses streams of requests that are nobody's; of calls with one
+    request the doorkeeper asks it. Goes inside the error interceptor.
 
     Args:
-        tenants: who knows which token belongs to which key.
-        required: refuses them without a certificate, too.
+        tenants: who knows which token belongs to which key, and whether there must be one.
     """
 
-    def __init__(self, tenants: Tenants, *, required: bool) -> None:
+    def __init__(self, tenants: Tenants) -> None:
         self._tenants = tenants
-        self._required = required
+
+    def tenant(self, context: grpc.ServicerContext) -> str:
+        """The tenant that a call comes from.
+
+        Raises:
+            Unauthenticated, PermissionDenied: see `Tenants.authenticate`.
+            Unauthenticated: the certificate has ended.
+        """
+        name, ends = shown(context) or ("", None)
+        if ends is not None:
+            _check_time(ends)
+        return self._tenants.authenticate(context.invocation_metadata(), name)
 
     def around(self, handler: Handler, service: str, method: str) -> Handler:
-        return within(handler, self._checked) if service in TENANTS_ONLY else handler
+        if service not in TENANTS_ONLY or not handler.request_streaming:
+            return handler
+        return within(handler, self._known)
 
     @contextmanager
-    def _checked(self, context: grpc.ServicerContext) -> Iterator[None]:
-        shown = _shown(context)
-        if shown is not None:
-            _check_time(shown[1])
-            self._tenants.check_device(context.invocation_metadata(), shown[0])
-        elif self._required:
-            raise Unauthenticated(
-                "this port lets devices enrol, and answers nothing else without a certificate",
-                fix="set cloud.devices_port, which the provider knows, and go on with the same "
-                "token: the device gets a certificate by itself",
-                subject="devices_port",
-            )
+    def _known(self, context: grpc.ServicerContext) -> Iterator[None]:
+        self.tenant(context)
         yield
-
-
-def ended(context: grpc.ServicerContext) -> bool:
-    """Whether the certificate that a call's connection has shown, if any, is valid no longer."""
-    shown = _shown(context)
-    return shown is not None and shown[1] <= time.time()
 
 
 def whose(context: grpc.ServicerContext) -> str:
     """Who is one caller, whatever he calls: the device whose certificate is shown, and its host
     only where none is, as all that a balancer passes on comes from one."""
-    shown = _shown(context)
-    return host(context.peer()) if shown is None else shown[0]
+    found = shown(context)
+    return host(context.peer()) if found is None else found[0]
 
 
 def _check_time(ends: float) -> None:
@@ -82,7 +80,9 @@ def _check_time(ends: float) -> None:
         )
 
 
-def _shown(context: grpc.ServicerContext) -> tuple[str, float] | None:
+def shown(context: grpc.ServicerContext) -> tuple[str, float] | None:
+    """Which device the certificate names that a call's connection shows, if any, and when it
+    ends, in seconds since 1970."""
     found = iter(context.auth_context().get("x509_pem_cert", ()))
     pem = next(found, None)
     return None if pem is None else _read(bytes(pem))
@@ -90,7 +90,6 @@ def _shown(context: grpc.ServicerContext) -> tuple[str, float] | None:
 
 @lru_cache(_REMEMBERED)
 def _read(pem: bytes) -> tuple[str, float]:
-    """Which device it names, and when it ends."""
     certificate = x509.load_pem_x509_certificate(pem)
     key = certificate.public_key()
     assert isinstance(key, Key)  # the authority signs no other

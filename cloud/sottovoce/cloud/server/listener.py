@@ -6,6 +6,7 @@ are bounded, known, counted and sent home is the same.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection
 
 import grpc
@@ -15,7 +16,7 @@ from sottovoce.cloud.config import Settings
 from sottovoce.cloud.metrics import CallMetrics, expose
 from sottovoce.cloud.server.attendant import Attendant
 from sottovoce.cloud.server.call_counter import CallCounter
-from sottovoce.cloud.server.certified import Certified, ended, whose
+from sottovoce.cloud.server.certified import Certified, whose
 from sottovoce.cloud.state.tenants import Tenants
 from sottovoce.core.errors import ConfigError
 from sottovoce.core.system.threads import Threads
@@ -46,6 +47,7 @@ BUNDLES, ENROLLMENT, TRAINING, INFERENCE, GENERATION = (
         (generation_pb2, "GenerationService"),
     )
 )
+_log = logging.getLogger(__name__)
 _OPTIONS = (
     ("grpc.max_concurrent_streams", 256),  # of one connection; what is more waits there
     ("grpc.server_handshake_timeout_ms", 10_000),
@@ -95,21 +97,15 @@ class Listener:
         # What is open holds one, what is short the rest.
         threads = calls + STREAMS + WAITING + 64
         self._calls = Threads(threads, "rpc")
-        required = settings.require_certificates
-        certified = [Certified(tenants, required=required)] if authority else []
+        certified = Certified(tenants)
         self._doorkeeper = Doorkeeper(
             most=WAITING,
             seconds=PATIENCE,
             tenants_only=TENANTS_ONLY,
-            authenticate=tenants.authenticate,
+            authenticate=certified.tenant,
         )
         self._attendant = Attendant(
-            TENANTS_ONLY,
-            tenants.authenticate,
-            idle=IDLE,
-            again=TOKENS_AGAIN,
-            ended=ended,
-            news=news,
+            TENANTS_ONLY, certified.tenant, idle=IDLE, again=TOKENS_AGAIN, news=news
         )
         self.server = grpc.server(
             self._calls,
@@ -117,7 +113,7 @@ class Listener:
                 CallCounter(metrics),
                 Traced(),
                 ErrorInterceptor(),
-                *certified,
+                certified,
                 self._doorkeeper,
                 OpenStreams(STREAMS, lambda service: service not in TENANTS_ONLY, whose),
                 self._attendant,
@@ -136,6 +132,11 @@ class Listener:
             self._bind(settings, settings.devices_listen, authority) if authority else ""
         )
         self._stop_metrics = self._expose(settings, metrics)
+        if tenants.certificates_required():
+            _log.info(
+                "certificates of devices are required, here and by all on this store, until "
+                "`sotto-cloud serve --no-require-certificates`"
+            )
 
     def _bind(self, settings: Settings, listen: str, authority: bytes = b"") -> str:
         """Opens a port; with an ``authority``, one where who has no certificate of it gets no

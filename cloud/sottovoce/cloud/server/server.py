@@ -105,6 +105,8 @@ class Server:
             calls += UPLOADS + WATCHES + FOLLOWERS
         services = (BUNDLES, ENROLLMENT, TRAINING, INFERENCE, GENERATION)
         authority = Authority.read(settings.state) if settings.devices_listen else None
+        if settings.require_certificates is not None:
+            self.tenants.require_certificates(required=settings.require_certificates)
         self.listener = Listener(
             settings,
             self.tenants,

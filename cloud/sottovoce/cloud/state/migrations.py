@@ -230,6 +230,13 @@ CREATE TABLE bundles (
 _DEVICES: Final = """
 ALTER TABLE credentials ADD COLUMN device TEXT NOT NULL DEFAULT '';
 """
+_CERTIFICATES: Final = """
+CREATE TABLE certificates (
+  one INTEGER PRIMARY KEY,
+  required INTEGER NOT NULL
+) STRICT;
+INSERT INTO certificates (one, required) VALUES (1, 0);
+"""
 _AT_ONCE: Final = 256
 
 
@@ -326,6 +333,7 @@ VERSIONS: Final = (
     Version(_TRACE),
     Version(_BUNDLES),
     Version(_DEVICES),
+    Version(_CERTIFICATES),
 )
 
 

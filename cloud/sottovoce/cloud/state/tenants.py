@@ -109,16 +109,52 @@ class Tenants:
             acts.record(transaction, f"tenant {'disabled' if disabled else 'enabled'}", name)
             transaction.announce()
 
-    def authenticate(self, metadata: Iterable[tuple[str, str | bytes]]) -> str:
+    def require_certificates(self, *, required: bool) -> None:
+        """Has every process on this database let in tenants by a device's certificate alone, or
+        also without; it holds from the next call on."""
+        with self._database.write() as transaction:
+            changed = transaction.change(
+                "UPDATE certificates SET required = :required WHERE required <> :required",
+                required=int(required),
+            )
+            if changed:
+                what = "certificates required" if required else "certificates optional"
+                acts.record(transaction, what, "")
+                transaction.announce()
+
+    def certificates_required(self) -> bool:
+        """Whether they are."""
+        with self._database.read() as transaction:
+            row = transaction.row("SELECT required FROM certificates")
+        return row is not None and bool(row["required"])
+
+    def authenticate(
+        self, metadata: Iterable[tuple[str, str | bytes]], shown: str | None = None
+    ) -> str:
         """The tenant a call comes from, whatever its token is for.
+
+        Args:
+            shown: the device whose certificate its connection shows, "" for none; None where that
+                is all the same.
 
         Raises:
             Unauthenticated: metadata missing, unknown tenant or wrong token; the
                 last two are not told apart, so that names cannot be probed. Or a token that was
-                revoked, or is over.
+                revoked, is over, or belongs to another device than is shown, or to none; or none is
+                shown and one is required.
             PermissionDenied: the tenant is disabled.
         """
-        return str(self._known(metadata)["tenant"])
+        known = self._known(metadata)
+        if shown:
+            _check_device(known, shown, Unauthenticated)
+        elif shown is not None and known["required"]:
+            raise Unauthenticated(
+                "the provider lets a device in by its certificate alone, and none is shown here",
+                fix="set cloud.devices_port, which the provider knows, and go on with the same "
+                "token: the device gets a certificate by itself",
+                subject="devices_port",
+            )
+        return str(known["tenant"])
 
     def admit(
         self, metadata: Iterable[tuple[str, str | bytes]], scope: Scope, *others: Scope
@@ -147,40 +183,21 @@ class Tenants:
             PermissionDenied: it belongs to another.
         """
         known = self._known(metadata)
-        given = {"number": known["number"], "device": device}
         if not known["device"]:
             with self._database.write() as transaction:
                 bound = transaction.change(
                     "UPDATE credentials SET device = :device WHERE number = :number "
                     "AND device = ''",
-                    **given,
+                    number=known["number"],
+                    device=device,
                 )
                 if bound:  # and not each renewal: they would push out what people did
                     detail = f"{known['name']}: key {device[:_SHOWN]}"
                     acts.record(
                         transaction, "device bound", known["tenant"], detail, who=acts.A_DEVICE
                     )
-        self.check_device(metadata, device, PermissionDenied)
-
-    def check_device(
-        self,
-        metadata: Iterable[tuple[str, str | bytes]],
-        device: str,
-        kind: type[Unauthenticated] = Unauthenticated,
-    ) -> None:
-        """Nothing, if the token of a call belongs to that device's key.
-
-        Raises:
-            Unauthenticated, PermissionDenied: see `authenticate`.
-            Unauthenticated: it belongs to another, or to none; of ``kind``.
-        """
-        if self._known(metadata)["device"] != device:
-            raise kind(
-                "this token does not belong to this device's key",
-                fix="ask the provider for a code (`sotto-cloud tokens code TENANT --name NAME "
-                "--replace`), and run `sotto enroll CODE`; each device needs a token of its own",
-                subject="token",
-            )
+            known = {**known, "device": device} if bound else self._known(metadata)
+        _check_device(known, device, PermissionDenied)
 
     def _known(self, metadata: Iterable[tuple[str, str | bytes]]) -> Row:
         found = {key: value for key, value in metadata if isinstance(value, str)}
@@ -193,8 +210,8 @@ class Tenants:
             )
         with self._database.read() as transaction:
             row = transaction.row(
-                "SELECT number, tenant, credentials.name, scope, ends, revoked, device, disabled "
-                "FROM credentials "
+                "SELECT number, tenant, credentials.name, scope, ends, revoked, device, disabled, "
+                "(SELECT required FROM certificates) AS required FROM credentials "
                 "JOIN tenants ON tenants.name = credentials.tenant "
                 "WHERE token_sha256 = :hash AND tenant = :tenant",
                 hash=hashed(bearer.removeprefix(BEARER).strip()),
@@ -208,6 +225,16 @@ class Tenants:
             # Who has the very token may be told what became of it.
             _check(row, transaction.now() if row["ends"] is not None else 0.0)
         return row
+
+
+def _check_device(known: Row, device: str, kind: type[Unauthenticated]) -> None:
+    if known["device"] != device:
+        raise kind(
+            "this token does not belong to this device's key",
+            fix="ask the provider for a code (`sotto-cloud tokens code TENANT --name NAME "
+            "--replace`), and run `sotto enroll CODE`; each device needs a token of its own",
+            subject="token",
+        )
 
 
 def _check(row: Row, now: float) -> None:

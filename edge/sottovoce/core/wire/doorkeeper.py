@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -36,7 +36,7 @@ class Doorkeeper(Interceptor):
         seconds: patience with those who have said who they are, whose line may be slow, and with
             all others, whose requests are a few bytes.
         tenants_only: names of the services that answer tenants alone.
-        authenticate: gives the tenant of a call's metadata, or raises `Unauthenticated`.
+        authenticate: gives the tenant of a call, or raises `Unauthenticated`.
     """
 
     def __init__(
@@ -45,9 +45,7 @@ class Doorkeeper(Interceptor):
         most: int,
         seconds: tuple[float, float],
         tenants_only: Collection[str] = (),
-        authenticate: Callable[[Iterable[tuple[str, str | bytes]]], str] = lambda metadata: (
-            _NAMELESS
-        ),
+        authenticate: Callable[[grpc.ServicerContext], str] = lambda context: _NAMELESS,
     ) -> None:
         self._tenants_only = tenants_only
         self._authenticate = authenticate
@@ -73,7 +71,7 @@ class Doorkeeper(Interceptor):
         def first(requests: Iterator[Any], context: grpc.ServicerContext) -> Any:
             name = _NAMELESS
             if service in self._tenants_only:
-                name = self._authenticate(context.invocation_metadata())
+                name = self._authenticate(context)
             with self._waits(name, context):
                 for request in requests:
                     return request

@@ -224,7 +224,7 @@ def test_the_books_balance_whatever_many_threads_do(disk: Disk) -> None:
         for step in range(60):
             files = put[(seed * 7 + step * (seed + 1)) % 6]
             if step % 20 == seed:
-                files = AdapterFiles(files.folder, str(step))  # as if trained anew
+                files = disk.put(f"{seed} {step}", 40)  # as if trained anew
             try:
                 if use(held, files) != files.folder.name or figures(metrics)[1] > 200:
                     wrong.append(files)

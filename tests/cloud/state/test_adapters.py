@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from sottovoce.cloud.state.adapters import digest, install, locate, uninstall
+from sottovoce.cloud.state.adapters import AdapterFiles, digest, install, locate, uninstall
 from sottovoce.cloud.state.database import Database
 from sottovoce.cloud.state.opening import open_database
 from sottovoce.cloud.state.tenants import Tenants
-from sottovoce.core.errors import InvalidInput, NotFound
+from sottovoce.core.errors import DataLoss, InvalidInput, NotFound
 from tests.support.stores import Store
 
 
@@ -96,3 +96,20 @@ def test_a_digest_knows_every_byte_and_every_name(tmp_path: Path) -> None:
     others = [made(a="1"), made(a="1", b="3"), made(a="2", b="1"), made(a="1", c="2"), made()]
     assert len({made(a="1", b="2"), *others}) == 6
     assert len(made()) == 64
+
+
+@pytest.mark.parametrize("name", ["adapter.json", "head.safetensors"])
+def test_files_of_a_folder_are_opened_as_they_were_kept_or_not_at_all(
+    tmp_path: Path, name: str
+) -> None:
+    for file in ("adapter.json", "head.safetensors"):
+        (tmp_path / file).write_bytes(b"labels: yes, no")
+    files = AdapterFiles.of(tmp_path)
+    with files.opened() as folder:
+        assert folder == tmp_path
+    (tmp_path / name).write_bytes(b"labels: yes, oh")
+    with pytest.raises(DataLoss, match="damaged"), files.opened():
+        pass
+    (tmp_path / name).unlink()
+    with pytest.raises(DataLoss, match="damaged"), files.opened():
+        pass

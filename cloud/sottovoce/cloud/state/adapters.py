@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self, TypeVar
@@ -65,21 +65,28 @@ class AdapterFiles:
     def opened(self) -> Iterator[Path]:
         """A folder of this machine with the files, for as long as the block.
 
+        They are hashed wherever they lie: what says which label is which is in a file like others.
+
         Raises:
             Unavailable: the store they are fetched from cannot be reached.
             DataLoss: they are not there, or others.
         """
         if self.objects is None:
-            yield self.folder
+            yield self._whole(self.folder)
             return
         with self.objects.at(self.folder.as_posix()) as folder:
-            if not folder.is_dir() or digest(folder) != self.sha256:
-                raise DataLoss(
-                    "the adapter's files are damaged",
-                    fix="customise again under the same name",
-                    subject="adapter",
-                )
-            yield folder
+            yield self._whole(folder)
+
+    def _whole(self, folder: Path) -> Path:
+        """``folder``, if it holds what was kept."""
+        with suppress(OSError):
+            if digest(folder) == self.sha256:
+                return folder
+        raise DataLoss(
+            "the adapter's files are damaged",
+            fix="customise again under the same name",
+            subject="adapter",
+        )
 
 
 def digest(folder: Path) -> str:

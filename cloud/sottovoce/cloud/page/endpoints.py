@@ -80,10 +80,10 @@ def endpoints(
         _only(asked, "tenant")
         name = asked.get("tenant", "")
         own = quotas.own(database, name)
-        found, now = Credentials(database).all(name)
+        found, more, now = Credentials(database).newest(name, MOST_TOKENS)
         return {
-            "tokens": [views.token(each, now) for each in found[: -MOST_TOKENS - 1 : -1]],
-            "more": max(0, len(found) - MOST_TOKENS),
+            "tokens": [views.token(each, now) for each in found],
+            "more": more,
             "limits": {each: own.get(each) for each in quotas.CHANGEABLE},
         }
 

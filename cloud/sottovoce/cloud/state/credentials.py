@@ -29,6 +29,7 @@ _REMEMBERED: Final = 100
 """Tokens of one tenant that are over, so that who still has one is told so."""
 VALID: Final = "revoked = 0 AND (ends IS NULL OR ends > :now)"
 """Of a row of ``credentials``."""
+_TOLD: Final = "number, tenant, name, scope, created, ends, revoked"
 
 
 class Scope(StrEnum):
@@ -270,11 +271,32 @@ class Credentials:
             if tenant:
                 quotas.check_tenant(transaction, tenant)
             rows = transaction.rows(
-                "SELECT number, tenant, name, scope, created, ends, revoked FROM credentials "
+                f"SELECT {_TOLD} FROM credentials "
                 "WHERE tenant = :tenant OR :tenant = '' ORDER BY tenant, number",
                 tenant=tenant,
             )
             return [_credential(row) for row in rows], transaction.now()
+
+    def newest(self, tenant: str, most: int) -> tuple[list[Credential], int, float]:
+        """The ``most`` newest of a tenant's tokens, newest first; how many more there are, and what
+        time it is.
+
+        Raises:
+            InvalidInput: no such tenant.
+        """
+        with self._database.read() as transaction:
+            quotas.check_tenant(transaction, tenant)
+            rows = transaction.rows(
+                f"SELECT {_TOLD} FROM credentials "
+                "WHERE tenant = :tenant ORDER BY number DESC LIMIT :most",
+                tenant=tenant,
+                most=most,
+            )
+            there = transaction.row(
+                "SELECT count(*) AS n FROM credentials WHERE tenant = :tenant", tenant=tenant
+            )
+            assert there is not None
+            return [_credential(row) for row in rows], there["n"] - len(rows), transaction.now()
 
     def revoke(self, tenant: str, which: str = "") -> int:
         """Shuts out tokens at once, and ends what was opened with them within seconds; codes of

@@ -31,7 +31,8 @@ _REMEMBERED = 4096
 
 class Certified(Interceptor):
     """Tells whose call it is, and refuses streams of requests that are nobody's; of calls with one
-    request the doorkeeper asks it. Goes inside the error interceptor.
+    request the doorkeeper asks it. Goes inside the doorkeeper, to whose callers every call brings a
+    stream of requests, and would be asked about twice.
 
     Args:
         tenants: who knows which token belongs to which key, and whether there must be one.

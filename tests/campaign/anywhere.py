@@ -113,6 +113,7 @@ def anywhere(
     watch = _Watch(world, death, file)
     tried: Counter[str] = Counter()
     reached: Counter[str] = Counter()
+    instead: dict[str, str] = {}
     for trial in trials:
         chance = random.Random(f"{seed} {trial}")
         turn, at_any = divmod(trial, 2)
@@ -131,6 +132,7 @@ def anywhere(
         if moment is not None and call == 1:  # later calls there may be, or not
             tried[moment.name] += 1
             reached[moment.name] += fate.killed
+            instead[moment.name] = f"trial {trial}: {first} and {said!r}"
         if not fate.killed:
             watch.seconds[kind] = time.monotonic() - begun
         death.disarm()
@@ -160,7 +162,7 @@ def anywhere(
         tally.figures[f"processor's seconds of the slowest start: {name}"] = seconds
         if seconds > _START:
             tally.fault("unexplained", 0, f"a start of the {name} took {seconds} s")
-    tally.came_by(tried, reached)
+    tally.came_by(tried, reached, instead)
 
 
 def _fate(watch: _Watch, chance: random.Random, kind: str, moment: Moment | None) -> _Fate:

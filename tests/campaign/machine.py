@@ -38,7 +38,7 @@ def _file_size(chance: random.Random, _: Path) -> list[str]:
 
 
 def _files(chance: random.Random, _: Path) -> list[str]:
-    return ["prlimit", f"--nofile={chance.randint(8, 20)}"]
+    return ["prlimit", f"--nofile={chance.choice((chance.randint(5, 20), chance.randint(20, 90)))}"]
 
 
 def _memory(chance: random.Random, _: Path) -> list[str]:

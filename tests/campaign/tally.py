@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Final
 
 __all__ = ["FAULTS", "Tally", "table"]
@@ -64,13 +65,21 @@ class Tally:
         self.faults[kind] += 1
         self.findings.append(f"{kind}: {seen}; again: {self.command.format(trial)}")
 
-    def came_by(self, tried: Mapping[str, int], reached: Mapping[str, int]) -> None:
-        """Says how many named moments were come by; one that never was has been no trial."""
+    def came_by(
+        self,
+        tried: Mapping[str, int],
+        reached: Mapping[str, int],
+        instead: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        """Says how many named moments were come by; one that never was has been no trial, and
+        ``instead`` may say what came of it."""
         missed = [name for name in tried if not reached.get(name)]
         self.figures["named moments tried"] = len(tried)
         self.figures["named moments reached"] = len(tried) - len(missed)
         for name in missed:
-            self.fault("unexplained", 0, f"{name!r} was never reached")
+            self.fault(
+                "unexplained", 0, f"{name!r} was never reached {instead.get(name, '')[:300]}"
+            )
 
     def line(self) -> str:
         """For who waits: how many, how long, and what was found."""

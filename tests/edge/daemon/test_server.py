@@ -23,7 +23,7 @@ from sottovoce.core.errors import ConfigError, NotReady
 from sottovoce.core.text.tagger import Tagger, Tags
 from sottovoce.core.wire.address import answers
 from sottovoce.edge.config import Config
-from sottovoce.edge.daemon.server import THREADS
+from sottovoce.edge.daemon.server import THREADS, serve
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import edge_agent_pb2_grpc
 from tests.support.agent import configured, running
@@ -148,6 +148,21 @@ def test_systemd_is_told(tmp_path: Path) -> None:
         process.terminate()
         assert notified.recv(100) == b"STOPPING=1"
         process.communicate(timeout=20)
+
+
+def test_without_room_for_its_threads_nothing_is_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = configured(tmp_path)
+
+    def none_left(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", none_left)
+    with pytest.raises(NotReady, match="only 0 more threads") as refused:
+        serve(config, stop=threading.Event())
+    assert refused.value.subject == "threads"
+    assert not config.agent.state.exists()
 
 
 def test_requests_in_progress_are_answered_before_the_end(

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
+from sottovoce.core.system.limits import room_for_threads
 from sottovoce.core.system.signals import Ending
 
 __all__ = ["until_told"]
@@ -35,7 +36,11 @@ def until_told(
         opened: makes it.
         on_ready: called once calls are answered.
         beside: starts what runs beside it, if anything does; that is stopped first.
+
+    Raises:
+        NotReady: there is no room for the threads it needs.
     """
+    room_for_threads()
     ending = Ending()
     server = opened()
     other = beside() if beside is not None else None

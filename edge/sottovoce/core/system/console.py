@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sottovoce.core.errors import SottovoceError
+from sottovoce.core.system.limits import room_for_files
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -38,6 +39,7 @@ class Command(click.Command):
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
+            room_for_files()
             return super().invoke(ctx)
         except SottovoceError as error:
             _report(error, as_json=bool(ctx.params.get("as_json")))

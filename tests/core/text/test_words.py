@@ -1,12 +1,15 @@
 """Nothing of a document is lost between words, and nothing with content passes as punctuation."""
 
 import gzip
+import re
 import unicodedata
+from unittest import mock
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sottovoce.core.text import words
 from sottovoce.core.text.words import Kind, Word
 from sottovoce.core.text.words import split as cut
 from tests.support.shared_data import shared_data
@@ -110,6 +113,13 @@ def test_clitics_of_another_language_can_be_given() -> None:
     assert texts("dammi'lo") == ["dammi'lo"]
     assert [w.text for w in cut("don't it's")] == ["don't", "it's"]
     assert [w.text for w in split("dammi'lo don't", clitics=("'lo",))] == ["dammi", "'lo", "don't"]
+
+
+@given(documents | st.text(st.sampled_from("aZ ,.!'’-9é@/\n"), max_size=40))
+def test_plain_words_are_cut_as_any_others(document: str) -> None:
+    with mock.patch.object(words, "_PLAIN", re.compile("(?!)")):
+        expected = split(document)
+    assert split(document) == expected
 
 
 def test_invisible_and_control_characters_are_words() -> None:

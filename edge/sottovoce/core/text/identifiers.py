@@ -40,8 +40,9 @@ _MIXED_CASE = re.compile(r"[a-z][A-Z]")
 _SHORTEST_KEY: Final = 20
 
 
-def find(document: str) -> list[tuple[int, int]]:
-    """Spans of the identifiers in `document`, in code points, sorted and apart.
+def find(document: str, start: int = 0, end: int | None = None) -> list[tuple[int, int]]:
+    """Spans of the identifiers in `document[start:end]`, in code points of `document`, sorted and
+    apart; what is left out must begin and end with white space.
 
     Mail addresses, links, bare domains and file names, @names, paths, names_with_underscores,
     settings=made, and every run that holds a number of any script (Unicode categories Nd, Nl, No)
@@ -50,12 +51,12 @@ def find(document: str) -> list[tuple[int, int]]:
     in equal groups (ABCD-EFGH-IJKL). Time grows linearly with the text.
     """
     spans: list[tuple[int, int]] = []
-    done = 0
-    for link in _URL.finditer(document):
+    done, end = start, len(document) if end is None else end
+    for link in _URL.finditer(document, start, end):
         spans += _find_in_pieces(document, done, link.start())
         done = link.start() + len(link[0].rstrip(_URL_TAIL))
         spans.append((link.start(), done))
-    return spans + _find_in_pieces(document, done, len(document))
+    return spans + _find_in_pieces(document, done, end)
 
 
 def _find_in_pieces(document: str, start: int, end: int) -> list[tuple[int, int]]:

@@ -43,6 +43,14 @@ def test_what_was_drawn_once_is_drawn_for_ever() -> None:
     assert Key(SECRET).name("release", "text").hex() == NAME
 
 
+def test_a_stream_is_the_row_of_no_message_however_it_is_asked() -> None:
+    row = KeyedRows(SECRET, [b""]).random((1, 100))[0]
+    stream = Key(SECRET).stream()
+    drawn = [stream.random(size).ravel() for size in ((1,), (0,), (2, 3), (30,), (63,))]
+    assert np.concatenate(drawn).tolist() == row.tolist()
+    assert stream.random((2, 3)).shape == (2, 3)
+
+
 def test_noise_from_a_frozen_row_is_frozen() -> None:
     random = Key(SECRET).draws("space").noise([4.0], ["lake"], [""])
     drawn = noise.draw(random, 1, 16, 4.0)

@@ -70,11 +70,12 @@ class LexiconFinder:
     reach = 1
     NAMES: ClassVar = {"PERSON": "Anna Marsh Mark Rich", "PLACE": "York Paris Little Rock"}
 
-    def find(
-        self, words: Sequence[str], looks: NDArray[np.uint8], ids: NDArray[np.int32] | None = None
-    ) -> Found:
+    def alone(self, words: Sequence[str], ids: NDArray[np.int32]) -> NDArray[np.float32]:
         kinds = {word: kind for kind, names in self.NAMES.items() for word in names.split()}
-        return found(NAMES.index(kinds.get(word, "")) for word in words)
+        return np.array([[NAMES.index(kinds.get(word, ""))] for word in words], np.float32)
+
+    def among(self, alone: NDArray[np.float32], looks: NDArray[np.uint8]) -> Found:
+        return found(alone[:, 0].astype(int).tolist())
 
 
 def found(kinds: Iterable[int]) -> Found:

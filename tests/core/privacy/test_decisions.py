@@ -34,14 +34,12 @@ def test_a_name_is_what_is_found_to_be_one(small_bundle: Bundle) -> None:
 
         reach = 2
 
-        def find(
-            self,
-            words: Sequence[str],
-            looks: NDArray[np.uint8],
-            ids: NDArray[np.int32] | None = None,
-        ) -> Found:
+        def alone(self, words: Sequence[str], ids: NDArray[np.int32]) -> NDArray[np.float32]:
+            return np.zeros((len(words), 1), np.float32)
+
+        def among(self, alone: NDArray[np.float32], looks: NDArray[np.uint8]) -> Found:
             self.looks = looks.tolist()
-            return found([NAMES.index("PLACE"), *(0 for _ in words[1:])])
+            return found([NAMES.index("PLACE"), *(0 for _ in looks[1:])])
 
     finder = First()
     privatizer = Privatizer(small_bundle, finder)
@@ -99,14 +97,12 @@ def test_the_finder_sees_a_window_and_as_far_as_it_looks(
             self.reach = reach
             self.seen: list[int] = []
 
-        def find(
-            self,
-            words: Sequence[str],
-            looks: NDArray[np.uint8],
-            ids: NDArray[np.int32] | None = None,
-        ) -> Found:
-            self.seen.append(len(words))
-            return found(0 for _ in words)
+        def alone(self, words: Sequence[str], ids: NDArray[np.int32]) -> NDArray[np.float32]:
+            return np.zeros((len(words), 1), np.float32)
+
+        def among(self, alone: NDArray[np.float32], looks: NDArray[np.uint8]) -> Found:
+            self.seen.append(len(alone))
+            return found(0 for _ in looks)
 
     finder = Counting()
     monkeypatch.setattr(decisions, "WINDOW", 7)

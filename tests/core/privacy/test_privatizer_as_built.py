@@ -93,10 +93,11 @@ class FindsNone:
 
     reach = 0
 
-    def find(
-        self, words: Sequence[str], looks: NDArray[np.uint8], ids: NDArray[np.int32] | None = None
-    ) -> Found:
-        return found(0 for _ in words)
+    def alone(self, words: Sequence[str], ids: NDArray[np.int32]) -> NDArray[np.float32]:
+        return np.zeros((len(words), 1), np.float32)
+
+    def among(self, alone: NDArray[np.float32], looks: NDArray[np.uint8]) -> Found:
+        return found(0 for _ in looks)
 
 
 def reading(bundle: Bundle, word: str) -> str:

@@ -9,7 +9,6 @@ reads context gives that up, see `sottovoce.core.privacy.contextual`.)
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -22,19 +21,12 @@ from numpy.typing import NDArray
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import InvalidInput
 from sottovoce.core.privacy.contextual import Contextual
+from sottovoce.core.privacy.known_words import KnownWords
 from sottovoce.core.privacy.mechanisms.interface import Mechanism
-from sottovoce.core.privacy.policies import (
-    IDENTIFIER,
-    KINDS,
-    NAMES,
-    PUNCTUATION,
-    Policy,
-    Treatment,
-)
+from sottovoce.core.privacy.policies import KINDS, NAMES, Policy, Treatment
 from sottovoce.core.privacy.vectors import Vectors
-from sottovoce.core.text.looks import looks
 from sottovoce.core.text.names import Found
-from sottovoce.core.text.readings import READINGS, UNLISTED, look_up
+from sottovoce.core.text.readings import READINGS, UNLISTED
 from sottovoce.core.text.tagger import Tagger
 from sottovoce.core.text.words import Kind, Word
 
@@ -49,18 +41,9 @@ WINDOW = 1_024
 Stage = Callable[[str], AbstractContextManager[object]]
 """Entered with the name of a step while it runs."""
 
-_WORD: Final = 255
-_IDENTIFIER: Final = KINDS.index(IDENTIFIER)
-_PUNCTUATION: Final = KINDS.index(PUNCTUATION)
-_MARK: Final = re.compile(r"([$+<=>^`|~])\1*|[<=>|~^+]=|=[>~]|<>|<=>|<<=|>>=|<\||\|>")
-"""Signs that give a text its form: Markdown's fences and tables, operators of programs."""
-_KIND_WORD, _KIND_IDENTIFIER = Kind.WORD, Kind.IDENTIFIER  # read four times faster than of an enum
-_CONNECTING: Final = frozenset({"and", "at", "for", "in", "of", "on", "the", "to"})
-"""Words that stand in names, and are none in small letters."""
 _LIKE_NAMES: Final = [KINDS.index("NAME"), KINDS.index(UNLISTED)]
-_NONE: Final = "\0"
-"""In place of the form of what is no word: no text has it."""
 _NAMES: Final = np.array([0, *(KINDS.index(name) for name in NAMES[1:])], np.uint8)
+_ANY_NAME: Final = np.uint8(len(NAMES) - 1)
 
 
 class Finder(Protocol):
@@ -70,9 +53,11 @@ class Finder(Protocol):
     def reach(self) -> int:
         """How many words either side it looks."""
 
-    def find(self, words: Sequence[str], looks: NDArray[np.uint8], ids: NDArray[np.int32]) -> Found:
-        """What consecutive words of one document name; ``ids`` of those listed but for their case,
-        else -1."""
+    def alone(self, words: Sequence[str], ids: NDArray[np.int32]) -> NDArray[np.float32]:
+        """What words are to it by themselves; see `known_words.Alone`."""
+
+    def among(self, alone: NDArray[np.float32], looks: NDArray[np.uint8]) -> Found:
+        """What consecutive words of one document name, each with its row of what it is alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,58 +141,30 @@ class Decider:
         table = _table(policy, None if context else mechanism)
         names = (*KINDS, *(context.tagset if context else ()))
         reach = max([0, *(asked.reach for asked in (self._finder, context) if asked)])
+        alone = self._finder.alone if self._finder else None
+        known = KnownWords(self._vectors, self._readings, alone)
         for seen, own in self._windows(words, reach):
             with self._stage("readings"):
-                looked_up = self._look_up(seen)
-                ids, kinds = looked_up.ids, looked_up.kinds
+                which = known.numbers(seen)
+                facts = known.facts[which]
+                kinds = facts["kind"]
             with self._stage("names"):
                 like = np.concatenate([[False], np.isin(kinds, _LIKE_NAMES), [False]])
                 around = like[own.start : own.stop + 2]
-                named = self._named(seen, looked_up)
-                kinds = np.where(named, named, kinds)
+                if self._finder:
+                    named = self._finder.among(known.alone[which], facts["look"]).kinds
+                else:
+                    named = np.array([word.text != word.text.lower() for word in seen]) * _ANY_NAME
+                kinds = np.where(facts["never"] | (named == 0), kinds, _NAMES[named])
                 tags, treatments = kinds, table[kinds]
                 if context:
                     tags, treatments = context.weigh(seen, kinds, treatments)
             with self._stage("readings"):
-                window, forms = seen[own], looked_up.forms[own]
-                other = (treatments == Treatment.PASS) & looked_up.otherwise
+                window, forms = seen[own], [known.forms[number] for number in which[own].tolist()]
+                other = (treatments == Treatment.PASS) & facts["otherwise"]
                 treatments = np.where(other, Treatment.NOISE, treatments).astype(np.uint8)[own]
                 classes = _classes(window, tags[own], treatments, names, mechanism)
-            yield Decision(window, forms, ids[own], tags[own], treatments, classes, around)
-
-    def _look_up(self, words: Sequence[Word]) -> _LookedUp:
-        """What words are by themselves; each different one is looked up once."""
-        number: dict[str, int] = {}
-        shapes = np.array([_shape(word.kind) for word in words], np.uint8)
-        which = [
-            number.setdefault(word.text if shape == _WORD else "", len(number))
-            for word, shape in zip(words, shapes.tolist(), strict=True)
-        ]
-        texts = [*number]
-        forms = [self._vectors.normal_form(text) if text else _NONE for text in texts]
-        ids = self._vectors.ids(forms)
-        lower = [text.lower() for text in texts]
-        same = [a == b or a.lower() == b for a, b in zip(forms, lower, strict=True)]
-        small = [text == form in _CONNECTING for form, text in zip(forms, texts, strict=True)]
-        kinds = look_up(self._readings, ids)[which]
-        # One that is listed is a word among its like, and moves as they do.
-        marks = np.array([_MARK.fullmatch(text) is not None for text in texts])[which]
-        shapes = np.where(marks & (ids[which] < 0), np.uint8(_PUNCTUATION), shapes)
-        return _LookedUp(
-            forms=[forms[place] for place in which],
-            ids=ids[which],
-            kinds=np.where(shapes == _WORD, kinds, shapes),
-            ids_but_case=np.where(same, ids, -1)[which],
-            never=np.array(small)[which]
-            | (shapes != _WORD)
-            | np.array([word.clitic for word in words]),
-            otherwise=np.array(
-                [
-                    a != b and _otherwise(a, text)
-                    for a, b, text in zip(forms, lower, texts, strict=True)
-                ]
-            )[which],
-        )
+            yield Decision(window, forms, facts["id"][own], tags[own], treatments, classes, around)
 
     def _windows(self, words: Iterable[Word], reach: int) -> Iterator[tuple[list[Word], slice]]:
         """Windows of words with ``reach`` more either side, and where in it the window is."""
@@ -224,45 +181,6 @@ class Decider:
             yield before + taken, slice(len(before), len(before) + len(window))
             before = (before + window)[-reach:] if reach else []
 
-    def _named(self, words: Sequence[Word], looked_up: _LookedUp) -> NDArray[np.uint8]:
-        """What each word names: Ints1d (n,), a place in `KINDS`, 0 for no name."""
-        if self._finder:
-            seen = looks(words, np.minimum(looked_up.kinds, len(READINGS)))
-            texts = [word.text for word in words]
-            named = _NAMES[self._finder.find(texts, seen, looked_up.ids_but_case).kinds]
-        else:
-            small = [word.text == word.text.lower() for word in words]
-            named = np.where(small, 0, _NAMES[-1])
-        named[looked_up.never] = 0
-        return named.astype(np.uint8)
-
-
-def _shape(kind: Kind) -> int:
-    if kind is _KIND_WORD:
-        return _WORD
-    return _IDENTIFIER if kind is _KIND_IDENTIFIER else _PUNCTUATION
-
-
-@dataclass(frozen=True, slots=True)
-class _LookedUp:
-    """What consecutive words are by themselves, arrays of one length.
-
-    Attributes:
-        forms: see `Decision`.
-        ids: of listed words, else -1.
-        kinds: places in `KINDS`, before anyone looks for names.
-        ids_but_case: of words that are listed but for their case, else -1.
-        never: whether it is no name, whatever the finder says.
-        otherwise: whether it is listed otherwise than it was typed, see `_otherwise`.
-    """
-
-    forms: Sequence[str]
-    ids: NDArray[np.int32]
-    kinds: NDArray[np.uint8]
-    ids_but_case: NDArray[np.int32]
-    never: NDArray[np.bool_]
-    otherwise: NDArray[np.bool_]
-
 
 def _table(policy: Policy, mechanism: Mechanism | None) -> NDArray[np.uint8]:
     """The treatment of each of `KINDS`: the policy's, or noise where the mechanism adds some."""
@@ -271,18 +189,6 @@ def _table(policy: Policy, mechanism: Mechanism | None) -> NDArray[np.uint8]:
         if mechanism and mechanism.protects(kind):
             table[kind] = max(table[kind], Treatment.NOISE)
     return np.array([table[kind] for kind in KINDS], np.uint8)
-
-
-def _otherwise(form: str, text: str) -> bool:
-    """Whether more than its case tells a word from what it is looked up as.
-
-    An accent or an invisible character that the look-up form drops would else leave unseen: what
-    passes must be typed as it is listed.
-    """
-    if not text:
-        return False
-    plain = text.replace("’", "'")
-    return form not in (plain, plain.lower())
 
 
 def _classes(
@@ -301,10 +207,10 @@ def _classes(
 
 
 def _check_lengths(words: Sequence[Word]) -> None:
-    for word in words:
-        if word.end - word.start > LONGEST_WORD and word.kind is not Kind.PUNCTUATION:
+    for _, start, end, kind, _ in words:
+        if end - start > LONGEST_WORD and kind is not Kind.PUNCTUATION:
             raise InvalidInput(
-                f"the word at character {word.start} has {word.end - word.start} characters,"
+                f"the word at character {start} has {end - start} characters,"
                 f" at most {LONGEST_WORD} are taken",
                 fix="take encoded or binary content out of the text",
                 subject="text",

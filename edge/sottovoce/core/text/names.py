@@ -36,8 +36,8 @@ LISTED: Final = "listed.npy"
 WINDOW: Final = 512
 """Words a run of the network sees at once: bounds the memory, whatever the document's length."""
 
-_Scores = Callable[[slice], NDArray[np.float32]]
-"""Gives the network's scores of some consecutive words of a text."""
+_Scores = Callable[[slice, NDArray[np.int32]], NDArray[np.float32]]
+"""Gives the network's scores of some consecutive words of a text, and of their looks."""
 
 _SHAPE: Final = FEATURES.index("shape")
 _BUT_SHAPE: Final = [place for place in range(len(FEATURES)) if place != _SHAPE]
@@ -139,51 +139,68 @@ class NameFinder:
     ) -> Found:
         """What consecutive words of one document name.
 
-        Long documents go through in windows that overlap by the reach of the network. How many
-        words a window holds depends on the length of the document alone, and each row of the
-        network's arithmetic on that row alone, so not one bit of a word's probability tells more
-        of its neighbours than their looks.
-
         Args:
             words: their texts.
             looks: (n_words,) as `looks.looks` gives them.
             ids: (n_words,) of those that are in the bundle's list but for their case, else -1. What
                 is found does not depend on it; it takes less time.
         """
-        kinds = np.zeros(len(words), np.uint8)
-        probability = np.zeros(len(words), np.float32)
-        none, seen = looks < FIRST_WORD, looks.astype(np.int32)
-        if self._listed is None or ids is None:
-            scores = self._by_features(words, seen)
+        if ids is not None:
+            return self.among(self.alone(words, np.where(looks < FIRST_WORD, 0, ids)), looks)
+        rows = self._spec.rows_of(words)
+        return self._found(
+            looks,
+            lambda part, seen: self._session.run(None, {"rows": rows[part], "looks": seen})[0],
+        )
+
+    def alone(self, words: Sequence[str], ids: NDArray[np.int32]) -> NDArray[np.float32]:
+        """What the network makes of words by themselves, one by one, for `among`.
+
+        Args:
+            words: their texts.
+            ids: (n,) as for `find`.
+
+        Returns:
+            Floats2d (n, width).
+        """
+        if self._listed is None:
+            first = self.of_listed(words)
         else:
-            scores = self._by_list(words, seen, np.where(none, 0, ids))
-        for start in range(0, len(words), WINDOW):
-            end = min(start + WINDOW, len(words))
+            first = np.asarray(self._listed)[ids]  # of -1 any
+            if others := np.flatnonzero(ids < 0).tolist():
+                first[others] = self.of_listed([words[place] for place in others])
+        shapes, which = _distinct([shape(word) for word in words])
+        first += self._session.first(self._spec.rows_of_feature("shape", shapes), [_SHAPE])[which]
+        return first
+
+    def among(self, alone: NDArray[np.float32], looks: NDArray[np.uint8]) -> Found:
+        """What `find` says, of words of which `alone` is known already.
+
+        Args:
+            alone: (n_words, width) of each.
+            looks: (n_words,) as for `find`.
+        """
+        return self._found(looks, lambda part, seen: self._session.scores(alone[part].copy(), seen))
+
+    def _found(self, looks: NDArray[np.uint8], scores: _Scores) -> Found:
+        """Long documents go through in windows that overlap by the reach of the network. How many
+        words a window holds depends on the length of the document alone, and each row of the
+        network's arithmetic on that row alone, so not one bit of a word's probability tells more
+        of its neighbours than their looks.
+        """
+        kinds = np.zeros(len(looks), np.uint8)
+        probability = np.zeros(len(looks), np.float32)
+        seen = looks.astype(np.int32)
+        for start in range(0, len(looks), WINDOW):
+            end = min(start + WINDOW, len(looks))
             first = max(0, start - self.reach)
-            logits = scores(slice(first, min(len(words), end + self.reach)))
+            part = slice(first, min(len(looks), end + self.reach))
             kinds[start:end], probability[start:end] = self._decide(
-                logits[start - first : end - first]
+                scores(part, seen[part])[start - first : end - first]
             )
+        none = looks < FIRST_WORD
         kinds[none], probability[none] = 0, 0
         return Found(kinds, probability)
-
-    def _by_features(self, words: Sequence[str], looks: NDArray[np.int32]) -> _Scores:
-        rows = self._spec.rows_of(words)
-        return lambda part: self._session.run(None, {"rows": rows[part], "looks": looks[part]})[0]
-
-    def _by_list(
-        self, words: Sequence[str], looks: NDArray[np.int32], ids: NDArray[np.int32]
-    ) -> _Scores:
-        """The same but for the last bits, with what is known of listed words."""
-        first = np.asarray(self._listed)[ids]  # of -1 any
-        others = np.flatnonzero(ids < 0).tolist()
-        if others:
-            strange, which = _distinct([words[place] for place in others])
-            first[others] = self.of_listed(strange)[which]
-        known = {word: shape(word) for word in set(words)}
-        shapes, which = _distinct([known[word] for word in words])
-        first += self._session.first(self._spec.rows_of_feature("shape", shapes), [_SHAPE])[which]
-        return lambda part: self._session.scores(first[part].copy(), looks[part])
 
     def _decide(self, logits: NDArray[np.float32]) -> tuple[NDArray[np.intp], NDArray[np.float32]]:
         """The likeliest kind of name, where any name is likelier than its threshold."""

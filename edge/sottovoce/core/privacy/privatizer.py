@@ -238,8 +238,9 @@ class Privatizer:
         places, classes = list(decision.classes), list(decision.classes.values())
         with self._stage("noise"):
             last = before.before(decision.words, _as_shown(decision))
+            etas = {name: mechanism.eta_of(name) for name in set(classes)}
             stream = draws.noise(
-                [mechanism.eta_of(name) for name in classes],
+                [etas[name] for name in classes],
                 [decision.forms[place] for place in places],
                 [last[place] for place in places],
             )

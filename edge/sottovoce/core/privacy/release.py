@@ -129,7 +129,7 @@ class Draft:
         """Puts the outputs in place of the next words of the document."""
         pieces: list[str] = []
         document, done, lengths, marks = self._document, self._done, self.lengths, self.marks
-        for (typed, start, end, *_), (text, tag, treatment) in zip(words, outputs, strict=True):
+        for (typed, start, end, _, _), (text, tag, treatment) in zip(words, outputs, strict=True):
             if done != start:
                 pieces.append(document[done:start])
             pieces.append(text)

@@ -36,11 +36,13 @@ class Context:
             forms: what stands for each; not looked at for punctuation.
         """
         found: list[str] = []
-        for word, form in zip(words, forms, strict=True):
-            found.append(self._last)
-            if word.kind is _PUNCTUATION:
-                if word.text[0] in _ENDS:
-                    self._last = NOTHING
+        last = self._last
+        for (text, _, _, kind, _), form in zip(words, forms, strict=True):
+            found.append(last)
+            if kind is _PUNCTUATION:
+                if text[0] in _ENDS:
+                    last = NOTHING
             elif form.isalnum() or any(map(str.isalnum, form)):
-                self._last = form
+                last = form
+        self._last = last
         return found

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import random
+import signal
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -28,7 +29,9 @@ _SECONDS: Final = 300.0
 _MOUNTS: Final = ("unshare", "-m")
 _BOUND: Final = 'mount --bind "$0" "$0" && mount -o remount,ro,bind "$0" && exec "$@"'
 _UNSAID: Final = "memory"
-"""Where too little leaves a program no room to say so."""
+"""Where too little leaves a program no room to say so; Python itself, with 22 MB, may stand still
+while it imports its own modules."""
+_STANDS_STILL: Final = 60.0
 
 
 def _file_size(chance: random.Random, _: Path) -> list[str]:
@@ -76,7 +79,8 @@ def machine(folder: Path, bundle: Path, tally: Tally, seed: str, trials: Iterabl
         chance = random.Random(f"{seed} {trial}")
         kind = kinds[trial % len(kinds)]
         text = f"Anna was in the garden of house {trial}"
-        first = _command(config, KINDS[kind](chance, config.agent.state), text)
+        limited = KINDS[kind](chance, config.agent.state)
+        first = _command(config, limited, text, _STANDS_STILL if kind == _UNSAID else _SECONDS)
         with opened(config, None) as device:
             again = device.privatize(wire.PrivatizeRequest(text=text)).text
             spent = device.ledger.spending().releases
@@ -94,8 +98,10 @@ def machine(folder: Path, bundle: Path, tally: Tally, seed: str, trials: Iterabl
         charged = spent
 
 
-def _command(config: Config, limited: list[str], text: str) -> subprocess.CompletedProcess[str]:
-    """``sotto privatize`` in want of something."""
+def _command(
+    config: Config, limited: list[str], text: str, seconds: float
+) -> subprocess.CompletedProcess[str]:
+    """``sotto privatize`` in want of something; killed after so many seconds."""
     command = [sys.executable, "-c", PROGRAM.format("edge"), "privatize", text, "--json"]
     environ = {
         "HOME": str(config.agent.state.parents[3]),
@@ -103,14 +109,18 @@ def _command(config: Config, limited: list[str], text: str) -> subprocess.Comple
         "SOTTO_AGENT_STATE": str(config.agent.state),
         "SOTTO_BUNDLE_PATH": str(config.bundle.path),
     }
-    return subprocess.run(
-        [*limited, *command],
-        env=environment() | environ,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=_SECONDS,
-    )
+    whole = [*limited, *command]
+    try:
+        return subprocess.run(
+            whole,
+            env=environment() | environ,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=seconds,
+        )
+    except subprocess.TimeoutExpired:
+        return subprocess.CompletedProcess(whole, -signal.SIGKILL, "", "it stood still")
 
 
 def _says_why(stderr: str) -> bool:

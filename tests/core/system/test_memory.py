@@ -39,6 +39,48 @@ def test_pages_of_code_are_given_back_and_taken_again() -> None:
     assert after < before / 2  # half of it at least was start-up code
 
 
+FREED = """
+import ctypes
+import sys
+from sottovoce.core.system import memory
+from sottovoce.edge.measure.latency import resident
+if sys.argv[1] == "bound":
+    memory.bound_heap(4 << 20, arenas=2)
+libc = ctypes.CDLL(None)
+libc.malloc.restype = ctypes.c_void_p
+libc.free.argtypes = [ctypes.c_void_p]
+def block(size):
+    place = libc.malloc(ctypes.c_size_t(size))
+    ctypes.memset(place, 1, size)
+    return place
+libc.free(block(16 << 20))  # from now on the C library takes its like from the heap
+before = resident()["private"]
+kept = []
+for _ in range(4):
+    passing = block(16 << 20)
+    kept.append(block(100_000))
+    libc.free(passing)
+    kept.append(block(15 << 20))
+for place in kept[1::2]:
+    libc.free(place)
+print(resident()["private"] - before)
+"""
+
+
+@pytest.mark.skipif(not resident(), reason="needs /proc, as Linux has it")
+def test_large_blocks_go_back_whatever_lies_behind_them() -> None:
+    grew = {
+        kind: float(
+            subprocess.run(
+                [sys.executable, "-c", FREED, kind], check=True, capture_output=True, text=True
+            ).stdout
+        )
+        for kind in ("bound", "as it is")
+    }
+    assert grew["bound"] < 4
+    assert grew["as it is"] > 10, "the C library does by itself what this is here for"
+
+
 GROWN = """
 import sys
 import numpy

@@ -82,16 +82,20 @@ class _Mapping(NamedTuple):
     as_in_file: bool
 
 
-def bound_heap() -> None:
+def bound_heap(large: int = _LARGE, arenas: int = 1) -> None:
     """Makes the C library return large blocks at once; call before there are threads.
 
     Does nothing where it is not glibc.
+
+    Args:
+        large: bytes of a block that is returned, and of free heap at its end.
+        arenas: at most, which threads share.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
-        mallopt(_M_ARENA_MAX, 1)
-        mallopt(_M_MMAP_THRESHOLD, _LARGE)
-        mallopt(_M_TRIM_THRESHOLD, _LARGE)
+        mallopt(_M_ARENA_MAX, arenas)
+        mallopt(_M_MMAP_THRESHOLD, large)
+        mallopt(_M_TRIM_THRESHOLD, large)
 
 
 def give_back() -> None:

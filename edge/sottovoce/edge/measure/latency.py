@@ -7,6 +7,7 @@ same parts.
 
 from __future__ import annotations
 
+import os
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -15,6 +16,7 @@ from contextlib import contextmanager
 import numpy as np
 
 from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.privacy.keyed import Key
 from sottovoce.core.privacy.privatizer import STAGES, Privatizer
 from sottovoce.core.privacy.setting import Setting
 
@@ -65,7 +67,7 @@ def latency(
     repeats: int,
     between: Callable[[], object] = lambda: None,
 ) -> tuple[float, dict[str, float]]:
-    """Medians over ``repeats`` releases of ``text``, after one that is not counted.
+    """Medians over ``repeats`` releases of ``text`` under a key, after one that is not counted.
 
     Args:
         privatizer: made with ``watch.stage``.
@@ -78,13 +80,14 @@ def latency(
     Returns:
         Milliseconds from text to text, and those of each stage.
     """
+    key = Key(os.urandom(32))
     totals: list[float] = []
     stages: dict[str, list[float]] = {name: [] for name in STAGES}
     for repeat in range(repeats + 1):
         between()
         watch.seconds = dict.fromkeys(STAGES, 0.0)
         begin = watch.clock()
-        privatizer.release(text, setting)
+        privatizer.release(text, setting, key=key)
         total = watch.clock() - begin
         if repeat:
             totals.append(total * 1e3)

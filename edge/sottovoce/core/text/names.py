@@ -33,8 +33,9 @@ FORMAT: Final = "names.v1"
 LISTED: Final = "listed.npy"
 """What the network's first layer makes of a bundle's words, in the folder of its finder."""
 
-WINDOW: Final = 512
-"""Words a run of the network sees at once: bounds the memory, whatever the document's length."""
+WINDOW: Final = 520
+"""Words a run of the network sees at once: bounds the memory, whatever the document's length. Half
+of what is decided about at once, with the few words either side of that."""
 
 _Scores = Callable[[slice, NDArray[np.int32]], NDArray[np.float32]]
 """Gives the network's scores of some consecutive words of a text, and of their looks."""

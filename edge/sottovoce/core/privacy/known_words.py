@@ -22,7 +22,7 @@ from sottovoce.core.text.words import Kind, Word
 
 __all__ = ["MOST", "Alone", "KnownWords"]
 
-MOST: Final = 4_096
+MOST: Final = 2_048
 """Different words after which a document's are forgotten, before its next window."""
 
 _FACTS: Final = np.dtype(

@@ -87,9 +87,14 @@ class _Watch:
         """Notes that a moment was reached, and waits for the end of who has announced it."""
         if fate.moment is not None and not fate.killed and self.death.reached:
             fate.killed = True
-            daemon = {"device": self.world.device, "cloud": self.world.cloud}.get(fate.process)
-            if daemon is not None and daemon.process is not None:
-                daemon.process.wait(_TIDY)
+            self._gone(fate.process)
+
+    def _gone(self, process: str) -> None:
+        """Waits for the end of a daemon that dies: until then it counts as one that runs, which
+        nobody starts again."""
+        daemon = {"device": self.world.device, "cloud": self.world.cloud}.get(process)
+        if daemon is not None and daemon.process is not None:
+            daemon.process.wait(_TIDY)
 
     def kill(self, process: str) -> bool:
         """SIGKILL to one of those, if there is any."""
@@ -97,6 +102,7 @@ class _Watch:
             if which == process:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
+                    self._gone(process)
                     return True
         return False
 

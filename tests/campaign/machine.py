@@ -94,7 +94,8 @@ def machine(folder: Path, bundle: Path, tally: Tally, seed: str, trials: Iterabl
         elif text in first.stderr:
             tally.fault("leaked", trial, seen)
         else:
-            tally.ended(f"{kind}: {'answered' if first.returncode == 0 else 'refused'}")
+            stood = "stood still" if first.returncode == -signal.SIGKILL else "refused"
+            tally.ended(f"{kind}: {'answered' if first.returncode == 0 else stood}")
         charged = spent
 
 
@@ -119,8 +120,10 @@ def _command(
             check=False,
             timeout=seconds,
         )
-    except subprocess.TimeoutExpired:
-        return subprocess.CompletedProcess(whole, -signal.SIGKILL, "", "it stood still")
+    except subprocess.TimeoutExpired as error:
+        told = error.stderr or b""  # bytes, whatever was asked for
+        said = told if isinstance(told, str) else told.decode(errors="replace")
+        return subprocess.CompletedProcess(whole, -signal.SIGKILL, "", said)
 
 
 def _says_why(stderr: str) -> bool:

@@ -8,6 +8,19 @@ import pytest
 
 from sottovoce.cloud.server.running import until_told
 from sottovoce.core.errors import NotReady
+from sottovoce.core.system import memory
+
+
+def test_its_heap_is_bound_before_anything_is_opened(monkeypatch: pytest.MonkeyPatch) -> None:
+    bound: list[int] = []
+    monkeypatch.setattr(memory, "bound_heap", lambda large, arenas: bound.append(large))
+
+    def opened() -> None:
+        assert bound, "a heap that grew first stays as it is"
+        raise NotReady("opened")
+
+    with pytest.raises(NotReady, match="opened"):
+        until_told(opened, lambda server: None)  # type: ignore[type-var]
 
 
 def test_without_room_for_its_threads_no_server_is_opened(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import re
 import shutil
 from collections.abc import Callable
@@ -25,7 +26,9 @@ def folder(small_bundle_folder: Path, tmp_path: Path) -> Path:
 
 def change_manifest(folder: Path, **changes: Any) -> None:
     file = folder / "manifest.json"
-    file.write_text(json.dumps(json.loads(file.read_text()) | changes))
+    raw = json.loads(file.read_text()) | changes
+    raw.pop("checksum", None)
+    file.write_text(json.dumps(raw))
 
 
 def test_a_manifest_survives_the_round_trip(folder: Path) -> None:
@@ -34,6 +37,30 @@ def test_a_manifest_survives_the_round_trip(folder: Path) -> None:
     assert manifest.to_json() == data
     assert bundles.bundle_id(data) == Bundle.open(folder).id
     assert len(bundles.bundle_id(data)) == 16
+
+
+def test_no_flipped_bit_of_a_manifest_is_obeyed(folder: Path) -> None:
+    data = (folder / "manifest.json").read_bytes()
+    sound = Manifest.from_json(data)
+    chance = random.Random(5)
+    refused = 0
+    for place in chance.sample(range(8 * len(data)), 2_000):
+        flipped = bytearray(data)
+        flipped[place // 8] ^= 1 << place % 8
+        try:
+            assert Manifest.from_json(bytes(flipped)) == sound, place
+        except (DataLoss, BundleMismatch):
+            refused += 1
+    assert refused > 1_900
+
+
+def test_a_manifest_from_before_there_was_a_checksum_is_read(folder: Path) -> None:
+    raw = json.loads((folder / "manifest.json").read_bytes())
+    del raw["checksum"]
+    assert Manifest.from_json(json.dumps(raw).encode()) == Bundle.open(folder).manifest
+    raw["checkrum"] = ""  # what damage may leave of its name
+    with pytest.raises(DataLoss, match=r"manifest\.json is damaged"):
+        Manifest.from_json(json.dumps(raw).encode())
 
 
 def test_arrays_are_read_only_maps(small_bundle: Bundle) -> None:
@@ -156,7 +183,7 @@ def test_a_manifest_of_the_wrong_shape_is_data_loss(folder: Path, changes: dict[
 @pytest.mark.parametrize("key", ["words", "tagset", "calibration", "files", "clitics"])
 def test_a_manifest_without_a_field_is_data_loss(folder: Path, key: str) -> None:
     raw = json.loads((folder / "manifest.json").read_text())
-    del raw[key]
+    del raw[key], raw["checksum"]
     (folder / "manifest.json").write_text(json.dumps(raw))
     with pytest.raises(DataLoss, match="incomplete"):
         Bundle.open(folder)

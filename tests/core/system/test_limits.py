@@ -6,11 +6,13 @@ import resource
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 from sottovoce.core.errors import NotReady
-from sottovoce.core.system.limits import FILES, room_for_files, room_for_threads
+from sottovoce.core.system.limits import DAEMON_FILES, FILES, room_for_files, room_for_threads
 
 _SHOW = """
 import resource
@@ -37,6 +39,51 @@ def test_too_few_files_are_said() -> None:
     assert refused.returncode == 1
     assert f"only {FILES - 1} files may be open at once here, and {FILES} are" in refused.stderr
     assert "ulimit -n" in refused.stderr
+
+
+def test_where_it_may_not_be_asked_for_what_there_is_counts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def forbidden(*_: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(resource, "setrlimit", forbidden)
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (100, 5000))
+    room_for_files(100)
+    with pytest.raises(NotReady, match="only 100 files may be open"):
+        room_for_files(DAEMON_FILES)
+
+
+_FULL = """
+import os, sys
+from pathlib import Path
+from sottovoce.core.bundle.row_file import RowFile
+from sottovoce.core.errors import NotReady
+from sottovoce.core.system.maps import map_array, map_bytes
+while True:
+    try:
+        os.open(os.devnull, os.O_RDONLY)
+    except OSError:
+        break
+for reads in (map_array, map_bytes, RowFile):
+    try:
+        reads(Path(sys.argv[1]))
+    except NotReady as error:
+        print(error.subject)
+"""
+
+
+def test_a_sound_file_that_cannot_be_opened_is_not_called_damaged(tmp_path: Path) -> None:
+    np.save(tmp_path / "sound.npy", np.zeros((2, 2)))
+    command = ["prlimit", "--nofile=50", sys.executable, "-c", _FULL, str(tmp_path / "sound.npy")]
+    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert told.split() == ["files"] * 3
+
+
+def test_what_threads_would_reserve_is_not_counted() -> None:
+    script = "from sottovoce.core.system.limits import room_for_threads; room_for_threads()"
+    command = ["prlimit", f"--as={256 << 20}", sys.executable, "-c", script]
+    assert subprocess.run(command, check=False).returncode == 0
 
 
 def test_unlimited_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from sottovoce.core.bundle.folder import Bundle
-from sottovoce.core.bundle.manifest import bundle_id
+from sottovoce.core.bundle.manifest import Manifest, bundle_id
 from sottovoce.core.bundle.signature import Signature, show_key
 from sottovoce.core.errors import BundleMismatch, DataLoss, NotFound, NotReady, Unavailable
 from sottovoce.core.privacy import inspection
@@ -52,8 +52,8 @@ def _size(bundle: Path) -> int:
 def _other(folder: Path, bundle: Path, language: str) -> Path:
     copy = folder / f"bundle-{language}"
     shutil.copytree(bundle, copy)
-    manifest = json.loads((copy / "manifest.json").read_bytes())
-    (copy / "manifest.json").write_bytes(json.dumps(manifest | {"language": language}).encode())
+    manifest = Manifest.from_json((copy / "manifest.json").read_bytes())
+    (copy / "manifest.json").write_bytes(replace(manifest, language=language).to_json())
     return copy
 
 

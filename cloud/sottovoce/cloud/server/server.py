@@ -55,7 +55,6 @@ from sottovoce.cloud.state.opening import open_database
 from sottovoce.cloud.state.pairing import check_objects
 from sottovoce.cloud.state.signing import SIGNING_KEY, signature_of
 from sottovoce.cloud.state.tenants import Tenants
-from sottovoce.core.system import memory
 from sottovoce.v1 import (
     bundles_pb2_grpc,
     enrollment_pb2_grpc,
@@ -66,10 +65,6 @@ from sottovoce.v1 import (
 
 __all__ = ["Server", "serve"]
 
-_LARGE, _ARENAS = 4 << 20, 2
-"""Bytes of a block that goes back to the system once it is free, and heaps that threads share. What
-a pass takes for a moment would else come to lie among what stays, and the process grow for hours:
-by 61 MB in an hour of mixed use (docs/reliability.md)."""
 DTYPES = {"auto": None, "float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
@@ -214,8 +209,6 @@ def serve(settings: Settings, on_ready: Callable[[Server], None], parent: int) -
         on_ready: called once calls are answered.
         parent: this process's id, for the worker to watch.
     """
-
-    memory.bound_heap(_LARGE, _ARENAS)
 
     def opened() -> Server:
         server = Server(settings)

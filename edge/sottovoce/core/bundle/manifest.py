@@ -1,7 +1,8 @@
 """What ``manifest.json`` says of a bundle; the hash of its bytes is the bundle's id.
 
-It names every other file with its size and SHA-256, so the id identifies the whole. The cloud's
-builder writes it with this module and the device reads it with the same.
+It names every other file with its size and SHA-256, so the id identifies the whole, and carries one
+of itself: who serves it knows no id to hold it to, and would sign what a disk made of it. The
+cloud's builder writes it with this module and the device reads it with the same.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,8 @@ FORMAT = "sottovoce.bundle.v2"
 MANIFEST = "manifest.json"
 ENCODER = "encoder"
 """The folder of the optional files, in a bundle."""
+
+_CHECKSUM = "checksum"
 
 ANY = "*"
 CLITIC = "+clitic"
@@ -109,15 +112,16 @@ class Manifest:
     format: str = FORMAT
 
     def to_json(self) -> bytes:
-        """Canonical bytes: equal manifests give equal ids."""
-        return (json.dumps(asdict(self), indent=1, sort_keys=True) + "\n").encode()
+        """Canonical bytes, which carry their own checksum: equal manifests give equal ids."""
+        told = asdict(self)
+        return _canonical({**told, _CHECKSUM: _checksum(told)})
 
     @classmethod
     def from_json(cls, data: bytes) -> Manifest:
         """Reads and checks a manifest.
 
         Raises:
-            DataLoss: not JSON, or fields missing or of the wrong shape.
+            DataLoss: not JSON, altered, or fields missing or of the wrong shape.
             BundleMismatch: another format version.
         """
         try:
@@ -131,6 +135,14 @@ class Manifest:
             raise BundleMismatch(
                 f"the bundle has format {found!r}, this agent reads {FORMAT!r}",
                 fix="update sottovoce-edge or pull from a cloud of the same version",
+            )
+        kept = raw.pop(_CHECKSUM, None)
+        # None was written once; what is left where one was damaged is no name of ours.
+        unknown = raw.keys() - {each.name for each in fields(cls)}
+        if kept != _checksum(raw) and (kept is not None or unknown):
+            raise DataLoss(
+                "the bundle's manifest.json is damaged",
+                fix="fetch it again with `sotto pull`; a provider, build it again or bring it back",
             )
         try:
             return cls._decode(raw)
@@ -190,6 +202,14 @@ class Manifest:
             return between(self.curve.get(mechanism, ()), name)
         known = f"{', '.join(levels)}, or a target such as attack:0.3 or replaced:0.7"
         raise NotFound("unknown level", fix=f"use one of: {known}", subject="level")
+
+
+def _canonical(told: Mapping[str, Any]) -> bytes:
+    return (json.dumps(told, indent=1, sort_keys=True) + "\n").encode()
+
+
+def _checksum(told: Mapping[str, Any]) -> str:
+    return hashlib.sha256(_canonical(told)).hexdigest()
 
 
 def bundle_id(manifest: bytes) -> str:

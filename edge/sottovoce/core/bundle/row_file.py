@@ -18,6 +18,8 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
+from sottovoce.core.system.limits import opening
+
 __all__ = ["RowFile"]
 
 _HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
@@ -31,11 +33,13 @@ class RowFile:
         dtype: of its elements.
 
     Raises:
-        OSError: it cannot be opened. ValueError: it is no array of rows, or cut short.
+        OSError: it cannot be opened. ValueError: it is no array of rows, or cut short. NotReady:
+            see `opening`.
     """
 
     def __init__(self, path: Path) -> None:
-        self._file = os.open(path, os.O_RDONLY)
+        with opening():
+            self._file = os.open(path, os.O_RDONLY)
         weakref.finalize(self, os.close, self._file)
         with open(self._file, "rb", closefd=False) as file:
             read = _HEADERS.get(npy.read_magic(file))

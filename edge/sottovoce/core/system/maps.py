@@ -11,6 +11,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from sottovoce.core.system.limits import opening
+
 __all__ = ["map_array", "map_bytes", "unload"]
 
 _maps: Final = weakref.WeakSet[mmap.mmap]()
@@ -22,9 +24,10 @@ def map_array(path: Path) -> NDArray[Any]:
     """A read-only array over an ``.npy`` file.
 
     Raises:
-        OSError: it cannot be mapped. ValueError: it is no array.
+        OSError: it cannot be mapped. ValueError: it is no array. NotReady: see `opening`.
     """
-    array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+    with opening():
+        array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
     if isinstance(array.base, mmap.mmap):
         _remember(array.base)
     return array
@@ -34,9 +37,9 @@ def map_bytes(path: Path) -> mmap.mmap:
     """A file's bytes.
 
     Raises:
-        OSError: it cannot be mapped. ValueError: it is empty.
+        OSError: it cannot be mapped. ValueError: it is empty. NotReady: see `opening`.
     """
-    with path.open("rb") as file:
+    with opening(), path.open("rb") as file:
         mapping = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     _remember(mapping)
     return mapping

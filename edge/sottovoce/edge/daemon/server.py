@@ -21,7 +21,7 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from sottovoce.core.errors import ConfigError, NotReady
 from sottovoce.core.system import memory
 from sottovoce.core.system.files import disk, private_folder
-from sottovoce.core.system.limits import room_for_threads
+from sottovoce.core.system.limits import DAEMON_FILES, room_for_files, room_for_threads
 from sottovoce.core.system.signals import Ending
 from sottovoce.core.system.threads import Threads
 from sottovoce.core.wire.address import (
@@ -95,12 +95,13 @@ def serve(
 
     Raises:
         NotReady: another daemon runs over this state or on this address, or there is no room for
-            the threads it needs.
+            the files and threads it needs.
         ConfigError: the address cannot be used, or not without TLS.
     """
     ending = stop or Ending()
     memory.bound_heap()
     memory.give_back()
+    room_for_files(DAEMON_FILES)
     room_for_threads()
     with (
         traced("agent", config.agent.trace),

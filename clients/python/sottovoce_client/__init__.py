@@ -23,7 +23,9 @@ from sottovoce.v1 import edge_chat_pb2 as chats
 
 __all__ = ["Agent", "AsyncAgent", "usual_address"]
 
-_OPTIONS = [("grpc.enable_http_proxy", 0)]
+# gRPC's own retries lose the end of a stream that is opened while the agent restarts: whoever reads
+# it would wait for ever.
+_OPTIONS = [("grpc.enable_http_proxy", 0), ("grpc.enable_retries", 0)]
 _Metadata = tuple[tuple[str, str], ...]
 
 

@@ -21,6 +21,7 @@ from sottovoce.core.wire.address import (
     socket_path,
     split_address,
 )
+from sottovoce.core.wire.calling import NO_RETRIES
 from sottovoce.core.wire.status import from_rpc_error
 from sottovoce.core.wire.tenancy import BEARER, TOKEN_KEY
 from sottovoce.core.wire.unreadable import ReadingChannel, answered
@@ -105,7 +106,11 @@ class Remote:
         self._peer = f"the agent on {listen}"
         self._channel = grpc.insecure_channel(
             listen,
-            [("grpc.max_receive_message_length", LARGEST_ANSWER), ("grpc.enable_http_proxy", 0)],
+            [
+                NO_RETRIES,
+                ("grpc.max_receive_message_length", LARGEST_ANSWER),
+                ("grpc.enable_http_proxy", 0),
+            ],
         )
         self._stub = edge_agent_pb2_grpc.EdgeAgentServiceStub(  # type: ignore[no-untyped-call]
             ReadingChannel(self._channel)

@@ -1,4 +1,4 @@
-"""Where a connection with the cloud is made: its address, TLS, and what is sent again.
+"""Where a connection with the cloud is made: its address and TLS.
 
 Why it is here: whether text may leave in plaintext, and who is trusted to be the cloud, is decided
 once for all that is sent. TLS, except to loopback where no certificate authority is named; with a
@@ -7,55 +7,18 @@ certificate always.
 
 from __future__ import annotations
 
-import json
 from typing import Final
 
 import grpc
 
 from sottovoce.core.errors import ConfigError
 from sottovoce.core.wire.address import is_loopback, split_address
+from sottovoce.core.wire.calling import NO_RETRIES
 from sottovoce.core.wire.limits import LARGEST_MESSAGE
 from sottovoce.edge.client.device_certificate import Held
 from sottovoce.edge.config import CloudConfig
 
 __all__ = ["connect", "needs_tls", "roots"]
-
-# Only calls that may be repeated: all of these are idempotent by their ids or by their nature.
-_RETRIED = {
-    "sottovoce.v1.BundlesService": ("GetManifest",),
-    "sottovoce.v1.EnrollmentService": ("RedeemCode", "IssueCertificate"),
-    "sottovoce.v1.TrainingService": (
-        "CreateJob",
-        "StartJob",
-        "GetJob",
-        "CancelJob",
-        "ListJobs",
-        "ReinstateAdapter",
-        "DeleteJob",
-    ),
-    "sottovoce.v1.InferenceService": ("Predict", "Encode"),
-    "sottovoce.v1.GenerationService": ("Generate",),  # until something was written
-}
-_BUSY = {"sottovoce.v1.InferenceService", "sottovoce.v1.GenerationService"}
-"""Services whose RESOURCE_EXHAUSTED passes; elsewhere it is a quota, which does not."""
-_SERVICE_CONFIG = json.dumps(
-    {
-        "methodConfig": [
-            {
-                "name": [{"service": service, "method": method} for method in methods],
-                "retryPolicy": {
-                    "maxAttempts": 4,
-                    "initialBackoff": "0.2s",
-                    "maxBackoff": "2s",
-                    "backoffMultiplier": 2,
-                    "retryableStatusCodes": ["UNAVAILABLE"]
-                    + ["RESOURCE_EXHAUSTED"] * (service in _BUSY),
-                },
-            }
-            for service, methods in _RETRIED.items()
-        ]
-    }
-)
 
 _LONGEST_WAIT: Final = 5_000
 """Milliseconds between two attempts to connect, at most. gRPC's own bound is two minutes, for which
@@ -75,7 +38,7 @@ def connect(config: CloudConfig, shown: Held | None = None) -> grpc.Channel:
     host, port = split_address(config.address)
     port = config.devices_port if shown else port
     options = [
-        ("grpc.service_config", _SERVICE_CONFIG),
+        NO_RETRIES,
         ("grpc.max_receive_message_length", LARGEST_MESSAGE),
         ("grpc.max_send_message_length", LARGEST_MESSAGE),
         ("grpc.max_reconnect_backoff_ms", _LONGEST_WAIT),

@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from sottovoce.edge.client.channel import connect, needs_tls, roots
 from sottovoce.edge.client.connection import Connection, Method
 from sottovoce.edge.client.device_certificate import DeviceCertificate, Held
 from sottovoce.edge.client.handshake import diagnosis
+from sottovoce.edge.client.repeats import repeated, streamed
 from sottovoce.edge.client.secret_file import SecretFile
 from sottovoce.edge.client.together import Together
 from sottovoce.edge.config import CloudConfig
@@ -293,7 +295,8 @@ class Cloud:
     ) -> Any:
         with self._explained(method.over), tracing.span("call of the cloud"):
             told = metadata + tracing.metadata()
-            return answered(method.call(request, timeout=seconds, metadata=told), peer=self._peer)
+            call = partial(method.call, request, metadata=told)
+            return answered(repeated(method.path, call, seconds), peer=self._peer)
 
     def _streamed(
         self,
@@ -306,16 +309,19 @@ class Cloud:
     ) -> Generator[Any, None, None]:
         """Answers as they come; the end of an ``endless`` call is its deadline, and no error."""
         with self._explained(method.over), tracing.streamed("stream from the cloud") as traced:
-            call = method.call(request, timeout=seconds, metadata=metadata + traced)
-            stoppable(lambda: _end(call))
+
+            def begin() -> Any:
+                call = method.call(request, timeout=seconds, metadata=metadata + traced)
+                stoppable(call.cancel)
+                return call
+
             try:
-                for response in call:
-                    yield answered(response, peer=self._peer)
-            except grpc.RpcError:
-                if not endless or call.code() is not grpc.StatusCode.DEADLINE_EXCEEDED:
+                with closing(streamed(method.path, begin)) as responses:
+                    for response in responses:
+                        yield answered(response, peer=self._peer)
+            except grpc.RpcError as error:
+                if not endless or error.code() is not grpc.StatusCode.DEADLINE_EXCEEDED:
                     raise
-            finally:
-                call.cancel()  # whoever stops listening must not leave the cloud talking
 
     @contextmanager
     def _explained(self, over: Connection) -> Iterator[None]:
@@ -392,7 +398,3 @@ class Cloud:
             )
         token = self._token.read()
         return ((TENANT_KEY, tenant), (TOKEN_KEY, BEARER + token))
-
-
-def _end(call: grpc.Call) -> None:
-    call.cancel()

@@ -33,6 +33,7 @@ class Method:
     """A method of a service, as gRPC calls it, and what it is called over."""
 
     over: Connection
+    path: str
     call: Any
 
 
@@ -87,4 +88,8 @@ class _Methods:
 
     def __getattr__(self, shape: str) -> Callable[..., Method]:
         make = getattr(self._channel, shape)
-        return lambda *given, **options: Method(self._over, make(*given, **options))
+
+        def made(path: str, *given: Any, **options: Any) -> Method:
+            return Method(self._over, path, make(path, *given, **options))
+
+        return made

@@ -7,6 +7,7 @@ told to end, what they met.
 from __future__ import annotations
 
 import json
+import os
 import random
 import sys
 import threading
@@ -256,7 +257,8 @@ def _go_on(step: Callable[[Attacker], None], me: Attacker, begun: threading.Barr
 
 def main() -> None:
     """Attacks as it is told, until nothing more is said."""
-    (address,) = sys.argv[1:]
+    address, *processors = sys.argv[1:]
+    os.sched_setaffinity(0, map(int, processors))
     for line in sys.stdin:
         end = threading.Event()
         waits = threading.Thread(target=lambda end=end: (sys.stdin.readline(), end.set()))

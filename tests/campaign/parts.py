@@ -23,7 +23,7 @@ from tests.campaign.moments import Death
 from tests.campaign.network import World, network
 from tests.campaign.soak import soak
 from tests.campaign.tally import Tally
-from tests.campaign.tenants import settled, tenants
+from tests.campaign.tenants import apart, settled, tenants
 from tests.campaign.wire import CLOUD, DEVICE, wire
 from tests.support.caller import credentials
 from tests.support.encoder_bundle import with_encoder
@@ -126,8 +126,8 @@ def _to_cloud(folder: Path, tally: Tally, seed: str, trials: Iterable[int]) -> N
 def _tenants(folder: Path, tally: Tally, seed: str, trials: Iterable[int]) -> None:
     bert, bundle = _tiny(folder)
     town = settled(folder / "state", str(bert), bundle)
-    with daemons.cloud(folder, str(bert), bundle) as daemon:
-        tenants(daemon, town, tally, seed, trials)
+    with apart() as processors, daemons.cloud(folder, str(bert), bundle) as daemon:
+        tenants(daemon, town, tally, seed, trials, processors)
 
 
 def _agent_killed(folder: Path, tally: Tally, seed: str, trials: Iterable[int]) -> None:

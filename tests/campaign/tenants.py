@@ -9,11 +9,12 @@ single texts take, the 99th of 100 as a rule, is compared over all trials.
 from __future__ import annotations
 
 import json
+import os
 import random
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -38,7 +39,7 @@ from tests.support.examples import RELEASE, WORDS, examples
 from tests.support.processes import environment
 from tests.support.waiting import until
 
-__all__ = ["Town", "settled", "tenants"]
+__all__ = ["Town", "apart", "settled", "tenants"]
 
 _VICTIM: Final = "one"
 _OTHERS: Final = ("two", "three", "four", "five")
@@ -92,11 +93,33 @@ def settled(state: Path, backbone: str, bundle: Path) -> Town:
     return Town(tokens, identity, made[_VICTIM])
 
 
-def tenants(cloud: Daemon, town: Town, tally: Tally, seed: str, trials: Iterable[int]) -> None:
+@contextmanager
+def apart() -> Iterator[Collection[int]]:
+    """Within it this process, and what it starts, has the first half of its processors; the other
+    half, which it gives, is the attackers': their machines would be elsewhere. A single one is
+    shared."""
+    every = sorted(os.sched_getaffinity(0))
+    half = len(every) // 2
+    os.sched_setaffinity(0, every[:half] or every)
+    try:
+        yield every[half:]
+    finally:
+        os.sched_setaffinity(0, every)
+
+
+def tenants(
+    cloud: Daemon,
+    town: Town,
+    tally: Tally,
+    seed: str,
+    trials: Iterable[int],
+    processors: Collection[int],
+) -> None:
     """Attacks the one in a way a trial, with a process of the others'.
 
     Args:
         cloud: runs in the town.
+        processors: of the attackers.
     """
     bundle = town.bundle
     tokens = {name: town.tokens[name] for name in _OTHERS}
@@ -105,7 +128,7 @@ def tenants(cloud: Daemon, town: Town, tally: Tally, seed: str, trials: Iterable
     with (
         closing(SqliteDatabase(cloud.folder / "state")) as database,
         grpc.insecure_channel(cloud.address) as line,
-        _attackers(cloud) as (ask, hear),
+        _attackers(cloud, processors) as (ask, hear),
     ):
         one = Caller(line, credentials(_VICTIM, town.tokens[_VICTIM]))
         expected = dict(_answers(one, bundle))
@@ -137,10 +160,9 @@ def tenants(cloud: Daemon, town: Town, tally: Tally, seed: str, trials: Iterable
 
 
 @contextmanager
-def _attackers(cloud: Daemon) -> Iterator[tuple[IO[str], IO[str]]]:
-    """Their process, with what it is told and says. It gives way to the cloud on the processor: the
-    machines of the others would be elsewhere."""
-    command = ["nice", "-n", "5", sys.executable, "-m", "tests.campaign.malice", cloud.address]
+def _attackers(cloud: Daemon, processors: Collection[int]) -> Iterator[tuple[IO[str], IO[str]]]:
+    """Their process, with what it is told and says."""
+    command = [sys.executable, "-m", "tests.campaign.malice", cloud.address, *map(str, processors)]
     with subprocess.Popen(
         command,
         env=environment(),

@@ -66,6 +66,12 @@ def test_what_is_held_is_held_for_as_long_as_the_call_lasts(channel: grpc.Channe
     ] == TOLD
 
 
+def test_what_goes_around_a_method_is_made_once(channel: grpc.Channel) -> None:
+    for _ in range(3):
+        assert channel.unary_unary("/a.B/Once")(b"1", timeout=60) == b"1"
+    assert ["a.B Once", *["begun", "asked", "ended"] * 3] == TOLD
+
+
 def test_a_method_that_is_not_there_is_never_asked_about(channel: grpc.Channel) -> None:
     with pytest.raises(grpc.RpcError) as raised:
         channel.unary_unary("/a.B/Another")(b"", timeout=60)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import grpc
@@ -25,12 +26,25 @@ class Interceptor(grpc.ServerInterceptor):
         handler_call_details: grpc.HandlerCallDetails,
     ) -> Handler | None:
         handler = continuation(handler_call_details)
-        service, _, method = handler_call_details.method.strip("/").partition("/")
-        return None if handler is None else self.around(handler, service, method)
+        if handler is None:
+            return None
+        path = handler_call_details.method
+        inner, made = self._made.get(path, (None, None))
+        if inner is not handler:
+            service, _, method = path.strip("/").partition("/")
+            made = self.around(handler, service, method)
+            self._made[path] = handler, made
+        return made
+
+    @cached_property
+    def _made(self) -> dict[str, tuple[Handler, Handler]]:
+        """By path, the handler of each method that was called, and what is around it. gRPC asks for
+        it at every call, on the one thread that takes all calls in."""
+        return {}
 
     @abstractmethod
     def around(self, handler: Handler, service: str, method: str) -> Handler:
-        """The handler to answer with; names are as the caller wrote them, of a method there is."""
+        """The handler to answer all calls of a method with."""
 
 
 def within(

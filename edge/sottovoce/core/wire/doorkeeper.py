@@ -29,7 +29,8 @@ class Doorkeeper(Interceptor):
     the error interceptor. Streams are bounded by those who answer them.
 
     Where one more call waits than may, the one that has waited longest is ended, of the caller who
-    has most waiting: who sends headers and message together is never that one.
+    has most waiting. Who sends headers and message together is that one only if as many more come
+    before his message is read, which is over when they have come.
 
     Args:
         most: calls waiting at once.

@@ -17,6 +17,8 @@ class Agent {
   explicit Agent(const std::string& address, const std::string& token = FromEnvironment()) : token_(token) {
     grpc::ChannelArguments direct;
     direct.SetInt("grpc.enable_http_proxy", 0);
+    // gRPC's own retries lose the end of a stream that is opened while the agent restarts.
+    direct.SetInt("grpc.enable_retries", 0);
     stub_ = v1::EdgeAgentService::NewStub(grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), direct));
   }
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -19,7 +18,7 @@ from sottovoce.edge.cli.client import Remote, backend, is_running, remote
 from sottovoce.edge.state.own_secret import OWNER
 from sottovoce.v1 import edge_agent_pb2 as agent
 from tests.support.agent import running
-from tests.support.leaving import leaving_server
+from tests.support.leaving import TRIES, whose_reading_ends
 
 from .conftest import Device
 
@@ -56,20 +55,11 @@ def test_loopback_is_found_too(new_device: Callable[..., Device]) -> None:
 
 
 def test_who_watches_hears_that_the_agent_took_leave() -> None:
-    """As `tests/edge/client/test_repeats.py` for the cloud: about half wait for ever without."""
-
-    def watch() -> None:
-        with Remote(f"127.0.0.1:{leaving_server()}") as agent, pytest.raises(Unavailable):
+    def watch(address: str) -> None:
+        with Remote(address) as agent, pytest.raises(Unavailable):
             list(agent.watch("id"))
-        ended.append(agent)
 
-    ended: list[Remote] = []
-    watches = [threading.Thread(target=watch, daemon=True) for _ in range(10)]
-    for each in watches:
-        each.start()
-    for each in watches:
-        each.join(30)
-    assert len(ended) == 10
+    assert whose_reading_ends(watch) == TRIES
 
 
 def test_where_none_can_be_reached_it_is_said(new_device: Callable[..., Device]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
@@ -19,7 +18,7 @@ from sottovoce.v1 import generation_pb2, training_pb2
 from sottovoce.v1 import generation_pb2_grpc as generation_grpc
 from sottovoce.v1 import training_pb2_grpc as training_grpc
 from tests.support.agent import TOKEN
-from tests.support.leaving import leaving_server
+from tests.support.leaving import TRIES, whose_reading_ends
 
 LOST, BUSY = grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.RESOURCE_EXHAUSTED
 GET_JOB = "/sottovoce.v1.TrainingService/GetJob"
@@ -54,23 +53,14 @@ def test_waits_double_and_end_with_the_fourth_attempt() -> None:
 
 
 def test_who_reads_a_stream_hears_that_the_cloud_took_leave(tmp_path: Path) -> None:
-    """With gRPC's own retries about half of these wait for ever (21 did of 40): all ten end by
-    chance once in 3,000 runs."""
     (tmp_path / "token").write_text(TOKEN)
 
-    def watch() -> None:
-        config = CloudConfig(f"127.0.0.1:{leaving_server()}", "t", tmp_path / "token")
+    def watch(address: str) -> None:
+        config = CloudConfig(address, "t", tmp_path / "token")
         with closing(Cloud(config)) as cloud, pytest.raises(Unavailable):
             list(cloud.watch_job("job"))
-        ended.append(config.address)
 
-    ended: list[str] = []
-    watches = [threading.Thread(target=watch, daemon=True) for _ in range(10)]
-    for each in watches:
-        each.start()
-    for each in watches:
-        each.join(30)
-    assert len(ended) == 10
+    assert whose_reading_ends(watch) == TRIES
 
 
 class _Failing(training_grpc.TrainingServiceServicer, generation_grpc.GenerationServiceServicer):

@@ -3,7 +3,8 @@
 PATE with the product's plan, shares, votes and noise; teachers and students are heads on the frozen
 backbone. The table is that of PromptPATE's paper: nothing learnt, the teachers together without
 noise, one head that learnt from all examples, then the student at each epsilon, on public texts of
-the same kind and of another. Epsilon is data-independent throughout. Beside it a private head.
+the same kind and of another. Epsilon is data-independent throughout; a second table has what it
+would be by the votes, as the papers have it. Beside it a private head.
 
     python -m bench.private_prompts.pate --quick
 """
@@ -11,6 +12,7 @@ the same kind and of another. Epsilon is data-independent throughout. Beside it 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
@@ -22,6 +24,7 @@ from torch import Tensor
 from bench import console
 from bench.console import Figures, Table, percent, table
 from bench.data import require, rows
+from bench.private_prompts.by_votes import Price, price
 from bench.resampling import mean
 from bench.utility.tasks import files, load
 from sottovoce.cloud.models import backbone as backbones
@@ -36,7 +39,7 @@ from sottovoce.cloud.training.trainer import Recipe
 from sottovoce.core.privacy.gaussian import Budget
 from sottovoce.core.privacy.votes import Ints, VotePlan, ask, deal, tally
 
-__all__ = ["OTHER", "measure", "show"]
+__all__ = ["OTHER", "measure", "show", "show_prices"]
 
 OTHER: Final = {"sst2": "blogs", "trec": "blogs", "agnews": "dbpedia", "dbpedia": "agnews"}
 """Where public texts of another kind come from."""
@@ -50,8 +53,9 @@ Bools = NDArray[np.bool_]
 
 def measure(
     seen: dict[str, Tensor], targets: dict[str, Tensor], epsilons: Sequence[float], seeds: int
-) -> dict[str, Bools]:
-    """Which answers were right, by what answered: Bools2d (seeds, questions).
+) -> tuple[dict[str, Bools], dict[str, Price]]:
+    """Which answers were right, by what answered: Bools2d (seeds, questions); and what the first
+    seed's votes cost, by public texts and epsilon.
 
     Args:
         seen: states of the parts "private", "dev", "same" and "other", Float (n, h).
@@ -62,6 +66,7 @@ def measure(
     private, wanted = targets["private"], targets["dev"]
     n, labels = len(private), int(private.max()) + 1
     found: dict[str, list[Tensor]] = {}
+    prices: dict[str, Price] = {}
 
     def note(name: str, answers: Tensor) -> None:
         found.setdefault(name, []).append(answers == wanted)
@@ -81,12 +86,15 @@ def measure(
             for public in ("same", "other"):
                 plan = VotePlan.within(budget, n, len(seen[public]))
                 asked = seen[public][: plan.check.steps]
-                answers = ask(votes.of(asked, asked, plan.teachers), plan)
+                counts = votes.of(asked, asked, plan.teachers)
+                answers = ask(counts, plan)
+                if f"{public} {epsilon:g}" not in prices:
+                    prices[f"{public} {epsilon:g}"] = price(counts, [*answers], plan)
                 places = torch.tensor([*answers])
                 learnt = torch.tensor([*answers.values()])
                 student = probe(asked[places], learnt, Recipe().probe_penalty, labels)
                 note(f"{public} {epsilon:g}", _answers(seen["dev"], *student))
-    return {name: torch.stack(each).numpy() for name, each in found.items()}
+    return {name: torch.stack(each).numpy() for name, each in found.items()}, prices
 
 
 class _Votes:
@@ -166,8 +174,28 @@ def show(figures: Figures) -> Table:
     )
 
 
+def show_prices(figures: Figures) -> Table:
+    """The votes' epsilons by Renyi's accounting: fixed, by the votes, and by them as it is told."""
+    return table(
+        "epsilon of the first seed's votes, by Renyi's accounting (not what the product tells)",
+        ("task", "public texts", "epsilon"),
+        ("whatever the votes", "by the votes", "by the votes, fit to be told"),
+        (
+            (
+                row["task"],
+                OTHER[row["task"]] if public == "other" else "its own",
+                f"{epsilon:g}",
+                *(f"{value:.2f}" for value in row["prices"][f"{public} {epsilon:g}"].values()),
+            )
+            for row in figures["rows"]
+            for public in ("same", "other")
+            for epsilon in figures["epsilons"]
+        ),
+    )
+
+
 def main() -> None:
-    """Measures every task, and prints the table."""
+    """Measures every task, and prints the tables."""
     quick = f"{', '.join(_QUICK)} alone: 4 minutes on 2 idle cores"
     parser = console.parser("private_prompts.pate", __doc__, quick=quick, data="the tasks")
     parser.add_argument("--examples", type=int, default=6_000, help="of each task, at most")
@@ -181,8 +209,9 @@ def main() -> None:
     found: list[Figures] = []
     for name in console.track(tasks, "tasks"):
         seen, targets = _parts(name, arguments.data, arguments.examples, arguments.public)
-        right = measure(seen, targets, arguments.epsilons, arguments.seeds)
-        row = {each: mean(answers) for each, answers in right.items()}
+        right, prices = measure(seen, targets, arguments.epsilons, arguments.seeds)
+        row: Figures = {each: mean(answers) for each, answers in right.items()}
+        row["prices"] = {each: asdict(of) for each, of in prices.items()}
         found.append({"task": name, "examples": len(targets["private"]), **row})
     figures: Figures = {
         "public": arguments.public,
@@ -191,7 +220,7 @@ def main() -> None:
         "versions": console.versions("torch", "transformers", "dp-accounting", "numpy"),
         "rows": found,
     }
-    console.publish(arguments, figures, show(figures))
+    console.publish(arguments, figures, show(figures), show_prices(figures))
 
 
 if __name__ == "__main__":

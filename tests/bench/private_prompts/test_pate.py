@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import torch
 
-from bench.private_prompts.pate import measure, show
+from bench.private_prompts.pate import measure, show, show_prices
 
 
 def test_students_stand_between_the_bounds_and_bad_public_texts_show() -> None:
@@ -19,12 +21,16 @@ def test_students_stand_between_the_bounds_and_bad_public_texts_show() -> None:
     seen = {part: cloud(each, 2.0) for part, each in targets.items()}
     seen["same"] = cloud(torch.arange(300) % 2, 2.0)
     seen["other"] = cloud(torch.zeros(300, dtype=torch.int64), 0.0)
-    right = measure(seen, targets, (8.0,), 2)
+    right, prices = measure(seen, targets, (8.0,), 2)
     found = {name: float(each.mean()) for name, each in right.items()}
     assert all(each.shape == (2, 200) for each in right.values())
     assert found["lower"] == 0.5
     assert min(found["ensemble"], found["upper"], found["private head 8"]) > 0.9
     assert found["same 8"] > 0.8
+    # Teachers agree more about texts like their own.
+    assert prices["same 8"].exact < prices["other 8"].exact
     rows = [{"task": "sst2", "examples": 2_400}]
+    rows[0]["prices"] = {name: asdict(each) for name, each in prices.items()}
     rows[0] |= {name: {"mean": each, "interval": [0.0, 1.0]} for name, each in found.items()}
-    assert len(show({"rows": rows, "epsilons": [8.0], "seeds": 2}).rows) == 2
+    figures = {"rows": rows, "epsilons": [8.0], "seeds": 2}
+    assert len(show(figures).rows) == len(show_prices(figures).rows) == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from functools import partial
@@ -10,6 +11,7 @@ from itertools import repeat
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -18,6 +20,7 @@ from sottovoce.cloud.job import Progress, State, TrainingOptions
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.uploads import Upload, append
 from sottovoce.cloud.models import adapters, backbone
+from sottovoce.cloud.models.methods import from_options
 from sottovoce.cloud.private.plan import PrivatePlan
 from sottovoce.cloud.serving.model_thread import ModelThread
 from sottovoce.cloud.serving.predictor import Predictor
@@ -30,7 +33,7 @@ from sottovoce.cloud.training.run import Result, Stopped, Watch
 from sottovoce.cloud.training.worker import Worker
 from tests.support.examples import RELEASE, examples
 
-RECIPE = PrivateRecipe(epochs=2, batch_size=60, rate=3e-3, checkpoint_seconds=0.0)
+RECIPE = PrivateRecipe(epochs=2, checkpoint_seconds=0.0)
 ROWS = examples(600)
 
 
@@ -126,6 +129,45 @@ def test_a_resumed_run_makes_the_steps_that_were_planned_and_no_more(
     private(bert, tmp_path / "a", resume=file)
     assert len(steps) == 20
     assert len(heads) == 1
+
+
+def test_the_rate_falls_to_nothing_and_goes_on_falling_where_it_was(
+    bert: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[list[float]] = []
+
+    def noted(model: Any, batches: Any, rates: list[float], update: Any) -> Iterator[Losses]:
+        begun.append(rates)
+        return fit(model, batches, rates, update)
+
+    monkeypatch.setattr(private_trainer, "fit", noted)
+    file = tmp_path / "checkpoints" / "last.safetensors"
+    with pytest.raises(Stopped):
+        private(
+            bert,
+            tmp_path / "a",
+            resume=file,
+            watch=Watch(should_stop=partial(next, repeat(False, 26), True)),
+        )
+    private(bert, tmp_path / "a", resume=file)
+    whole, rest = begun
+    usual = 5 * from_options(TrainingOptions()).learning_rate
+    assert whole == pytest.approx(np.linspace(usual, usual / 20, 20))
+    assert 0 < len(rest) < 20
+    assert rest == whole[-len(rest) :]
+
+
+@pytest.mark.parametrize(
+    ("records", "batch_size", "share"),
+    [(2_000, 0, 0.1), (40_960, 0, 1_024 / 40_960), (2_000, 500, 0.25), (2_000, 4_000, 1.0)],
+)
+def test_a_step_sees_a_tenth_a_thousand_or_what_the_tenant_says(
+    records: int, batch_size: int, share: float
+) -> None:
+    options = TrainingOptions(dp_epsilon=4.0, batch_size=batch_size)
+    tuning = PrivateRecipe().plan(options, records).tuning
+    assert tuning is not None
+    assert (tuning.share, tuning.steps) == (share, math.ceil(4 / share))
 
 
 def test_a_resumed_run_draws_other_noise(bert: str, tmp_path: Path) -> None:

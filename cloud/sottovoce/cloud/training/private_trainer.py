@@ -65,15 +65,19 @@ class PrivateRecipe:
 
     Attributes:
         epochs: how often an example is seen on average.
-        batch_size: examples expected in a step; noise is drawn once for all of them.
+        share: of the examples expected in a step, but for `most`. Noise is drawn once for all of
+            them, so a few large steps learn more than many small ones.
+        most: examples expected in a step, at most.
         clip: most that one example may weigh in a step.
-        rate: of Adam, for what the method trains and the head alike.
+        faster: than the method's usual rate is Adam's at first, for what the method trains and the
+            head alike; it falls to nothing in equal steps.
     """
 
     epochs: int = 4
-    batch_size: int = 256
+    share: float = 0.1
+    most: int = 1024
     clip: float = 0.5
-    rate: float = 1e-3
+    faster: float = 5.0
     bfloat16: bool = True
     checkpoint_seconds: float = 20.0
 
@@ -86,7 +90,8 @@ class PrivateRecipe:
         budget = Budget.of(options.dp_epsilon, options.dp_delta, records)
         if from_options(options).head_alone:
             return PrivatePlan.within(budget, records, head=HEAD)
-        share = min(1.0, (options.batch_size or self.batch_size) / records)
+        usual = min(self.share, self.most / records)
+        share = min(1.0, options.batch_size / records) if options.batch_size else usual
         steps = math.ceil((options.epochs or self.epochs) / share)
         tuning = Stage(steps, share, 0.0, self.clip)
         return PrivatePlan.within(budget, records, head=HEAD, tuning=tuning)
@@ -150,7 +155,8 @@ def train_private(
 
         if plan.tuning is not None:
             update = Private(trained, optimizer, plan.tuning, len(examples))
-            rates = [(options.learning_rate or recipe.rate)] * (steps - first)
+            rate = options.learning_rate or recipe.faster * method.learning_rate
+            rates = [rate * (1 - step / steps) for step in range(first, steps)]
             try:
                 for _ in fit(RowObjective(model, trained), batches(plan.tuning), rates, update):
                     point.step += 1

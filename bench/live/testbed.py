@@ -23,6 +23,9 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 __all__ = ["Agent", "Cloud", "Role", "command", "free_address", "serving"]
 
 READY_SECONDS = 180.0
+_PATIENCE = 900.0
+"""Seconds that a command may take: one that takes longer waits for what will not come."""
+
 _KEPT: list[socket.socket] = []
 
 
@@ -172,6 +175,10 @@ class Agent(_Server):
         """Runs a ``sotto`` command as this agent's owner; what it prints.
 
         Progress bars and errors go to this process's standard error.
+
+        Raises:
+            subprocess.CalledProcessError: it failed.
+            subprocess.TimeoutExpired: it waits for what will not come.
         """
         return subprocess.run(
             [command("sotto"), *arguments],
@@ -179,4 +186,5 @@ class Agent(_Server):
             input=stdin,
             stdout=subprocess.PIPE,
             check=True,
+            timeout=_PATIENCE,
         ).stdout

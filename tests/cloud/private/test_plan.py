@@ -54,6 +54,18 @@ def test_sampled_steps_cost_what_the_library_says_of_one_step_composed() -> None
     assert plan.epsilon == pytest.approx(whole.get_epsilon_for_delta(1e-5), rel=0.01)
 
 
+@pytest.mark.parametrize("epsilon", [1.0, 3.0, 8.0])
+def test_the_head_gets_its_share_and_the_rest_pays_an_eighth_for_a_half(epsilon: float) -> None:
+    budget = Budget(epsilon, 1e-5)
+    half = PrivatePlan.within(budget, 10_000, head=HEAD, tuning=TUNING)
+    little = PrivatePlan.within(budget, 10_000, head=HEAD, tuning=TUNING, head_share=0.1)
+    head = of_gaussian(half.head.noise, half.head.steps, 1e-5)
+    assert epsilon * 0.49 < head <= epsilon / 2
+    assert half.tuning is not None
+    assert little.tuning is not None
+    assert 1 < half.tuning.noise / little.tuning.noise < 1.2
+
+
 def test_gaussian_dp_would_have_reported_less() -> None:
     """The central limit that this accounting does without flatters sampled steps."""
     plan = PrivatePlan.within(Budget(8.0, 1e-5), 10_000, head=HEAD, tuning=TUNING)

@@ -30,11 +30,12 @@ from sottovoce.core.privacy.gaussian import (
     with_least_noise,
 )
 
-__all__ = ["ACCOUNTANT", "PrivatePlan", "epsilon_of"]
+__all__ = ["ACCOUNTANT", "HEAD_SHARE", "PrivatePlan", "epsilon_of"]
 
 ACCOUNTANT: Final = "dp-accounting, privacy loss distributions; Gaussian steps in closed form"
-_HEAD_SHARE: Final = 0.25
-"""Of epsilon that the head may spend where more is trained after it."""
+HEAD_SHARE: Final = 0.5
+"""Of epsilon that the head may spend where more is trained after it: noise adds up in squares, so a
+half costs what comes after it an eighth more noise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,13 @@ class PrivatePlan:
 
     @classmethod
     def within(
-        cls, budget: Budget, records: int, *, head: Stage, tuning: Stage | None = None
+        cls,
+        budget: Budget,
+        records: int,
+        *,
+        head: Stage,
+        tuning: Stage | None = None,
+        head_share: float = HEAD_SHARE,
     ) -> PrivatePlan:
         """The least noise that keeps to ``budget``.
 
@@ -63,9 +70,10 @@ class PrivatePlan:
             budget: not exceeded.
             records: number of examples.
             head, tuning: as they are to be but for ``noise``, which is found here.
+            head_share: of epsilon that the head may spend where there is ``tuning``.
         """
         alone = tuning is None
-        share = budget.epsilon * (1 if alone else _HEAD_SHARE)
+        share = budget.epsilon * (1 if alone else head_share)
         found = with_least_noise(
             lambda noise: (_with(head, noise),), Budget(share, budget.delta), epsilon_of
         )

@@ -32,7 +32,7 @@ from sottovoce.cloud.models.classifier import TextClassifier, encoder_of
 from sottovoce.cloud.models.methods import Method, from_options
 from sottovoce.cloud.models.precision import fast_bfloat16, to_bfloat16
 from sottovoce.cloud.private.head import HEAD, fit_head
-from sottovoce.cloud.private.plan import PrivatePlan
+from sottovoce.cloud.private.plan import HEAD_SHARE, PrivatePlan
 from sottovoce.cloud.private.randomness import sample
 from sottovoce.cloud.training.checkpoint import Checkpoint
 from sottovoce.cloud.training.dataset import Dataset
@@ -71,6 +71,7 @@ class PrivateRecipe:
         clip: most that one example may weigh in a step.
         faster: than the method's usual rate is Adam's at first, for what the method trains and the
             head alike; it falls to nothing in equal steps.
+        head_share: of epsilon that the head may spend before.
     """
 
     epochs: int = 4
@@ -78,6 +79,7 @@ class PrivateRecipe:
     most: int = 1024
     clip: float = 0.5
     faster: float = 5.0
+    head_share: float = HEAD_SHARE
     bfloat16: bool = True
     checkpoint_seconds: float = 20.0
 
@@ -94,7 +96,9 @@ class PrivateRecipe:
         share = min(1.0, options.batch_size / records) if options.batch_size else usual
         steps = math.ceil((options.epochs or self.epochs) / share)
         tuning = Stage(steps, share, 0.0, self.clip)
-        return PrivatePlan.within(budget, records, head=HEAD, tuning=tuning)
+        return PrivatePlan.within(
+            budget, records, head=HEAD, tuning=tuning, head_share=self.head_share
+        )
 
 
 def train_private(

@@ -13,7 +13,7 @@ import torch
 
 from bench.attacks import __main__ as attacks
 from bench.attacks import membership
-from bench.attacks.membership import halves, likelihood_ratios, success
+from bench.attacks.membership import chance, halves, likelihood_ratios, success
 from bench.attacks.shadows import CLEAR, Bools, Learner, Pool, Target, confidences, seen_by
 
 WORDS = ("good", "bad")
@@ -52,6 +52,17 @@ def test_nobody_is_found_where_there_is_nothing_to_find() -> None:
     # 12,000 judgements; each model is missing from its own group's mean, a bias of 1 / 40 at most.
     assert abs(rows["auc"]["mean"] - 0.5) < 0.05
     assert rows["found_at_0.01"]["mean"] < 0.03
+
+
+@pytest.mark.parametrize("planted", [0.0, 0.5])
+def test_what_is_found_is_held_against_chance(planted: float) -> None:
+    """About half a spread between members and others is an area of .63; nothing is nothing."""
+    members = MEMBERS[:, :100]
+    seen = np.random.default_rng(5).normal(0, 1, members.shape) + planted * members
+    low, high = chance(seen, members, np.random.default_rng(4))
+    found = success(likelihood_ratios(seen, members), members)["auc"]["mean"]
+    assert 0.45 < low < high < 0.55
+    assert (low < found < high) == (planted == 0.0)
 
 
 def test_what_was_planted_the_other_way_round_is_found_as_well() -> None:

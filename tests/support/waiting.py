@@ -4,6 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import TypeVar
+
+import grpc
+
+_Answer = TypeVar("_Answer")
+
+_BUSY = (grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.CANCELLED)
 
 
 def until(condition: Callable[[], object], seconds: float = 120.0) -> None:
@@ -12,3 +19,20 @@ def until(condition: Callable[[], object], seconds: float = 120.0) -> None:
     while not condition():
         assert time.monotonic() < deadline, "waited in vain"
         time.sleep(0.01)
+
+
+def among_a_flood(call: Callable[[], _Answer]) -> _Answer:
+    """What ``call()`` is answered. While a flood of calls is still coming in, whoever comes may be
+    turned away, or be the oldest of those who wait before his message is read: he comes again."""
+    answers: list[_Answer] = []
+
+    def answered() -> bool:
+        try:
+            answers.append(call())
+        except grpc.RpcError as error:
+            if error.code() not in _BUSY:
+                raise
+        return bool(answers)
+
+    until(answered)
+    return answers[0]

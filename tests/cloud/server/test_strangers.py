@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 import grpc
@@ -18,6 +19,7 @@ from tests.support.backbones import tiny_bert
 from tests.support.cloud import Cloud, cloud
 from tests.support.raw_http2 import RawConnection
 from tests.support.tiny_bundle import tiny_bundle
+from tests.support.waiting import among_a_flood
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +45,8 @@ def test_headers_without_a_message_close_the_cloud_to_nobody(running: Cloud) -> 
         with grpc.insecure_channel(running.server.address) as channel:
             health = health_pb2_grpc.HealthStub(channel)
             for place in range(3):
-                answer = health.Check(health_pb2.HealthCheckRequest(), timeout=20)
+                check = partial(health.Check, health_pb2.HealthCheckRequest(), timeout=20)
+                answer = among_a_flood(check)
                 assert answer.status == health_pb2.HealthCheckResponse.SERVING
                 assert acme.create(running.bundle_id, adapter=f"in-time-{place}").id
 
@@ -64,8 +67,10 @@ def test_nameless_streams_that_stand_still_stop_no_pull(running: Cloud, path: st
                 raw.send(stream, health_pb2.HealthCheckRequest().SerializeToString())
         with grpc.insecure_channel(running.server.address) as channel:
             bundles = bundles_pb2_grpc.BundlesServiceStub(channel)  # type: ignore[no-untyped-call]
-            manifest = bundles.GetManifest(wire.GetManifestRequest(), timeout=60)
+            ask = partial(bundles.GetManifest, wire.GetManifestRequest(), timeout=60)
+            manifest = among_a_flood(ask)
             for _ in range(3):
                 asked = wire.FetchFileRequest(bundle_id=manifest.bundle_id, path="rows.npy")
-                assert sum(len(part.chunk) for part in bundles.FetchFile(asked, timeout=60)) > 0
+                parts = among_a_flood(lambda asked=asked: [*bundles.FetchFile(asked, timeout=60)])
+                assert sum(len(part.chunk) for part in parts) > 0
         assert tenant.create(running.bundle_id).id

@@ -29,7 +29,7 @@ from sottovoce.v1 import edge_agent_pb2_grpc
 from tests.support.agent import configured, running
 from tests.support.certificates import Certificate
 from tests.support.raw_http2 import RawConnection
-from tests.support.waiting import until
+from tests.support.waiting import among_a_flood, until
 
 TEXT = "Anna was in the garden by the lake"
 
@@ -319,9 +319,6 @@ def test_the_end_waits_for_what_is_still_being_opened(
     assert ended.is_set()
 
 
-_BUSY = (grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.CANCELLED)
-
-
 def test_calls_that_stand_still_close_the_agent_to_nobody(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:
@@ -336,17 +333,10 @@ def test_calls_that_stand_still_close_the_agent_to_nobody(
             request = agent.PrivatizeRequest(text=TEXT)
             streamed = agent.PrivatizeStreamRequest(request_id="1", request=request)
 
-            def answered() -> bool:
-                try:
-                    assert stub.Privatize(request, timeout=60).text
-                    answers = stub.PrivatizeStream(iter([streamed]), timeout=60)
-                    return [answer.request_id for answer in answers] == ["1"]
-                except grpc.RpcError as error:
-                    # While the flood is still coming in whoever comes may be turned away, or be the
-                    # oldest of those who wait before his message is read: he comes again.
-                    if error.code() not in _BUSY:
-                        raise
-                    return False
+            def streams() -> list[str]:
+                answers = stub.PrivatizeStream(iter([streamed]), timeout=60)
+                return [answer.request_id for answer in answers]
 
             for _ in range(3):
-                until(answered)
+                assert among_a_flood(lambda: stub.Privatize(request, timeout=60)).text
+                assert among_a_flood(streams) == ["1"]

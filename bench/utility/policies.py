@@ -54,10 +54,8 @@ PAIRS: Final = "pairs"
 """What the attacker learns from: the same training texts, under a key of his own."""
 FORMER: Final = "default"
 """The default policy of versions before there were three treatments."""
-_TUNED: Final = "sst2"
-"""The task that adapters are trained on, too, under `_DECISIVE` policies."""
-_TUNED_SEEDS: Final = 1
 _DECISIVE: Final = (CLEAR, FORMER, DEFAULT, "names")
+"""Policies under which adapters are trained, too."""
 _REVISION: Final = 1
 """Goes up when a change here makes earlier results wrong."""
 
@@ -89,7 +87,7 @@ class Place:
 
     def methods_of(self, cell: Cell) -> tuple[str, ...]:
         """What is learnt from a cell's releases."""
-        tuned = cell.task == _TUNED and cell.side.policy in _DECISIVE and cell.seed < _TUNED_SEEDS
+        tuned = cell.side.policy in _DECISIVE
         return self.methods if tuned else tuple(m for m in self.methods if m == "head")
 
     def done(self, cell: Cell) -> bool:
@@ -192,7 +190,7 @@ def studies(place: Place, cells: Sequence[Cell]) -> list[Study]:
     for (task, side), some in by.items():
         tallies = {} if side.policy == CLEAR else _attacked(place, some)
         for method in place.methods_of(some[0]):
-            made = [place.file(cell, method) for cell in some if method in place.methods_of(cell)]
+            made = [place.file(cell, method) for cell in some]
             right = [json.loads(file.read_text())["right"] for file in made]
             point = Point(str(side), side.level, tallies, {"accuracy": np.array(right, np.float32)})
             found.setdefault((task, method), {})[side] = point

@@ -68,14 +68,16 @@ def likelihood_ratios(seen: Floats, members: Bools) -> NDArray[np.float64]:
         Floats2d (models, examples).
     """
     scores = np.zeros(seen.shape)
-    for at in range(len(seen)):
-        others = np.arange(len(seen)) != at
-        for inside, sign in ((True, 1.0), (False, -1.0)):
-            chosen = np.where(members[others] == inside, seen[others], np.nan)  # (models - 1, N)
-            mean, spread = np.nanmean(chosen, axis=0), np.nanstd(chosen, axis=0)
-            if len(seen) < _FEW:
-                spread = np.sqrt(np.nanmean((chosen - mean) ** 2))
-            scores[at] += sign * norm.logpdf(seen[at], mean, spread + 1e-6)
+    seen = seen - seen.mean(axis=0, dtype=np.float64)  # no digits lost between squares
+    for group, sign in ((members, 1.0), (~members, -1.0)):
+        others = group.sum(axis=0) - group
+        mean, squares = (
+            ((each * group).sum(axis=0) - each * group) / others for each in (seen, seen**2)
+        )
+        spread = np.maximum(squares - mean**2, 0.0)
+        if len(seen) < _FEW:
+            spread = np.average(spread, axis=1, weights=others, keepdims=True)
+        scores += sign * norm.logpdf(seen, mean, np.sqrt(spread) + 1e-6)
     return scores
 
 

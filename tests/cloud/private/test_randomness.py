@@ -30,7 +30,7 @@ def test_every_shape_is_filled() -> None:
     for shape in ((0,), (1,), (3, 5), (2, 3, 7), (1 << 18, 3)):
         drawn = normal(shape)
         assert drawn.shape == shape
-        assert drawn.dtype == torch.float32
+        assert drawn.dtype == torch.float64
         assert len(drawn.unique()) >= 0.95 * drawn.numel()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
 from itertools import repeat
@@ -16,7 +16,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from sottovoce.cloud.job import Progress, State, TrainingOptions
+from sottovoce.cloud.job import Example, Progress, State, TrainingOptions
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.uploads import Upload, append
 from sottovoce.cloud.models import adapters, backbone
@@ -26,9 +26,14 @@ from sottovoce.cloud.serving.model_thread import ModelThread
 from sottovoce.cloud.serving.predictor import Predictor
 from sottovoce.cloud.state.adapters import AdapterFiles, locate
 from sottovoce.cloud.training import private_trainer
+from sottovoce.cloud.training.dataset import Dataset
 from sottovoce.cloud.training.fit import Losses, fit
 from sottovoce.cloud.training.objective import Labelled
-from sottovoce.cloud.training.private_trainer import PrivateRecipe, train_private
+from sottovoce.cloud.training.private_trainer import (
+    PrivateRecipe,
+    pieces,
+    train_private,
+)
 from sottovoce.cloud.training.run import Result, Stopped, Watch
 from sottovoce.cloud.training.worker import Worker
 from tests.support.examples import RELEASE, examples
@@ -40,6 +45,23 @@ ROWS = examples(600)
 def private(name: str, folder: Path, method: str = "lora", **given: Any) -> Result:
     options = TrainingOptions(method=method, dp_epsilon=4.0, seed=3)
     return train_private(ROWS, options, backbone.load(name), folder, recipe=RECIPE, **given)
+
+
+def test_how_wide_a_pass_is_follows_from_each_text_alone(bert: str) -> None:
+    """Numbers are rounded by that: were it to follow from who else is in the pass, one text could
+    move the gradients of all others, and their sum by more than the clip."""
+    words = ROWS[0].text.split() * 40
+    rows = [Example(" ".join(words[: 1 + at % 25]), ROWS[at].label) for at in range(400)]
+    options = TrainingOptions(method="lora", dp_epsilon=4.0)
+    data = Dataset.of(rows, options, backbone.load(bert).tokenizer)
+    widths: dict[int, set[int]] = {}
+    for seed in range(8):
+        chosen = np.random.default_rng(seed).choice(400, 130, replace=False).tolist()
+        for piece in pieces(data, chosen, torch.device("cpu")):
+            for tokens in piece.batch.attention.sum(1).tolist():
+                widths.setdefault(tokens, set()).add(piece.batch.ids.shape[1])
+    assert all(len(found) == 1 for found in widths.values())
+    assert all(0 <= width - tokens < 4 for tokens, (width,) in widths.items())
 
 
 @pytest.mark.parametrize("method", ["lora", "prompt", "prefix", "head"])
@@ -136,9 +158,9 @@ def test_the_rate_falls_to_nothing_and_goes_on_falling_where_it_was(
 ) -> None:
     begun: list[list[float]] = []
 
-    def noted(model: Any, batches: Any, rates: list[float], update: Any) -> Iterator[Losses]:
-        begun.append(rates)
-        return fit(model, batches, rates, update)
+    def noted(model: Any, batches: Any, rates: Iterable[float], update: Any) -> Iterator[Losses]:
+        begun.append([*rates])
+        return fit(model, batches, begun[-1], update)
 
     monkeypatch.setattr(private_trainer, "fit", noted)
     file = tmp_path / "checkpoints" / "last.safetensors"

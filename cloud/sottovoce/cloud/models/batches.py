@@ -24,6 +24,7 @@ __all__ = [
     "Encoded",
     "collate",
     "encode",
+    "padded",
 ]
 MAX_TOKENS = 256  # longer released texts are cut; cost grows with the square
 SUBTOKENS = 2  # room for each plain token in front
@@ -116,9 +117,20 @@ def encode(
     return encoded
 
 
-def collate(rows: Sequence[Encoded], pad: int, vocabulary: dict[int, int] | None = None) -> Batch:
-    """Pads sequences to one batch; ``vocabulary`` maps word ids to targets."""
-    width = max(len(row.ids) for row in rows)
+def padded(length: int, multiple: int) -> int:
+    """The smallest ``multiple`` that is no smaller."""
+    return -(-length // multiple) * multiple
+
+
+def collate(
+    rows: Sequence[Encoded],
+    pad: int,
+    vocabulary: dict[int, int] | None = None,
+    multiple: int = 1,
+) -> Batch:
+    """Pads sequences to one batch, whose width is a ``multiple``; ``vocabulary`` maps word ids to
+    targets."""
+    width = padded(max(len(row.ids) for row in rows), multiple)
     ids = np.full((len(rows), width), pad, dtype=np.int64)
     attention = np.zeros((len(rows), width), dtype=np.int64)
     text = np.zeros((len(rows), width), dtype=np.float32)

@@ -19,7 +19,7 @@ __all__ = ["normal", "sample"]
 
 
 def normal(shape: tuple[int, ...], random: Random | None = None) -> Tensor:
-    """Independent numbers from N(0, 1), Float ``shape``.
+    """Independent numbers from N(0, 1), Float64 ``shape``.
 
     Args:
         shape: of the tensor.

@@ -51,6 +51,8 @@ def noisy_mean(
 ) -> dict[str, Tensor]:
     """What a step follows: (sum + N(0, (noise clip)^2)) / (share records), by name.
 
+    Noise is as fine as the sum: lower digits than it has would be told as they are.
+
     Args:
         sums: of clipped gradients.
         stage: says clip, noise and share.
@@ -59,6 +61,6 @@ def noisy_mean(
     """
     expected = stage.share * records
     return {
-        name: (each + stage.noise * stage.clip * normal(each.shape, random).to(each)) / expected
+        name: (each + (stage.noise * stage.clip * normal(each.shape, random)).to(each)) / expected
         for name, each in sums.items()
     }

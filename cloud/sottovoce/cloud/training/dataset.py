@@ -86,10 +86,10 @@ class Dataset:
         without = sum(len(row.ids) for row in self.alone)
         return sum(len(row.ids) for row in self.fronted) / without - 1
 
-    def batch(self, rows: Sequence[int], *, plain: bool = False) -> Batch:
-        """Some examples, with plain tokens in front or alone."""
+    def batch(self, rows: Sequence[int], *, plain: bool = False, multiple: int = 1) -> Batch:
+        """Some examples, with plain tokens in front or alone; ``multiple`` as in `collate`."""
         source = self.fronted if plain else self.alone
-        return collate([source[i] for i in rows], self.pad, self.vocabulary)
+        return collate([source[i] for i in rows], self.pad, self.vocabulary, multiple)
 
 
 def split(targets: Sequence[int], seed: int) -> tuple[list[int], list[int]]:

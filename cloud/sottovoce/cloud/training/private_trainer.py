@@ -15,8 +15,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,7 +28,7 @@ from sottovoce.cloud.job import Example, Progress, TrainingOptions
 from sottovoce.cloud.models import adapters
 from sottovoce.cloud.models.adapters import fingerprint
 from sottovoce.cloud.models.backbone import LoadedBackbone
-from sottovoce.cloud.models.batches import Encoded, collate, encode
+from sottovoce.cloud.models.batches import Encoded, collate, encode, padded
 from sottovoce.cloud.models.classifier import TextClassifier, encoder_of
 from sottovoce.cloud.models.methods import Method, from_options
 from sottovoce.cloud.models.precision import fast_bfloat16, to_bfloat16
@@ -55,6 +56,11 @@ __all__ = ["PrivateRecipe", "begin", "features", "pieces", "train_private"]
 
 _ROWS: Final = 32
 """Texts in a pass."""
+
+_MULTIPLE: Final = 4
+"""Sub-tokens that texts are padded to, each to the next one by its own length: numbers are rounded
+by how wide a pass is, in bfloat16 by so much that one text more, were it to change the width of
+others' passes, could move their sum by more than the clip."""
 
 _PROBES, _PROBE_TOKENS = 64, 24
 
@@ -160,7 +166,7 @@ def train_private(
         if plan.tuning is not None:
             update = Private(trained, optimizer, plan.tuning, len(examples))
             rate = options.learning_rate or recipe.faster * method.learning_rate
-            rates = [rate * (1 - step / steps) for step in range(first, steps)]
+            rates = (rate * (1 - step / steps) for step in range(first, steps))
             try:
                 for _ in fit(RowObjective(model, trained), batches(plan.tuning), rates, update):
                     point.step += 1
@@ -230,15 +236,13 @@ def features(
     """
     found: Tensor | None = None
     device = next(model.encoder.parameters()).device
-    by_length = sorted(range(len(texts)), key=lambda at: len(texts[at].ids))
-    for start in range(0, len(by_length), _ROWS):
+    for places in _passes(texts, range(len(texts))):
         go_on()
-        places = by_length[start : start + _ROWS]
         copies = None if row is None else row.expand(len(places), *row.shape)
-        batch = collate([texts[at] for at in places], pad)
+        batch = collate([texts[at] for at in places], pad, multiple=_MULTIPLE)
         states = model.states(copies, batch.to(device)).cpu()
         if found is None:
-            found = torch.empty(len(by_length), states.shape[1])
+            found = torch.empty(len(texts), states.shape[1])
         found[places] = states
     if found is None:
         raise ValueError("no texts")
@@ -247,9 +251,22 @@ def features(
 
 def pieces(data: Dataset, rows: Sequence[int], device: torch.device) -> list[Labelled]:
     """A sample as passes over texts of similar length."""
-    by_length = sorted(rows, key=lambda at: len(data.alone[at].ids))
-    chunks = (by_length[start : start + _ROWS] for start in range(0, len(by_length), _ROWS))
-    return [Labelled(data.batch(chunk), data.targets[chunk]).to(device) for chunk in chunks]
+    return [
+        Labelled(data.batch(chunk, multiple=_MULTIPLE), data.targets[chunk]).to(device)
+        for chunk in _passes(data.alone, rows)
+    ]
+
+
+def _passes(texts: Sequence[Encoded], rows: Iterable[int]) -> Iterator[list[int]]:
+    """Places of texts that are worked through together: all of one width once they are padded."""
+
+    def width(at: int) -> int:
+        return padded(len(texts[at].ids), _MULTIPLE)
+
+    for _, alike in groupby(sorted(rows, key=width), width):
+        together = list(alike)
+        for start in range(0, len(together), _ROWS):
+            yield together[start : start + _ROWS]
 
 
 def _adam(trained: Trained) -> torch.optim.Optimizer:

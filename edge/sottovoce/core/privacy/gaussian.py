@@ -195,15 +195,15 @@ def with_least_noise(
     return enough
 
 
-def normal(n: int, random: Random | None = None) -> NDArray[np.float32]:
-    """``n`` independent numbers from N(0, 1), drawn in float64 and rounded once.
+def normal(n: int, random: Random | None = None) -> NDArray[np.float64]:
+    """``n`` independent numbers from N(0, 1).
 
     Args:
         n: how many.
         random: for tests only; by default the operating system's generator.
     """
     stream = random or SecureRandom()
-    made = np.empty(n, np.float32)
+    made = np.empty(n)
     for start in range(0, n, _AT_ONCE):
         chunk = made[start : start + _AT_ONCE]
         chunk[:] = _drawn(stream, len(chunk))

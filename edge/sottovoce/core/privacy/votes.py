@@ -187,6 +187,6 @@ def ask(counts: Ints, plan: VotePlan, random: Random | None = None) -> dict[int,
 
 
 def _noisy(counts: Ints, stage: Stage, random: Random | None) -> NDArray[np.float64]:
-    noise = normal(counts.size, random).astype(np.float64).reshape(counts.shape)
+    noise = normal(counts.size, random).reshape(counts.shape)
     noisy: NDArray[np.float64] = counts + stage.noise * stage.clip * noise
     return noisy

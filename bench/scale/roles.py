@@ -102,7 +102,7 @@ def roles(
         options = ["--listen", address, "--front", front.address, *_MANY]
         options += [part for each in behind for part in ("--replica", each.address)]
         printed = subprocess.check_output(
-            [command("sotto-cloud"), "balancer-config", "haproxy", *options], text=True
+            [command("sotto-cloud"), "balancer-config", *options], text=True
         )
         with haproxy.running(program, printed, address) as balancer:
             state = folder / "cloud"

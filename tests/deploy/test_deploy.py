@@ -260,7 +260,7 @@ def test_the_balancers_file_is_what_the_command_prints(
     file = folder / "haproxy.cfg"
     options = f"--listen 0.0.0.0:8471 --tls-cert /tls/both.pem --replica replica{domain}:8471*16 "
     options += f"--front front{domain}:8471*4 --metrics 0.0.0.0:9471"
-    done = CliRunner().invoke(sotto_cloud, ["balancer-config", "haproxy", *options.split()])
+    done = CliRunner().invoke(sotto_cloud, ["balancer-config", *options.split()])
     assert file.read_text("utf-8") == done.stdout, f"run sotto-cloud balancer-config {options}"
     assert {"replica", "front"} <= OURS.keys() & of_kind("Service").keys()
     program = haproxy.found()

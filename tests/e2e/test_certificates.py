@@ -167,7 +167,7 @@ def _printed(cloud: Served) -> str:
     rest = ("--replica", "127.0.0.1:1", "--front", "127.0.0.1:1", "--tls-cert")
     both = cloud.folder / "both.pem"
     both.write_bytes(TLS.certificate + TLS.key)
-    return cloud.run("balancer-config", "haproxy", "--listen", free_address(), *rest, str(both))
+    return cloud.run("balancer-config", "--listen", free_address(), *rest, str(both))
 
 
 def test_without_the_port_the_device_is_told_what_to_set(owner: Path, light: Light) -> None:

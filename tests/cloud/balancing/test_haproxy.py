@@ -45,10 +45,10 @@ def program() -> str:
 
 
 def printed(address: str, replicas: list[str], fronts: list[str], *more: str) -> str:
-    """What `balancer-config haproxy` prints."""
+    """What `balancer-config` prints."""
     options = ["--listen", address, *(part for r in replicas for part in ("--replica", r))]
     options += [part for f in fronts for part in ("--front", f)]
-    done = CliRunner().invoke(main, ["balancer-config", "haproxy", *options, *more])
+    done = CliRunner().invoke(main, ["balancer-config", *options, *more])
     assert done.exit_code == 0, done.output
     return str(done.stdout)
 

@@ -39,7 +39,7 @@ def _lines(layout: Layout) -> Iterator[str]:
     named = any(backend.most > 1 for backend in (*layout.replicas, *layout.fronts))
     cert = f" ssl crt {layout.tls_cert} alpn h2 ssl-min-ver TLSv1.2" if layout.tls_cert else ""
     yield f"""\
-# Made by `sotto-cloud balancer-config haproxy`. Check it with `haproxy -c -f FILE`.
+# Made by `sotto-cloud balancer-config`. Check it with `haproxy -c -f FILE`.
 global
     # Paths and figures alone are logged: never a header, so no token, tenant or text.
     log stdout format raw local0 info

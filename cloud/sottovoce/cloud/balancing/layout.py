@@ -1,9 +1,8 @@
 """What stands behind a balancer, and which call goes where.
 
-Why it is here: HAProxy and Envoy are told the same. Calls are spread by the tenant they name, so
-that a tenant's adapters are in one replica's memory. The name stands in a header of its own beside
-the token, which is a secret that no balancer should look at; whoever answers checks that token and
-name belong together, so a false name finds no one's adapters, and wins no more than a false path.
+Calls are spread by the tenant they name, so that one replica's memory holds a tenant's adapters.
+The name stands in a header of its own beside the token, so that no balancer reads the token.
+The replica checks that token and name belong together, so a false name finds no adapters.
 """
 
 from __future__ import annotations
@@ -78,12 +77,12 @@ class Layout:
     Attributes:
         listen: where devices call.
         replicas, fronts: what answers.
-        tls_cert, tls_key: of the balancer; HAProxy wants both in the first.
+        tls_cert: PEM file of the balancer's certificate chain and its key.
         insecure_plaintext: whether others may reach it without TLS.
         backend_ca: PEM of who signed the certificates of replicas and fronts; None: plaintext.
         peer_calls: a second, of one address.
         peer_connections: at once, of one address.
-        peer_streams: calls that need no token, open at once, of one address (HAProxy).
+        peer_streams: calls that need no token, open at once, of one address.
         metrics: HOST:PORT of the balancer's own, None for none.
     """
 
@@ -91,7 +90,6 @@ class Layout:
     replicas: tuple[Backend, ...]
     fronts: tuple[Backend, ...]
     tls_cert: Path | None = None
-    tls_key: Path | None = None
     insecure_plaintext: bool = False
     backend_ca: Path | None = None
     peer_calls: int = 200
@@ -117,7 +115,7 @@ class Layout:
                         "certificate has",
                         subject=name,
                     )
-        for file in (self.tls_cert, self.tls_key, self.backend_ca):
+        for file in (self.tls_cert, self.backend_ca):
             if file is not None and re.search(r"[\s'\"#\\$]", str(file)):
                 raise ConfigError(
                     f"{str(file)!r} cannot be written into a configuration",

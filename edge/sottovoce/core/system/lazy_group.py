@@ -1,7 +1,6 @@
 """A group of commands that imports a command only when it is called, and guesses what was meant.
 
-Why it is here: ``--help`` must be quick on a small device, and both programs are built alike. Who
-comes from another tool types its verbs: they are aliases, or an answer that says what to type.
+``--help`` must be quick on a small device, and both programs are built alike.
 """
 
 from __future__ import annotations
@@ -39,8 +38,6 @@ class LazyGroup(click.Group):
     Args:
         package: where the modules are; each has its command as ``command``.
         summaries: one line for each command, in the order of the help.
-        aliases: other names of commands.
-        hints: of what is no command, what to type in its place.
     """
 
     def __init__(
@@ -48,26 +45,21 @@ class LazyGroup(click.Group):
         *args: Any,
         package: str,
         summaries: Mapping[str, str],
-        aliases: Mapping[str, str] | None = None,
-        hints: Mapping[str, str] | None = None,
         **kwargs: Any,
     ):
         super().__init__(*args, **kwargs)
         self._package = package
         self._summaries = summaries
-        self._aliases = dict(aliases or {})
-        self._hints = dict(hints or {})
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self._summaries)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        name = self._aliases.get(cmd_name, cmd_name)
-        if name == "help":
+        if cmd_name == "help":
             return self._help()
-        if name not in self._summaries:
+        if cmd_name not in self._summaries:
             return None
-        module = name.replace("-", "_")
+        module = cmd_name.replace("-", "_")
         if keyword.iskeyword(module):
             module += "_"
         found: click.Command = import_module(f"{self._package}.{module}").command
@@ -82,12 +74,9 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def _instead(self, ctx: click.Context, asked: str) -> str:
-        if asked in self._hints:
-            return self._hints[asked]
-        known = [*self._summaries, *self._aliases]
-        near = difflib.get_close_matches(asked, known, 1, cutoff=0.6)
+        near = difflib.get_close_matches(asked, self._summaries, 1, cutoff=0.6)
         if near:
-            return f"did you mean `{ctx.command_path} {self._aliases.get(near[0], near[0])}`?"
+            return f"did you mean `{ctx.command_path} {near[0]}`?"
         return f"`{ctx.command_path} --help` lists those there are"
 
     def _help(self) -> click.Command:

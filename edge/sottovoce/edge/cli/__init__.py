@@ -12,7 +12,7 @@ import click
 
 from sottovoce.core.system.lazy_group import LazyGroup
 
-__all__ = ["ALIASES", "COMMANDS", "HINTS", "main"]
+__all__ = ["COMMANDS", "main"]
 
 # Before a command imports numpy. Its threads wait for one another by spinning: on a device that has
 # other work to do, several make the search four times slower and more, not faster.
@@ -60,98 +60,11 @@ COMMANDS = {
     "version": "Print the version.",
 }
 
-ALIASES = {
-    "login": "enroll",
-    "auth": "enroll",
-    "enrol": "enroll",
-    "connect": "enroll",
-    "signin": "enroll",
-    "ls": "list",
-    "ps": "list",
-    "adapters": "list",
-    "models": "list",
-    "inspect": "show",
-    "describe": "show",
-    "get": "show",
-    "watch": "logs",
-    "wait": "logs",
-    "attach": "logs",
-    "kill": "cancel",
-    "abort": "cancel",
-    "undo": "rollback",
-    "restore": "rollback",
-    "delete": "rm",
-    "remove": "rm",
-    "rmi": "rm",
-    "train": "customize",
-    "customise": "customize",
-    "fit": "customize",
-    "finetune": "customize",
-    "tune": "customize",
-    "create": "customize",
-    "classify": "predict",
-    "infer": "predict",
-    "ask": "chat",
-    "privatise": "privatize",
-    "anonymize": "privatize",
-    "redact": "privatize",
-    "protect": "privatize",
-    "release": "privatize",
-    "preview": "try",
-    "spent": "ledger",
-    "budget": "ledger",
-    "cost": "ledger",
-    "complete": "generate",
-    "embeddings": "embed",
-    "update": "pull",
-    "levels": "calibrate",
-    "info": "status",
-    "dashboard": "ui",
-    "web": "ui",
-    "gui": "ui",
-    "daemon": "serve",
-    "start": "serve",
-    "up": "serve",
-    "check": "doctor",
-    "diagnose": "doctor",
-    "bug": "bugreport",
-    "report": "bugreport",
-    "licenses": "licences",
-    "credits": "licences",
-    "benchmark": "bench",
-}
-"""What else commands are called by who comes from ollama, docker, kubectl, tailscale or llm."""
-
-HINTS = {
-    "stop": "`sotto cancel NAME` ends a training; Ctrl-C or `sotto service uninstall` the agent",
-    "down": "Ctrl-C ends `sotto serve`, `sotto service uninstall` what systemd runs",
-    "restart": "end `sotto serve` and start it again; nothing queued is lost",
-    "set": "`sotto config set NAME VALUE` changes a setting",
-    "tokens": "`sotto apps` gives apps tokens of their own",
-    "keys": "`sotto rotate-key` replaces the noise's key, `sotto move-key` moves the state's",
-    "push": "nothing is pushed by hand: `sotto customize NAME --input FILE` privatises and sends",
-    "build": "bundles are built by the provider: `sotto-cloud build-bundle`",
-    "search": "`sotto list` shows your adapters; `sotto pull` fetches the cloud's bundle",
-    "exec": "`sotto predict NAME TEXT` or `sotto generate NAME TEXT` asks an adapter",
-    "upgrade": "`sotto pull` updates the bundle; pip updates this program",
-    "install": "`sotto pull HOST:PORT` brings the bundle, `sotto service install` runs the agent",
-    "setup": "`sotto enroll CODE` lets this device in at a cloud, `sotto pull` fetches the bundle",
-    "whoami": "`sotto config get cloud.tenant` says who this device is at the cloud",
-    "explain": "`sotto try TEXT` shows what becomes of it, `sotto calibrate` explains the levels",
-    "test": "`sotto doctor` checks the setup, `sotto try TEXT` shows what becomes of a text",
-    "history": "`sotto show NAME` lists versions, `sotto ledger` says what was spent",
-    "backup": "copy the folder that `sotto config get agent.state` names, while no agent runs",
-    "uninstall": "`sotto service uninstall` stops the agent",
-}
-"""What is no command here, and what to type."""
-
 
 @click.group(
     cls=LazyGroup,
     package=__name__,
     summaries=COMMANDS,
-    aliases=ALIASES,
-    hints=HINTS,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.option(

@@ -147,7 +147,7 @@ def show(figures: Figures) -> Iterator[Table | str]:
     """The tables."""
     home = {"answers at home, and all else": figures["at_home"]} if "at_home" in figures else {}
     for name, found in (figures["daemons"] | home).items():
-        keys = ("peak", "now", "private", "files")
+        keys = ("peak", "now", "pss", "private", "files")
         cells = ((row["after"], *(f"{row[key]:.1f}" for key in keys)) for row in found["steps"])
         yield table(f"sotto serve, {name}, MB", ("after",), keys, cells)
         files = found["mappings"].items()

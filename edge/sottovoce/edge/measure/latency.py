@@ -11,7 +11,7 @@ import os
 import statistics
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import numpy as np
 
@@ -97,24 +97,24 @@ def latency(
 
 
 def resident(process: int | str = "self") -> dict[str, float]:
-    """What a process has resident now and has had at most, in MB; empty without ``/proc``.
+    """Return what a process holds in memory, in MB; empty without ``/proc``.
 
     Args:
         process: its number, or "self".
 
     Returns:
-        "peak", "now", and of that "private" and "files".
+        "peak" and "now" (RSS), of that "private" and "files"; and "pss", which counts each page
+        that several processes map by its share.
     """
     kinds = {"VmHWM": "peak", "VmRSS": "now", "RssAnon": "private", "RssFile": "files"}
+    kinds |= {"Pss": "pss"}
     found: dict[str, float] = {}
-    try:
-        with open(f"/proc/{process}/status", encoding="ascii") as status:
-            for line in status:
+    for file in ("status", "smaps_rollup"):
+        with suppress(OSError), open(f"/proc/{process}/{file}", encoding="ascii") as lines:
+            for line in lines:
                 name, _, value = line.partition(":")
                 if name in kinds:
                     found[kinds[name]] = round(int(value.split()[0]) * 1024 / 1e6, 1)
-    except OSError:
-        pass
     return found
 
 

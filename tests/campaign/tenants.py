@@ -73,7 +73,7 @@ def settled(state: Path, backbone: str, bundle: Path) -> Town:
     from sottovoce.cloud.training.worker import Worker  # which imports torch
 
     identity = Bundle.open(bundle).id
-    worker = Worker(state, backbone, bundles=(bundle,))
+    worker = Worker(state, backbone)
     known, jobs = Tenants(worker.database), Jobs(worker.database)
     tokens = {name: known.enroll(name) for name in (_VICTIM, *_OTHERS)}
     made = {}

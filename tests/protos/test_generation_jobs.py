@@ -60,6 +60,6 @@ def test_a_few_outputs_are_too_few(cloud: Peer, acme: Caller) -> None:
 
 
 def test_what_has_not_been_made_for_generation_is_refused(cloud: Peer, acme: Caller) -> None:
-    for changed in ({"label_words": True}, {"noise_aware": True}, {"method": wire.METHOD_HEAD}):
+    for changed in ({"label_words": True}, {"method": wire.METHOD_HEAD}):
         ask = partial(acme.create, cloud.bundle.id, training={**TRAINING, **changed})
         refused(ask, InvalidInput, f"training.{next(iter(changed))}")

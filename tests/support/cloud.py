@@ -43,7 +43,6 @@ class Cloud:
         worker = Worker(
             settings.state,
             settings.backbone,
-            bundles=settings.bundles,
             decoder=settings.decoder,
         )
         while worker.run_next():

@@ -8,26 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from sottovoce.cloud.job import Release
 from sottovoce.cloud.metrics import Metrics
-from sottovoce.cloud.models import adapters, backbone, noise_aware
+from sottovoce.cloud.models import adapters, backbone
 from sottovoce.cloud.models.batches import collate, encode
 from sottovoce.cloud.models.classifier import TextClassifier
 from sottovoce.cloud.models.label_words import LabelWords
 from sottovoce.cloud.models.methods import Full, Method
-from sottovoce.cloud.models.noise_aware import WordPlaces
 from sottovoce.cloud.serving.model_thread import ModelThread
 from sottovoce.cloud.serving.predictor import Predictor, _Request
 from sottovoce.cloud.state.adapters import AdapterFiles, digest, install
 from sottovoce.cloud.state.database import Database
-from sottovoce.core.bundle.folder import Bundle
 
 LABELS = ("doctor", "letter", "market", "garden")  # words the tiny decoders know
 
@@ -40,7 +37,6 @@ class Made:
     loaded: backbone.LoadedBackbone
     model: TextClassifier
     cue: tuple[int, ...]
-    places: WordPlaces | None = None
 
     @property
     def files(self) -> AdapterFiles:
@@ -50,7 +46,7 @@ class Made:
     @torch.no_grad()
     def logits(self, text: str) -> Tensor:
         """Float (C,), from this text alone."""
-        rows = encode(self.loaded.tokenizer, [text], cue=self.cue, places=self.places)
+        rows = encode(self.loaded.tokenizer, [text], cue=self.cue)
         logits: Tensor = self.model(collate(rows, 0))[0][0]
         return logits
 
@@ -64,13 +60,10 @@ def make(
     classes: int = 3,
     label_words: bool = False,
     bundle_id: str = "",
-    noise: tuple[Bundle, Release] | None = None,
 ) -> Made:
     """Saves an adapter of ``method`` with random numbers in all it trains."""
     loaded = backbone.load(str(bones))
     origin: dict[str, Any] = {"bundle_id": bundle_id}
-    if noise is not None:
-        origin |= {"training": {"noise_aware": True}, "release": asdict(noise[1])}
     labels = LABELS[:classes]
     words = LabelWords.of(loaded, labels) if label_words else None
     torch.manual_seed(seed)
@@ -80,7 +73,6 @@ def make(
         classes,
         vocabulary=5,  # a reconstruction head, which must not come along
         words=words.weight(loaded) if words else None,
-        noise=noise_aware.table(*noise, loaded) if noise else None,
     ).eval()
     size = 0.02 if isinstance(method, Full) else 0.3
     with torch.no_grad():
@@ -88,8 +80,7 @@ def make(
             parameter += size * torch.randn_like(parameter)
     folder.parent.mkdir(parents=True, exist_ok=True)
     adapters.save(folder, model, labels, loaded, origin, words)
-    places = WordPlaces(noise[0]) if noise else None
-    return Made(folder, loaded, model, words.cue if words else (), places)
+    return Made(folder, loaded, model, words.cue if words else ())
 
 
 @contextmanager

@@ -61,7 +61,6 @@ class TrainingOptions:
         virtual_tokens: length of the prompt or the prefix.
         rank: of LoRA's update.
         label_words: a decoder scores the words of the labels; no head is trained.
-        noise_aware: received words enter as the expected embedding of the original.
         reconstruction_width: of the reconstruction head's hidden layer.
         reconstruction_weight: of its loss beside the task's, which counts 1.
         dp_epsilon: train privately within it (see `sottovoce.cloud.private.plan`); 0: do not.
@@ -81,7 +80,6 @@ class TrainingOptions:
     virtual_tokens: int = 0
     rank: int = 0
     label_words: bool = False
-    noise_aware: bool = False
     reconstruction_width: int = 0
     reconstruction_weight: float = 0.0
     dp_epsilon: float = 0.0

@@ -232,7 +232,7 @@ class CustomizeRequest(_message.Message):
     def __init__(self, settings: _Optional[_Union[CustomizationSettings, _Mapping]] = ..., examples: _Optional[_Union[LabelledTexts, _Mapping]] = ...) -> None: ...
 
 class CustomizationSettings(_message.Message):
-    __slots__ = ("adapter", "privacy", "reconstruction", "plain_tokens", "label_epsilon", "epochs", "seed", "request_id", "method", "virtual_tokens", "rank", "label_words", "noise_aware", "reconstruction_width", "reconstruction_weight", "batch_size", "learning_rate", "plain_sequences", "plain_vocabulary", "plain_sampling", "dp_epsilon", "dp_delta", "dp_few_examples", "task", "pate", "replace", "add", "corrections")
+    __slots__ = ("adapter", "privacy", "reconstruction", "plain_tokens", "label_epsilon", "epochs", "seed", "request_id", "method", "virtual_tokens", "rank", "label_words", "reconstruction_width", "reconstruction_weight", "batch_size", "learning_rate", "plain_sequences", "plain_vocabulary", "plain_sampling", "dp_epsilon", "dp_delta", "dp_few_examples", "task", "pate", "replace", "add", "corrections")
     ADAPTER_FIELD_NUMBER: _ClassVar[int]
     PRIVACY_FIELD_NUMBER: _ClassVar[int]
     RECONSTRUCTION_FIELD_NUMBER: _ClassVar[int]
@@ -245,7 +245,6 @@ class CustomizationSettings(_message.Message):
     VIRTUAL_TOKENS_FIELD_NUMBER: _ClassVar[int]
     RANK_FIELD_NUMBER: _ClassVar[int]
     LABEL_WORDS_FIELD_NUMBER: _ClassVar[int]
-    NOISE_AWARE_FIELD_NUMBER: _ClassVar[int]
     RECONSTRUCTION_WIDTH_FIELD_NUMBER: _ClassVar[int]
     RECONSTRUCTION_WEIGHT_FIELD_NUMBER: _ClassVar[int]
     BATCH_SIZE_FIELD_NUMBER: _ClassVar[int]
@@ -273,7 +272,6 @@ class CustomizationSettings(_message.Message):
     virtual_tokens: int
     rank: int
     label_words: bool
-    noise_aware: bool
     reconstruction_width: int
     reconstruction_weight: float
     batch_size: int
@@ -289,7 +287,7 @@ class CustomizationSettings(_message.Message):
     replace: bool
     add: bool
     corrections: bool
-    def __init__(self, adapter: _Optional[str] = ..., privacy: _Optional[_Union[PrivacyOptions, _Mapping]] = ..., reconstruction: _Optional[bool] = ..., plain_tokens: _Optional[int] = ..., label_epsilon: _Optional[float] = ..., epochs: _Optional[int] = ..., seed: _Optional[int] = ..., request_id: _Optional[str] = ..., method: _Optional[_Union[_training_pb2.Method, str]] = ..., virtual_tokens: _Optional[int] = ..., rank: _Optional[int] = ..., label_words: _Optional[bool] = ..., noise_aware: _Optional[bool] = ..., reconstruction_width: _Optional[int] = ..., reconstruction_weight: _Optional[float] = ..., batch_size: _Optional[int] = ..., learning_rate: _Optional[float] = ..., plain_sequences: _Optional[int] = ..., plain_vocabulary: _Optional[int] = ..., plain_sampling: _Optional[_Union[PlainSampling, str]] = ..., dp_epsilon: _Optional[float] = ..., dp_delta: _Optional[float] = ..., dp_few_examples: _Optional[bool] = ..., task: _Optional[_Union[_training_pb2.Task, str]] = ..., pate: _Optional[bool] = ..., replace: _Optional[bool] = ..., add: _Optional[bool] = ..., corrections: _Optional[bool] = ...) -> None: ...
+    def __init__(self, adapter: _Optional[str] = ..., privacy: _Optional[_Union[PrivacyOptions, _Mapping]] = ..., reconstruction: _Optional[bool] = ..., plain_tokens: _Optional[int] = ..., label_epsilon: _Optional[float] = ..., epochs: _Optional[int] = ..., seed: _Optional[int] = ..., request_id: _Optional[str] = ..., method: _Optional[_Union[_training_pb2.Method, str]] = ..., virtual_tokens: _Optional[int] = ..., rank: _Optional[int] = ..., label_words: _Optional[bool] = ..., reconstruction_width: _Optional[int] = ..., reconstruction_weight: _Optional[float] = ..., batch_size: _Optional[int] = ..., learning_rate: _Optional[float] = ..., plain_sequences: _Optional[int] = ..., plain_vocabulary: _Optional[int] = ..., plain_sampling: _Optional[_Union[PlainSampling, str]] = ..., dp_epsilon: _Optional[float] = ..., dp_delta: _Optional[float] = ..., dp_few_examples: _Optional[bool] = ..., task: _Optional[_Union[_training_pb2.Task, str]] = ..., pate: _Optional[bool] = ..., replace: _Optional[bool] = ..., add: _Optional[bool] = ..., corrections: _Optional[bool] = ...) -> None: ...
 
 class LabelledText(_message.Message):
     __slots__ = ("text", "label", "output", "public")

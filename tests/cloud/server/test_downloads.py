@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import grpc
 import pytest
 
 from sottovoce.cloud.config import Settings
-from sottovoce.cloud.models import adapters
 from sottovoce.cloud.server import downloads
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import ConfigError, NotReady
@@ -88,23 +86,6 @@ def test_a_backbone_of_its_own_stays(acme: Caller, tmp_path: Path) -> None:
     error = from_rpc_error(caught.value, peer="the cloud")
     assert isinstance(error, NotReady)
     assert "--where cloud" in error.fix
-
-
-def test_what_reads_releases_alone_stays(
-    acme: Caller, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    load = adapters.load
-
-    def noise_aware(folder: Path) -> adapters.Adapter:
-        adapter = load(folder)
-        return replace(adapter, origin={**adapter.origin, "training": {"noise_aware": True}})
-
-    monkeypatch.setattr(adapters, "load", noise_aware)
-    with pytest.raises(grpc.RpcError) as caught:
-        fetched(acme, "head", tmp_path)
-    error = from_rpc_error(caught.value, peer="the cloud")
-    assert isinstance(error, NotReady)
-    assert "read releases" in error.problem
 
 
 def test_what_is_too_large_for_devices_stays(

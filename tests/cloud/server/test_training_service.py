@@ -18,7 +18,6 @@ from grpc_status import rpc_status
 from sottovoce.cloud.config import Limits, Settings
 from sottovoce.cloud.job import Example
 from sottovoce.cloud.jobs.queue import Queue
-from sottovoce.cloud.models import noise_aware
 from sottovoce.cloud.server.training_service import UPLOADS_PER_TENANT
 from sottovoce.cloud.state import quotas
 from sottovoce.cloud.state.adapters import locate
@@ -204,17 +203,6 @@ def test_settings_that_cannot_be_met_are_refused_by_field(
     violations = detail(status, error_details_pb2.BadRequest).field_violations
     assert [violation.field for violation in violations] == [field]
     assert caught.value.code() == grpc.StatusCode.INVALID_ARGUMENT
-
-
-def test_without_word_counts_the_noise_aware_input_is_refused_before_anything_is_sent(
-    running: Cloud, acme: Caller
-) -> None:
-    bundle = running.server.bundles[running.bundle_id]
-    assert noise_aware.CLASS_COUNTS not in bundle.manifest.files
-    error = refused(lambda: acme.create(running.bundle_id, training={"noise_aware": True}))
-    assert isinstance(error, errors.NotReady)
-    assert "build the bundle again" in error.fix
-    assert running.server.jobs.page("acme") == ([], "")
 
 
 @pytest.mark.skipif(bool(find_spec("bitsandbytes")), reason="with bitsandbytes there is QLoRA")

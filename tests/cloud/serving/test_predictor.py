@@ -6,21 +6,19 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from sottovoce.cloud.job import Release, TrainingOptions
+from sottovoce.cloud.job import TrainingOptions
 from sottovoce.cloud.metrics import Metrics
 from sottovoce.cloud.models import backbone
 from sottovoce.cloud.models.methods import Full, Lora, Method, Prefix, Prompt
 from sottovoce.cloud.serving.predictor import Predictor
 from sottovoce.cloud.state.adapters import AdapterFiles
 from sottovoce.cloud.training.trainer import train
-from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.manifest import sha256
 from sottovoce.core.errors import BundleMismatch, DataLoss, SottovoceError
 from tests.support.backbones import tiny_bert
@@ -28,7 +26,6 @@ from tests.support.examples import examples
 from tests.support.paths import ROOT
 from tests.support.processes import environment
 from tests.support.serving import Made, make, predicting, served
-from tests.support.tiny_bundle import tiny_bundle
 
 TEXTS = [row.text for row in examples(9, seed=4)]
 
@@ -259,33 +256,3 @@ def test_a_row_that_cannot_be_run_fails_alone(families: dict[str, Path], tmp_pat
             shares = one.logits("tree").softmax(-1).tolist()
             expected = sorted(shares, reverse=True)
             assert [p for _, p in answer.result(60)] == pytest.approx(expected, abs=1e-4)
-
-
-def test_noise_aware_adapters_share_a_batch_with_others(
-    families: dict[str, Path], tmp_path: Path
-) -> None:
-    bones = families["bert"]
-    bundle = Bundle.open(tiny_bundle(tmp_path / "bundle", bones, counts=True))
-    near, far = (Release("t2t.v1", eta, "level", bundle.id, "content") for eta in (2.0, 8.0))
-    made = [
-        make(bones, tmp_path / f"{name}{seed}" / "adapter", METHODS[name], seed=seed, noise=noise)
-        for seed, (name, noise) in enumerate(
-            [("lora", None), ("prefix", None), ("prompt", (bundle, far))]
-            + [(name, (bundle, near)) for name in ("lora", "prefix", "full")]
-        )
-    ]
-    asked = [(one, text) for one in made for text in TEXTS[:3]]
-    tables = tmp_path / "noise"
-    with predicting(bones, bundles={bundle.id: bundle}, noise_tables=tables) as predictor:
-        found = served(predictor, [(one.folder, text) for one, text in asked])
-    for (one, text), row in zip(asked, found, strict=True):
-        assert torch.allclose(row, one.logits(text), atol=1e-4), one.folder.parent.name
-    one = replace(made[3], places=None)  # as if every word were read as it stands
-    assert not torch.allclose(one.logits(TEXTS[0]), made[3].logits(TEXTS[0]), atol=1e-3)
-    assert len(list((tmp_path / "noise").iterdir())) == 2
-
-    with (
-        predicting(bones) as without,
-        pytest.raises(BundleMismatch, match="no longer serves"),
-    ):
-        without.submit(made[-1].files, TEXTS[0])

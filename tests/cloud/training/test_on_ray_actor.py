@@ -14,7 +14,7 @@ from sottovoce.core.errors import ConfigError
 
 
 def given(state: Path) -> Given:
-    return Given(state, "default", "", (), "", None, threads=1, training_seconds=60)
+    return Given(state, "default", "", "", None, threads=1, training_seconds=60)
 
 
 def raises(error: Exception) -> Any:

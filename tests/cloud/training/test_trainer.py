@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import math
-import shutil
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -25,7 +24,6 @@ from sottovoce.cloud.job import Example, Progress, TrainingOptions
 from sottovoce.cloud.models import backbone
 from sottovoce.cloud.models.classifier import TextClassifier
 from sottovoce.cloud.models.methods import METHODS, Lora
-from sottovoce.cloud.models.noise_aware import NoiseTable, WordPlaces
 from sottovoce.cloud.serving.model_thread import ModelThread
 from sottovoce.cloud.serving.predictor import Predictor
 from sottovoce.cloud.state.adapters import AdapterFiles
@@ -36,11 +34,9 @@ from sottovoce.cloud.training.fit import Losses, fit
 from sottovoce.cloud.training.objective import Objective
 from sottovoce.cloud.training.run import Result, Stopped, Watch
 from sottovoce.cloud.training.trainer import Recipe, train
-from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import NotReady, SottovoceError
-from tests.support.examples import WORDS, examples
+from tests.support.examples import examples
 from tests.support.paths import HELPDESK
-from tests.support.tiny_bundle import tiny_bundle
 
 
 def accuracy(result: Result, name: str, rows: list[Example]) -> float:
@@ -175,30 +171,6 @@ def test_the_reconstruction_head_learns_and_is_dropped(bert: str, tmp_path: Path
     assert set(held) == {"head/weight", "head/bias"} | {n for n in held if ".lora_" in n}
     facts = json.loads((result.folder / "adapter.json").read_text())
     assert "vocabulary" not in json.dumps(facts)
-
-
-def test_noise_aware_inputs_are_what_is_trained_on(bert: str, tmp_path: Path) -> None:
-    folder = tiny_bundle(tmp_path / "bundle", Path(bert))
-    shutil.copy(Path(bert) / "tokenizer.json", folder)
-    places = WordPlaces(Bundle.open(folder))
-
-    def run(name: str, noise: NoiseTable | None) -> dict[str, torch.Tensor]:
-        options = TrainingOptions(epochs=1, batch_size=8, noise_aware=noise is not None)
-        made = train(
-            examples(24), options, backbone.load(bert), tmp_path / name, noise=noise, places=places
-        )
-        return weights(made.folder)
-
-    still = torch.zeros(len(WORDS) + 1, 32).half()
-    moved = still.clone()
-    moved[:-1] = 1.0
-    plain, same, other = run("a", None), run("b", NoiseTable(still)), run("c", NoiseTable(moved))
-    assert all(torch.equal(plain[n], same[n]) for n in plain)
-    assert not all(torch.equal(plain[n], other[n]) for n in plain)
-    asked = TrainingOptions(noise_aware=True)
-    for part in ({}, {"noise": NoiseTable(still)}, {"places": places}):
-        with pytest.raises(ValueError, match="noise table"):
-            train(examples(24), asked, backbone.load(bert), tmp_path / "d", **part)
 
 
 @pytest.mark.parametrize(("fast", "wanted"), [(True, True), (True, False), (False, True)])

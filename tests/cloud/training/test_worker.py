@@ -34,13 +34,11 @@ from sottovoce.cloud.training import worker as worker_module
 from sottovoce.cloud.training.fit import Losses, fit
 from sottovoce.cloud.training.trainer import Recipe
 from sottovoce.cloud.training.worker import ATTEMPTS, Worker, _kept_alive
-from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import NotFound
 from tests.support.buckets import on_both_objects
 from tests.support.examples import RELEASE, WORDS, examples
 from tests.support.jobs import claim, exchange
 from tests.support.processes import environment
-from tests.support.tiny_bundle import tiny_bundle
 from tests.support.waiting import until
 
 
@@ -148,25 +146,6 @@ def test_a_stopped_worker_leaves_the_job_for_the_next(
     following.run_next()
     following.database.close()
     assert jobs.get(job.id).state == State.SUCCEEDED
-
-
-def test_a_noise_aware_job_reads_the_bundle_its_examples_were_released_with(
-    jobs: Jobs, tmp_path: Path, bert: str
-) -> None:
-    folder = tiny_bundle(tmp_path / "other" / "bundle", Path(bert), counts=True)
-    training = TrainingOptions(epochs=1, batch_size=8, noise_aware=True)
-    served = Release("t2t.v1", 30.0, "balanced", Bundle.open(folder).id, "content")
-    submitted = [queue(jobs, "1", training=training, release=served)]
-    submitted.append(queue(jobs, "2", training=training))  # with a bundle that is gone
-    worker = Worker(tmp_path, bert, bundles=[folder])
-    while worker.run_next():
-        pass
-    worker.database.close()
-    first, second = (jobs.get(job.id) for job in submitted)
-    assert (first.state, first.message) == (State.SUCCEEDED, "")
-    assert list((tmp_path / "noise").iterdir())
-    assert second.state == State.FAILED
-    assert "sotto pull" in second.message
 
 
 def test_a_job_that_takes_too_long_fails_and_leaves_the_adapter_there_was(

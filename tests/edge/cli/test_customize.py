@@ -54,7 +54,7 @@ def test_inputs_and_outputs_become_an_adapter_that_writes(linked: Device, cloud:
 
 
 def test_the_method_and_its_settings_are_options(linked: Device, cloud: FakeCloud) -> None:
-    options = ["--method", "prefix", "--virtual-tokens", "5", "--noise-aware", "--label-words"]
+    options = ["--method", "prefix", "--virtual-tokens", "5", "--label-words"]
     options += ["--learning-rate", "0.01", "--batch-size", "4", "--reconstruction"]
     options += ["--plain-sequences", "1", "--plain-vocabulary", "20", "--plain-sampling", "uniform"]
     options += ["--reconstruction-width", "32", "--reconstruction-weight", "0.5"]
@@ -63,7 +63,6 @@ def test_the_method_and_its_settings_are_options(linked: Device, cloud: FakeClou
     settings = cloud.jobs["job-0"].message.training
     assert settings.method == training.METHOD_PREFIX_TUNING
     assert (settings.virtual_tokens, settings.batch_size, settings.learning_rate) == (5, 4, 0.01)
-    assert settings.noise_aware
     assert settings.label_words
     assert (settings.reconstruction_width, settings.reconstruction_weight) == (32, 0.5)
     assert len({tuple(e.plain_token_ids) for e in cloud.examples()}) == 1

@@ -264,13 +264,13 @@ def test_only_what_can_be_added_to_is_corrected(
     monkeypatch.setattr(homes, "_open_encoder", PlainEncoder)
     examples = [agent.LabelledText(text=text, label=label) for text, label in PAIRS]
     Learner(device.store, device.outbox, device.home, device.home.folder).learn("mine", examples)
-    teach(device, "aware", TAUGHT, noise_aware=True)
+    teach(device, "words", TAUGHT, label_words=True)
     cloud.may_train.clear()
     settings = agent.CustomizationSettings(adapter="new")
     customizer(device).accept(settings, examples)
     for name, said in (
         ("mine", "learnt on this device alone"),
-        ("aware", "nothing can be added to 'aware': noise aware"),
+        ("words", "nothing can be added to 'words': label words"),
         ("new", "has not trained"),
     ):
         with pytest.raises(NotReady, match=said) as refused:

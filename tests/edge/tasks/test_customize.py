@@ -129,7 +129,6 @@ def test_the_methods_settings_reach_the_cloud_and_few_sequences_are_shared(
             adapter="desk",
             method=training.METHOD_PREFIX_TUNING,
             virtual_tokens=7,
-            noise_aware=True,
             reconstruction=True,
             reconstruction_width=48,
             plain_tokens=20,  # of ten words, some of which no noise moves
@@ -139,7 +138,6 @@ def test_the_methods_settings_reach_the_cloud_and_few_sequences_are_shared(
         record = customizer.accept(settings, labelled())
         asked = device.outbox.job_request(record.id).training
         assert (asked.method, asked.virtual_tokens) == (training.METHOD_PREFIX_TUNING, 7)
-        assert asked.noise_aware
         assert (asked.reconstruction_width, asked.plain_tokens) == (48, 20)
         drawn = {tuple(e.plain_token_ids) for e in queued(device, record.id)}
         assert len(drawn) == 2

@@ -37,7 +37,6 @@ from sottovoce.cloud.corpus import frequencies
 from sottovoce.cloud.corpus.language import Language
 from sottovoce.cloud.corpus.token_frequencies import token_log_prior
 from sottovoce.cloud.models import backbone as backbones
-from sottovoce.cloud.models.noise_aware import CLASS_COUNTS
 from sottovoce.core.bundle.levels import Level
 from sottovoce.core.bundle.manifest import (
     ANY,
@@ -53,7 +52,7 @@ from sottovoce.core.bundle.manifest import sha256 as file_hash
 from sottovoce.core.bundle.signature import SIGNATURE, Signature
 from sottovoce.core.bundle.tokenizer import VOCABULARY, without_vocabulary
 from sottovoce.core.errors import InvalidInput, NotReady
-from sottovoce.core.privacy import policies
+from sottovoce.core.privacy import plain_tokens, policies
 from sottovoce.core.privacy.mechanisms import registry
 from sottovoce.core.privacy.mechanisms.interface import Mechanism
 from sottovoce.core.privacy.mechanisms.pct2t2 import OWN, PCT2T2
@@ -177,7 +176,7 @@ def build(
         np.save(folder / "members.npy", members)
         np.save(folder / "rows.npy", words.space[members])
         met = _met(words)
-        np.save(folder / CLASS_COUNTS, np.concatenate([*met.values()]).astype(np.float32))
+        np.save(folder / plain_tokens.COUNTS, np.concatenate([*met.values()]).astype(np.float32))
         (folder / "words.txt").write_text("\n".join((*vocabulary.words, "")), encoding="utf-8")
         _write_tokenizer(model.tokenizer, folder)
         for part in (*(() if spacy else ("tagger",)), "names"):

@@ -9,10 +9,8 @@ import click
 
 from sottovoce.cloud import logs
 from sottovoce.cloud.cli.options import (
-    BUNDLE_VARIABLE,
     backbone_option,
     decoder_option,
-    folder,
     key_file_option,
     limit_option,
     log_option,
@@ -33,16 +31,6 @@ from sottovoce.core.wire.opentelemetry import traced
 @store_option
 @objects_option
 @key_file_option
-@click.option(
-    "--bundle",
-    "bundles",
-    type=folder,
-    multiple=True,
-    envvar=BUNDLE_VARIABLE,
-    show_envvar=True,
-    help="Folder of a bundle that is served, or id of a published one, for the noise-aware input; "
-    "may be given again.",
-)
 @backbone_option
 @decoder_option
 @click.option(
@@ -76,7 +64,6 @@ def command(
     store: str,
     objects: str,
     key_file: Path | None,
-    bundles: tuple[Path, ...],
     backbone: str,
     decoder: str,
     threads: int,
@@ -92,8 +79,8 @@ def command(
 
     It shares --state, or --store and --objects, with servers and with other trainers, which may
     come and go: a job whose trainer has died is given to another after ten seconds. Give it the
-    --backbone, --decoder and --bundle of the servers. With --ray, all paths are those of the
-    cluster's machines.
+    --backbone and --decoder of the servers. With --ray, all paths are those of the cluster's
+    machines.
     """
     logs.configure(log_format, "trainer")
     if ray_trainers and not ray:
@@ -106,14 +93,12 @@ def command(
             subject="ray",
         )
     if ray:
-        from sottovoce.cloud.state.bundle_copies import is_id
         from sottovoce.cloud.training import on_ray
 
         given = on_ray.Given(
             state.absolute(),
             backbone,
             decoder,
-            tuple(bundle if is_id(bundle) else bundle.absolute() for bundle in bundles),
             objects,
             key_file.absolute() if key_file else None,
             threads,
@@ -133,7 +118,6 @@ def command(
         state,
         backbone,
         limits=limits,
-        bundles=bundles,
         decoder=decoder,
         store=store,
         objects=objects,

@@ -17,7 +17,7 @@ from sottovoce.core.errors import NotReady
 __all__ = ["BaseMoved", "check_base", "check_unmoved"]
 
 _SAME = ("method", "rank", "virtual_tokens", "task")
-_NEITHER = ("dp_epsilon", "noise_aware", "label_words", "pate")
+_NEITHER = ("dp_epsilon", "label_words", "pate")
 
 
 class BaseMoved(NotReady):

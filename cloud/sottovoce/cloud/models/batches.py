@@ -15,7 +15,6 @@ import torch
 from torch import Tensor
 
 from sottovoce.cloud.job import Example
-from sottovoce.cloud.models.noise_aware import WordPlaces
 
 __all__ = [
     "MAX_TOKENS",
@@ -29,7 +28,6 @@ __all__ = [
 MAX_TOKENS = 256  # longer released texts are cut; cost grows with the square
 SUBTOKENS = 2  # room for each plain token in front
 IGNORE = -100
-NO_WORD = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +35,12 @@ class Encoded:
     """One sequence of n sub-tokens.
 
     ``text`` marks the sub-tokens of the released text (not plain tokens, not
-    special ones); ``plain`` holds (position, word id) of every plain token;
-    ``words`` is for the noise-aware input, see `WordPlaces`, empty without.
+    special ones); ``plain`` holds (position, word id) of every plain token.
     """
 
     ids: tuple[int, ...]
     text: tuple[bool, ...]
     plain: tuple[tuple[int, int], ...] = ()
-    words: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,15 +48,13 @@ class Batch:
     """B sequences padded to length n.
 
     ids Int (B, n), attention Int (B, n), text Float (B, n), plain Int (B, n):
-    the reconstruction target at a plain token's first sub-token, -100 elsewhere;
-    words Int (B, n): the listed word a sub-token belongs to, -1 for none.
+    the reconstruction target at a plain token's first sub-token, -100 elsewhere.
     """
 
     ids: Tensor
     attention: Tensor
     text: Tensor
     plain: Tensor
-    words: Tensor
 
     def to(self, device: torch.device) -> Self:
         """The same batch on another device."""
@@ -72,7 +66,6 @@ def encode(
     texts: Sequence[str],
     plain: Sequence[Example] | None = None,
     cue: tuple[int, ...] = (),
-    places: WordPlaces | None = None,
 ) -> list[Encoded]:
     """Sub-tokens of each text, with its plain tokens in front where given.
 
@@ -83,7 +76,6 @@ def encode(
             (RAPT v2, section III-B2).
         cue: token ids to put after each text. Where there are any, the last of them stands
             for the text: it alone is marked in `Encoded.text`.
-        places: finds the listed words, for the noise-aware input.
     """
     fronts = [" ".join(e.plain_tokens) + " " if e.plain_tokens else "" for e in plain or ()]
     fronts = fronts or [""] * len(texts)
@@ -95,7 +87,6 @@ def encode(
         max_length=MAX_TOKENS + SUBTOKENS * room,
         return_offsets_mapping=True,
     )
-    words = places(whole, found["offset_mapping"]) if places else [()] * len(whole)
     encoded = []
     for row, (front, offsets) in enumerate(zip(fronts, found["offset_mapping"], strict=True)):
         start = len(front)
@@ -113,7 +104,7 @@ def encode(
         if cue:
             text = (*(False for _ in (*text, *cue[1:])), True)
         ids = (*found["input_ids"][row], *cue)
-        encoded.append(Encoded(ids, text, tuple(positions), words[row]))
+        encoded.append(Encoded(ids, text, tuple(positions)))
     return encoded
 
 
@@ -135,14 +126,12 @@ def collate(
     attention = np.zeros((len(rows), width), dtype=np.int64)
     text = np.zeros((len(rows), width), dtype=np.float32)
     plain = np.full((len(rows), width), IGNORE, dtype=np.int64)
-    words = np.full((len(rows), width), NO_WORD, dtype=np.int64)
     for i, row in enumerate(rows):
         n = len(row.ids)
         ids[i, :n] = row.ids
         attention[i, :n] = 1
         # A text of nothing the tokenizer knows still needs a mean to pool.
         text[i, :n] = row.text if any(row.text) else 1.0
-        words[i, : len(row.words)] = row.words
         for position, number in row.plain if vocabulary else ():
             plain[i, position] = vocabulary[number]  # type: ignore[index]
-    return Batch(*(torch.from_numpy(a) for a in (ids, attention, text, plain, words)))
+    return Batch(*(torch.from_numpy(a) for a in (ids, attention, text, plain)))

@@ -15,7 +15,6 @@ from sottovoce.cloud.models.adapted import AdaptedModel
 from sottovoce.cloud.models.backbone import LoadedBackbone
 from sottovoce.cloud.models.batches import Batch
 from sottovoce.cloud.models.methods import Method
-from sottovoce.cloud.models.noise_aware import NoiseTable
 
 __all__ = ["TextClassifier", "encoder_of", "pool"]
 
@@ -41,7 +40,6 @@ class TextClassifier(AdaptedModel):
         width: of the reconstruction head.
         words: output embeddings of the labels' words, Float (labels, h): they take the place
             of a trained head.
-        noise: how to read the words received, for the noise-aware input.
     """
 
     task: ClassVar[str] = "classification"
@@ -55,11 +53,9 @@ class TextClassifier(AdaptedModel):
         vocabulary: int = 0,
         width: int = 96,
         words: Tensor | None = None,
-        noise: NoiseTable | None = None,
     ) -> None:
         super().__init__(encoder_of(backbone.model), method, vocabulary, width)
         hidden = backbone.hidden_size
-        self.noise = noise
         self.head = nn.Linear(hidden, labels, bias=words is None)
         if words is not None:
             self.head.weight = nn.Parameter(words, requires_grad=False)
@@ -75,11 +71,7 @@ class TextClassifier(AdaptedModel):
 
     def states(self, batch: Batch) -> Tensor:
         """Last hidden states: (B, n, h), in float32."""
-        inputs = batch.ids
-        if self.noise is not None:
-            embeddings = self.encoder.get_input_embeddings()(batch.ids)
-            inputs = self.noise.mix(embeddings, batch.words)
-        return self.adapted(inputs, batch.attention).float()  # type: ignore[no-any-return]
+        return self.adapted(batch.ids, batch.attention).float()  # type: ignore[no-any-return]
 
     def head_tensors(self) -> dict[str, Tensor]:
         """The head's, unless the words of the labels take its place."""

@@ -34,14 +34,12 @@ def to_local(folder: Path, encoder: Any) -> LocalAdapter:
 
     Raises:
         DataLoss: it is damaged.
-        NotReady: devices cannot run it: it writes text, scores words of labels, has weights in the
-            place of the backbone's, or reads words by a table that devices do not have.
+        NotReady: devices cannot run it: it writes text, scores words of labels, or has weights in
+            the place of the backbone's.
     """
     adapter = adapters.load(folder)
     if adapter.weight is None or adapter.bias is None:
         raise _stays("it answers with a model that writes")
-    if adapter.origin.get("training", {}).get("noise_aware"):
-        raise _stays("it was trained to read releases, not texts as they were typed")
     row = adapter.method.row(encoder, adapter.tensors)
     if row.weights is not None:
         raise _stays("full fine-tuning made a backbone of its own")

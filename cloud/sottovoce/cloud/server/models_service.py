@@ -13,7 +13,7 @@ import grpc
 
 from sottovoce.cloud.job import Release, TrainingOptions
 from sottovoce.cloud.jobs.jobs import Jobs
-from sottovoce.cloud.models import methods, noise_aware
+from sottovoce.cloud.models import methods
 from sottovoce.cloud.models.backbone import LoadedBackbone
 from sottovoce.cloud.models.decoder import Decoder, no_decoder
 from sottovoce.cloud.server.bundles_service import released_with
@@ -23,7 +23,6 @@ from sottovoce.cloud.state.credentials import Scope
 from sottovoce.cloud.state.tenants import Tenants
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import InvalidInput, NotReady
-from sottovoce.core.privacy.policies import POLICIES
 from sottovoce.core.wire import training_settings
 from sottovoce.core.wire.training_settings import METHODS, TASKS
 from sottovoce.v1 import training_pb2 as wire
@@ -90,8 +89,7 @@ class ModelsService(training_pb2_grpc.TrainingServiceServicer):
 
         Raises:
             InvalidInput: see `_options`, `methods.check` and `Jobs.create`.
-            NotReady: a method this cloud cannot run, generation where there is no decoder, or a
-                bundle without the word counts that the noise-aware input needs.
+            NotReady: a method this cloud cannot run, or generation where there is no decoder.
             BundleMismatch: released with a bundle that is not served here.
             QuotaExceeded: too many unfinished jobs.
         """
@@ -99,14 +97,6 @@ class ModelsService(training_pb2_grpc.TrainingServiceServicer):
         options, release = _options(request.training), request.release
         methods.check(options, self._trained(options))
         bundle = released_with(self._bundles, release.bundle_id)
-        if options.noise_aware:  # else the job would fail once all is uploaded
-            noise_aware.class_counts(bundle)
-            if release.policy not in POLICIES:
-                raise InvalidInput(
-                    "unknown policy",
-                    fix=f"use one of: {', '.join(POLICIES)}",
-                    subject="release.policy",
-                )
         if release.mechanism not in bundle.manifest.calibration:
             raise InvalidInput(
                 "unknown mechanism; there is none for clear text",

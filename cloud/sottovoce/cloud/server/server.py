@@ -120,12 +120,7 @@ class Server:
         self.devices_address = self.listener.devices_address
         bound = int(self.devices_address.rpartition(":")[2] or 0)
         self.thread = ModelThread(loaded, dtype=dtype, metrics=self.metrics)
-        self.predictor = Predictor(
-            self.thread,
-            bundles=self.bundles,
-            noise_tables=settings.state / "noise",
-            memory=settings.adapter_memory,
-        )
+        self.predictor = Predictor(self.thread, memory=settings.adapter_memory)
         self.embedder = Embedder(self.thread, self.bundles)
         models = ModelsService(
             self.jobs,

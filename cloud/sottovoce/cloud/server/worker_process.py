@@ -40,7 +40,6 @@ class WorkerProcess:
             "--metrics", settings.trainer_metrics,
             "--log-format", settings.log_format,
             "--trace", settings.trace,
-            *(part for folder in settings.bundles for part in ("--bundle", str(folder))),
         ]  # fmt: skip
         # Not on the command line, which all users of the machine can read.
         self._environment = {**os.environ, STORE_VARIABLE: settings.store}

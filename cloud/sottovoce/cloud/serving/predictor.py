@@ -9,7 +9,7 @@ rows go through the same code with those in the backbone's place.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,16 +18,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812 - its customary name
 
-from sottovoce.cloud.models.batches import Batch, Encoded, collate, encode
+from sottovoce.cloud.models.batches import Encoded, collate, encode
 from sottovoce.cloud.models.classifier import pool
-from sottovoce.cloud.models.noise_aware import WordPlaces
 from sottovoce.cloud.models.rows import Row, misfit, run
 from sottovoce.cloud.serving.adapter_cache import BUDGET, AdapterCache
 from sottovoce.cloud.serving.loading import check_bundle, opened
 from sottovoce.cloud.serving.model_thread import ModelThread
-from sottovoce.cloud.serving.noise_tables import NoiseReader, NoiseTables
 from sottovoce.cloud.state.adapters import AdapterFiles
-from sottovoce.core.bundle.folder import Bundle
 
 __all__ = ["Predictor", "Scores"]
 
@@ -40,7 +37,7 @@ class _Served:
 
     ``row`` is what it brings into a pass. The head, Float (C, h) and (C,), stays on the CPU in
     float32. ``model`` is 0 for the backbone, and for every other set of weights a number of its
-    own. ``noise`` is for adapters trained on the noise-aware input.
+    own.
     """
 
     labels: tuple[str, ...]
@@ -50,12 +47,11 @@ class _Served:
     row: Row
     cue: tuple[int, ...] = ()
     model: int = 0
-    noise: NoiseReader | None = None
 
     @property
     def bytes(self) -> int:
-        """Memory its tensors take; its noise table's too, though others may share it."""
-        held = (self.weight, self.bias, self.noise.table.shifts if self.noise else None)
+        """Memory its tensors take."""
+        held = (self.weight, self.bias)
         return self.row.bytes + sum(t.numel() * t.element_size() for t in held if t is not None)
 
     def shape(self, row: Encoded) -> tuple[int, int, int]:
@@ -74,8 +70,6 @@ class Predictor:
 
     Args:
         thread: runs the model.
-        bundles: by id; noise-aware adapters need theirs.
-        noise_tables: folder the trainer keeps noise tables in.
         memory: bytes for adapters.
     """
 
@@ -83,16 +77,11 @@ class Predictor:
         self,
         thread: ModelThread,
         *,
-        bundles: Mapping[str, Bundle] | None = None,
-        noise_tables: Path | None = None,
         memory: int = BUDGET,
     ) -> None:
         self._thread = thread
         self._backbone = thread.backbone
         self._encoder = thread.encoder
-        table = self._encoder.get_input_embeddings().weight
-        self._table = next(n for n, p in self._encoder.named_parameters() if p is table)
-        self._readers = NoiseTables(thread.backbone, bundles or {}, noise_tables, thread.device)
         self._numbers = itertools.count(1)
         self._adapters = AdapterCache(self._load, budget=memory, metrics=thread.metrics)
 
@@ -159,16 +148,13 @@ class Predictor:
             return error
 
     def _encoded(self, requests: Sequence[_Request]) -> list[Encoded]:
-        alike: dict[tuple[tuple[int, ...], WordPlaces | None], list[int]] = {}
+        alike: dict[tuple[int, ...], list[int]] = {}
         for place, request in enumerate(requests):
-            noise = request.adapter.noise
-            alike.setdefault((request.adapter.cue, noise.places if noise else None), []).append(
-                place
-            )
+            alike.setdefault(request.adapter.cue, []).append(place)
         found: dict[int, Encoded] = {}
-        for (cue, words), places in alike.items():
+        for cue, places in alike.items():
             texts = [requests[place].text for place in places]
-            rows = encode(self._backbone.tokenizer, texts, cue=cue, places=words)
+            rows = encode(self._backbone.tokenizer, texts, cue=cue)
             found |= zip(places, rows, strict=True)
         return [found[place] for place in range(len(requests))]
 
@@ -177,24 +163,8 @@ class Predictor:
         """Float (B, h) on the CPU: the texts' mean states, all of one model."""
         batch = collate(rows, self._backbone.tokenizer.pad_token_id or 0).to(self._thread.device)
         joined = [adapter.row for adapter in served]
-        states = run(self._encoder, self._inputs(served, batch), batch.attention, joined)
+        states = run(self._encoder, batch.ids, batch.attention, joined)
         return pool(states.float(), batch.text).cpu()
-
-    def _inputs(self, served: Sequence[_Served], batch: Batch) -> Tensor:
-        """Token ids, Int (B, n), or where a row is read noise-aware embeddings, Float (B, n, h)."""
-        rows: dict[NoiseReader, list[int]] = {}
-        for row, adapter in enumerate(served):
-            if adapter.noise is not None:
-                rows.setdefault(adapter.noise, []).append(row)
-        if not rows:
-            return batch.ids
-        table = (served[0].row.weights or {}).get(self._table)
-        if table is None:
-            table = self._encoder.get_input_embeddings().weight
-        embeddings = F.embedding(batch.ids, table)
-        for reader, places in rows.items():
-            embeddings[places] = reader.table.mix(embeddings[places], batch.words[places])
-        return embeddings
 
     def _load(self, folder: Path) -> _Served:
         adapter = opened(folder, "classification", self._backbone.sha256)
@@ -212,7 +182,6 @@ class Predictor:
             row=row.to(self._thread.device, self._thread.dtype),
             cue=cue,
             model=0 if row.weights is None else next(self._numbers),
-            noise=self._readers.of(adapter),
         )
         if weight.shape != (len(adapter.labels), self._backbone.hidden_size):
             raise misfit()

@@ -13,7 +13,6 @@ from torch import Tensor
 
 from sottovoce.cloud.job import Example, TrainingOptions, check_labels
 from sottovoce.cloud.models.batches import Batch, Encoded, collate, encode
-from sottovoce.cloud.models.noise_aware import WordPlaces
 
 __all__ = ["HELD_OUT", "Dataset", "split"]
 
@@ -50,10 +49,9 @@ class Dataset:
         options: TrainingOptions,
         tokenizer: Any,
         cue: tuple[int, ...] = (),
-        places: WordPlaces | None = None,
         labels: tuple[str, ...] | None = None,
     ) -> Self:
-        """Checks, splits and encodes; ``cue`` and ``places`` as in `encode`.
+        """Checks, splits and encodes; ``cue`` as in `encode`.
 
         Args:
             labels: all there are, whether an example has them or not; else those of the examples.
@@ -65,10 +63,10 @@ class Dataset:
         index = {label: i for i, label in enumerate(labels)}
         targets = [index[e.label] for e in examples]
         texts = [e.text for e in examples]
-        alone = encode(tokenizer, texts, cue=cue, places=places)
+        alone = encode(tokenizer, texts, cue=cue)
         fronted = alone
         if options.reconstruction:
-            fronted = encode(tokenizer, texts, examples, cue, places)
+            fronted = encode(tokenizer, texts, examples, cue)
         words = sorted({word for row in fronted for _, word in row.plain})
         return cls(
             labels,

@@ -40,7 +40,6 @@ class Given:
     state: Path
     backbone: str
     decoder: str
-    bundles: tuple[Path, ...]
     objects: str
     key_file: Path | None
     threads: int
@@ -75,7 +74,6 @@ class Trainer:
                 given.state,
                 given.backbone,
                 limits=Limits(training_seconds=given.training_seconds),
-                bundles=given.bundles,
                 decoder=given.decoder,
                 store=given.store,
                 objects=given.objects,

@@ -66,7 +66,6 @@ def main() -> None:
     parser.add_argument("--owner", default="")
     parser.add_argument("--objects", default="")
     parser.add_argument("--key-file", type=Path)
-    parser.add_argument("--bundle", type=Path, action="append", default=[])
     parser.add_argument("--metrics", default="")
     parser.add_argument("--log-format", choices=logs.FORMATS, default="text")
     parser.add_argument("--trace", default="")
@@ -78,7 +77,6 @@ def main() -> None:
         options.backbone,
         options.parent,
         limits,
-        options.bundle,
         options.owner,
         decoder=options.decoder,
         store=os.environ.get(STORE_VARIABLE, ""),

@@ -41,7 +41,6 @@ from sottovoce.cloud.models.backbone import LoadedBackbone
 from sottovoce.cloud.models.classifier import TextClassifier, pool
 from sottovoce.cloud.models.label_words import LabelWords
 from sottovoce.cloud.models.methods import from_options
-from sottovoce.cloud.models.noise_aware import NoiseTable, WordPlaces
 from sottovoce.cloud.models.precision import computing, fast_bfloat16, to_bfloat16
 from sottovoce.cloud.training.base import Base
 from sottovoce.cloud.training.checkpoint import Checkpoint
@@ -111,8 +110,6 @@ def train(
     backbone: LoadedBackbone,
     folder: Path,
     *,
-    noise: NoiseTable | None = None,
-    places: WordPlaces | None = None,
     base: Base | None = None,
     labels: tuple[str, ...] | None = None,
     resume: Path | None = None,
@@ -127,8 +124,6 @@ def train(
         options: the tenant's choices; zeros take ``recipe``'s.
         backbone: a freshly loaded model; the method is built into it, so it is spent.
         folder: made new; any there is replaced once training has succeeded.
-        noise: where ``options.noise_aware``: how to read the words received.
-        places: with ``noise``: which words those are.
         base: to go on from, where ``options.continues``; its labels are the adapter's.
         labels: what the adapter may answer, where that is not to follow from the examples.
         resume: checkpoint file; read if it fits this run, written as it goes on.
@@ -142,23 +137,17 @@ def train(
         Stopped: ``watch`` said so.
         SottovoceError: the loss is no longer a number.
         Unavailable: the disk is full.
-        ValueError: ``noise`` or ``places`` is missing.
     """
     recipe = recipe or Recipe()
     started = time.monotonic()
     go_on = watch.go_on
-
-    if not options.noise_aware:
-        noise = places = None
-    elif noise is None or places is None:
-        raise ValueError("the noise-aware input needs a noise table and places of words")
 
     label_words = None
     if options.label_words:
         label_words = LabelWords.of(backbone, sorted({e.label for e in examples}))
     cue = label_words.cue if label_words else ()
     labels = base.adapter.labels if base else labels
-    data = Dataset.of(examples, options, backbone.tokenizer, cue, places, labels)
+    data = Dataset.of(examples, options, backbone.tokenizer, cue, labels)
     plan = recipe.plan(options, data.train, [len(row.ids) for row in data.alone])
 
     with torch.random.fork_rng():
@@ -171,7 +160,6 @@ def train(
             vocabulary=len(data.vocabulary),
             width=options.reconstruction_width or recipe.reconstruction_width,
             words=label_words.weight(backbone) if label_words else None,
-            noise=noise.to(device) if noise else None,
         )
         if base:
             base.into(model, backbone)

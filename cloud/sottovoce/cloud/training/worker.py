@@ -19,7 +19,7 @@ import os
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -32,11 +32,9 @@ from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.queue import LEASE_SECONDS, Lease, LeaseLost, Queue
 from sottovoce.cloud.jobs.wakeup import Wakeup
 from sottovoce.cloud.metrics import TrainerMetrics
-from sottovoce.cloud.models import backbone, decoder, methods, noise_aware
-from sottovoce.cloud.models.backbone import LoadedBackbone
+from sottovoce.cloud.models import backbone, decoder, methods
 from sottovoce.cloud.models.decoder import Decoder, no_decoder
-from sottovoce.cloud.models.noise_aware import NoiseTable, WordPlaces
-from sottovoce.cloud.state import bundle_copies, bundles, quotas
+from sottovoce.cloud.state import bundles, quotas
 from sottovoce.cloud.state.adapters import AdapterFiles
 from sottovoce.cloud.state.opening import open_database
 from sottovoce.cloud.state.pairing import check_objects
@@ -47,8 +45,7 @@ from sottovoce.cloud.training.private_trainer import train_private
 from sottovoce.cloud.training.run import Result, Stopped, Watch
 from sottovoce.cloud.training.scratch import Scratch, scratch
 from sottovoce.cloud.training.trainer import train
-from sottovoce.core.bundle.folder import Bundle
-from sottovoce.core.errors import BundleMismatch, QuotaExceeded, SottovoceError, Unavailable
+from sottovoce.core.errors import QuotaExceeded, SottovoceError, Unavailable
 from sottovoce.core.wire import tracing
 from sottovoce.core.wire.status import kind_and_place
 
@@ -74,7 +71,6 @@ class Worker:
             process is gone. None for a worker that stands alone.
         limits: ``training_seconds`` ends a job that takes longer as FAILED. Its weights so far
             are thrown away: a half-trained adapter must not take the place of a good one.
-        bundles: those served, which the noise-aware input needs; see `bundle_copies.folders`.
         decoder: what jobs of generation are trained on; "" for none.
         owner: goes on at once with the jobs of an earlier worker of that name, which must be dead;
             by default a name of its own.
@@ -93,7 +89,6 @@ class Worker:
         backbone_name: str,
         parent: int | None = None,
         limits: Limits | None = None,
-        bundles: Sequence[Path] = (),
         owner: str = "",
         lease_seconds: float = LEASE_SECONDS,
         decoder: str = "",
@@ -105,7 +100,6 @@ class Worker:
         self.database = open_database(state, store, objects, key_file)
         check_objects(self.database)
         self.database.keys.check(self.database)
-        self._bundles = bundle_copies.folders(self.database, bundles)
         self.objects = self.database.objects
         self.jobs = Jobs(self.database, limits)
         self.queue = Queue(self.database, lease_seconds)
@@ -322,30 +316,12 @@ class Worker:
         if job.training.dp_epsilon:
             private = train_pate if job.training.pate else train_private
             return partial(private, backbone=loaded)
-        noise, places = self._noise(job, loaded)
-        return partial(train, backbone=loaded, noise=noise, places=places, base=base)
+        return partial(train, backbone=loaded, base=base)
 
     def _open_decoder(self, quantized: bool) -> Decoder:
         if not self._decoder:  # the server has been started without since the job was made
             raise no_decoder()
         return decoder.load(self._decoder, quantized=quantized)
-
-    def _noise(
-        self, job: Job, loaded: LoadedBackbone
-    ) -> tuple[NoiseTable, WordPlaces] | tuple[None, None]:
-        """How to read the words received, where the job asks for that."""
-        if not job.training.noise_aware:
-            return None, None
-        for folder in self._bundles:
-            bundle = Bundle.open(folder)
-            if bundle.id == job.release.bundle_id:
-                made = noise_aware.table(bundle, job.release, loaded, self.state / "noise")
-                return made, WordPlaces(bundle)
-        raise BundleMismatch(
-            "the examples were released with a bundle this cloud no longer serves",
-            fix="fetch the current one with `sotto pull HOST:PORT` and customise again",
-            subject="bundle_id",
-        )
 
 
 @contextlib.contextmanager

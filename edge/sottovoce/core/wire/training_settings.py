@@ -61,7 +61,6 @@ def of(settings: agent.CustomizationSettings, plain_tokens: int) -> training.Tra
         virtual_tokens=settings.virtual_tokens,
         rank=settings.rank,
         label_words=settings.label_words,
-        noise_aware=settings.noise_aware,
         reconstruction_width=settings.reconstruction_width,
         reconstruction_weight=settings.reconstruction_weight,
         dp_epsilon=settings.dp_epsilon,
@@ -104,7 +103,7 @@ def added(
         learning_rate=settings.learning_rate,
         seed=settings.seed,
         continues=True,
-        **{name: getattr(base, name) for name in ("label_words", "noise_aware", "dp_epsilon")},
+        **{name: getattr(base, name) for name in ("label_words", "dp_epsilon")},
     )
 
 
@@ -157,7 +156,7 @@ def _check_task(settings: training.TrainingSettings, method: training.Method) ->
         return
     if method == training.METHOD_HEAD:
         raise _refused("method", "a head alone writes nothing", "train with the method lora")
-    for name in ("label_words", "noise_aware", "dp_epsilon"):
+    for name in ("label_words", "dp_epsilon"):
         if getattr(settings, name):
             problem = f"{name.replace('_', ' ')} together with generation"
             raise _refused(name, problem, f"leave {name} out")
@@ -169,7 +168,7 @@ def _check_continued(settings: training.TrainingSettings) -> None:
         return
     if settings.task == training.TASK_GENERATION:
         raise _refused("task", "generation together with continues", "train it anew")
-    for name in ("reconstruction", "label_words", "noise_aware", "dp_epsilon", "pate"):
+    for name in ("reconstruction", "label_words", "dp_epsilon", "pate"):
         if getattr(settings, name):
             problem = f"{name.replace('_', ' ')} together with continues"
             raise _refused(name, problem, f"leave {name} out, or train anew")
@@ -190,7 +189,7 @@ def _check_private(settings: training.TrainingSettings, method: training.Method)
     if method not in _PRIVATE:
         names = ", ".join(name for name, kind in METHODS.items() if kind in _PRIVATE)
         raise _refused("method", "this method cannot be trained privately", f"use one of: {names}")
-    for name in ("reconstruction", "label_words", "noise_aware"):
+    for name in ("reconstruction", "label_words"):
         if getattr(settings, name):
             raise _refused(
                 name,

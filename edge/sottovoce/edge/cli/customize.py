@@ -77,11 +77,6 @@ def _up_to(setting: str) -> click.IntRange:
     "cloud the labels as you wrote them; else it gets ids in their place.",
 )
 @click.option(
-    "--noise-aware",
-    is_flag=True,
-    help="Have the cloud read each received word as what it is expected to have stood for.",
-)
-@click.option(
     "--reconstruction/--no-reconstruction",
     default=False,
     show_default=True,
@@ -202,7 +197,6 @@ def command(
     rank: int,
     virtual_tokens: int,
     label_words: bool,
-    noise_aware: bool,
     reconstruction: bool,
     plain_tokens: int,
     plain_sequences: int,
@@ -242,7 +236,6 @@ def command(
         rank=rank,
         virtual_tokens=virtual_tokens,
         label_words=label_words,
-        noise_aware=noise_aware,
         reconstruction=reconstruction,
         plain_tokens=plain_tokens,
         plain_sequences=plain_sequences,

@@ -2,10 +2,10 @@
 PYTHON ?= python3
 BIN := .venv/bin
 EDGE_BIN := .venv-edge/bin
-INPUTS := constraints.txt requirements-dev.txt protos/pyproject.toml edge/pyproject.toml cloud/pyproject.toml
+INPUTS := constraints.txt requirements-dev.txt $(wildcard */pyproject.toml)
 BUNDLE := build/bundle/manifest.json
 HOME_BUNDLE := build/bundle-home/manifest.json
-BUNDLE_INPUTS := $(shell find models cloud/sottovoce/cloud/building -type f -not -name '*.pyc' -not -name '*.md')
+BUNDLE_INPUTS := $(shell find models -type f -not -name '*.pyc' -not -name '*.md')
 PROTOS := $(wildcard protos/sottovoce/v1/*.proto)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Tests run three files at a time: on two cores, as a third of their time goes by in waiting for
@@ -24,13 +24,13 @@ install: .venv/.done  ## Make .venv with everything: edge, cloud, tools
 
 .venv/.done: $(INPUTS)
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install -c constraints.txt -r requirements-dev.txt -e protos -e 'edge[spacy,graph,keyring]' -e 'cloud[scale,trace]'
+	$(BIN)/pip install -c constraints.txt -r requirements-dev.txt -e protos -e 'core[spacy,graph]' -e 'edge[keyring]' -e 'cloud[scale,trace]' -e models
 	@touch $@
 
 # The device's environment, as a Pi has it: no torch, no transformers.
 .venv-edge/.done: $(INPUTS)
 	$(PYTHON) -m venv .venv-edge
-	$(EDGE_BIN)/pip install -c constraints.txt pytest pytest-xdist hypothesis scipy hpack hyperframe -e protos -e 'edge[spacy,graph,keyring,trace]'
+	$(EDGE_BIN)/pip install -c constraints.txt pytest pytest-xdist hypothesis scipy hpack hyperframe -e protos -e 'core[spacy,graph,trace]' -e 'edge[keyring]'
 	@touch $@
 
 bundle: $(BUNDLE)  ## Build the default bundle into build/bundle
@@ -46,18 +46,18 @@ demo: install  ## Watch a device daemon learn a task through a cloud, privately
 test: install  ## Lint, then every test; the edge's without torch
 	@$(MAKE) --no-print-directory --jobs=2 .venv-edge/.done bundle lint
 	OMP_NUM_THREADS=1 $(EDGE_BIN)/pytest $(PYTEST_FLAGS) tests/edge tests/core tests/protos
-	OMP_NUM_THREADS=1 $(BIN)/pytest $(PYTEST_FLAGS) tests/campaign tests/e2e tests/cloud tests/bench tests/architecture tests/mutation tests/protos tests/deploy
+	OMP_NUM_THREADS=1 $(BIN)/pytest $(PYTEST_FLAGS) tests/campaign tests/e2e tests/cloud tests/models tests/bench tests/architecture tests/mutation tests/protos tests/deploy
 
 # What opens models, once more on the next transformers: the same set, but for what this file pins.
 NEXT := constraints-transformers5.txt
-OPENS_MODELS := $(addprefix tests/cloud/,building corpus denoiser models private server serving tagger training) \
+OPENS_MODELS := tests/models $(addprefix tests/cloud/,models private server serving training) \
   $(patsubst %,tests/e2e/test_%.py,corrections embed fleet generation privacy second_language survival wire)
 
 .venv-transformers5/.done: $(INPUTS) $(NEXT)
 	$(PYTHON) -m venv .venv-transformers5
 	awk -F== 'FNR == NR { own[$$1] } FNR == NR || !($$1 in own)' $(NEXT) constraints.txt > .venv-transformers5/constraints.txt
 	.venv-transformers5/bin/pip install -c .venv-transformers5/constraints.txt -r requirements-dev.txt \
-	  -e protos -e 'edge[spacy,graph,keyring]' -e 'cloud[scale,trace]'
+	  -e protos -e 'core[spacy,graph]' -e 'edge[keyring]' -e 'cloud[scale,trace]' -e models
 	@touch $@
 
 # peft 0.21.2 asks a model for what transformers 5 calls otherwise, and is warned for it.
@@ -125,7 +125,7 @@ lint: install  ## ruff, mypy --strict, buf
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	cd protos && ../$(BIN)/buf lint && ../$(BIN)/buf breaking --against baseline.binpb
-	$(BIN)/mypy -p sottovoce.core -p sottovoce.edge -p sottovoce.cloud -p bench -p examples -p deploy
+	$(BIN)/mypy -p sottovoce.core -p sottovoce.edge -p sottovoce.cloud -p sottovoce.models -p bench -p examples -p deploy
 
 bench: bundle  ## Measure the device: time, stage by stage, and memory
 	$(BIN)/python -m bench.edge_latency

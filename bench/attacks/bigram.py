@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.attacks.text import Ints, Lexicon
-from sottovoce.cloud.corpus import sources
 from sottovoce.core.text.words import split
+from sottovoce.models.corpus import sources
 
 __all__ = ["Bigrams", "numbered", "public_sequences"]
 

@@ -16,7 +16,6 @@ from numpy.random import Generator
 from bench.attacks.interface import OPEN, Candidates, Floats, Releases, Seen, Sees
 from bench.attacks.public import Public
 from bench.attacks.text import Ints, Text
-from sottovoce.cloud.building.attack import SLOPES
 from sottovoce.core.bundle.levels import Level
 from sottovoce.core.bundle.manifest import ANY, class_name
 from sottovoce.core.privacy import noise
@@ -29,6 +28,7 @@ from sottovoce.core.privacy.running_text import released_in, weights_by_reading
 from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.text.readings import READINGS
 from sottovoce.core.text.tagger import UPOS
+from sottovoce.models.calibration.attack import SLOPES
 
 __all__ = ["CLEAR", "Noised", "Words", "distances"]
 

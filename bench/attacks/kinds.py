@@ -27,10 +27,10 @@ from bench.attacks.measures import Tally
 from bench.attacks.public import Public
 from bench.attacks.text import Ints, Text
 from bench.console import Figures, share, span
-from sottovoce.cloud.corpus.treebanks import read_conllu
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import SottovoceError
 from sottovoce.core.privacy.setting import Setting
+from sottovoce.models.corpus.treebanks import read_conllu
 
 __all__ = ["KINDS", "InDomain", "measure"]
 

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from bench.attacks.interface import Floats
 from bench.attacks.text import Ints, Lexicon
-from sottovoce.cloud.corpus import frequencies
 from sottovoce.cloud.models import backbone as backbones
 from sottovoce.cloud.models.backbone import LoadedBackbone
 from sottovoce.core.bundle.folder import Bundle
@@ -25,6 +24,7 @@ from sottovoce.core.privacy.mechanisms import registry
 from sottovoce.core.privacy.privatizer import Privatizer
 from sottovoce.core.privacy.running_text import common, counts_by_tag, weights_by_class
 from sottovoce.core.text.tagger import OnnxTagger, Tagger, Tags
+from sottovoce.models.corpus import frequencies
 
 __all__ = ["Public", "Remembering"]
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from sottovoce.cloud.corpus import frequencies
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy.keyed import Key
 from sottovoce.core.privacy.meanings import observe
@@ -20,6 +19,7 @@ from sottovoce.core.privacy.release import Release
 from sottovoce.core.privacy.restoration import COMMON, Restoration
 from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.text.readings import READINGS
+from sottovoce.models.corpus import frequencies
 
 __all__ = ["SETTINGS", "Device"]
 

@@ -129,7 +129,7 @@ class Version:
             "SOTTO_BUNDLE_PATH": str(place / "bundle"),
         }
         if self.checkout is not None:
-            parts = (str(self.checkout / part) for part in ("protos", "edge", "cloud"))
+            parts = (str(self.checkout / part) for part in ("protos", "core", "edge", "cloud"))
             own["PYTHONPATH"] = os.pathsep.join(parts)
         return {key: value for key, value in kept.items() if key != "XDG_CONFIG_HOME"} | own
 

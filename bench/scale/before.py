@@ -117,7 +117,7 @@ def _order(turn: int) -> Sequence[str]:
 
 def _started(stack: ExitStack, folder: Path, bundle: Path, checkout: Path) -> _Side:
     folder.mkdir(parents=True)
-    parts = (checkout.resolve() / part for part in ("protos", "edge", "cloud"))
+    parts = (checkout.resolve() / part for part in ("protos", "core", "edge", "cloud", "models"))
     env = {"PYTHONPATH": os.pathsep.join(map(str, parts))}
     address, state, token = free_address(), folder / "cloud", folder / "token"
     serve = ("serve", "--listen", address, "--state", str(state), *_THREADS)

@@ -30,12 +30,12 @@ from bench import console
 from bench.console import Figures, table
 from bench.data import require
 from bench.utility.tasks import files, load
-from sottovoce.cloud.building import device_encoder
 from sottovoce.cloud.models import backbone as backbones
 from sottovoce.cloud.models.backbone import LoadedBackbone
 from sottovoce.core.local.encoder import DESCRIPTION, NETWORK, TABLE, Shape
 from sottovoce.core.system.maps import map_array
 from sottovoce.core.text.onnx_session import session
+from sottovoce.models import encoder as device_encoder
 
 __all__ = ["main", "measure", "optimums", "ours"]
 

@@ -21,7 +21,6 @@ import torch
 from bench import cache
 from bench.utility.runs import answer
 from bench.utility.tasks import REPLACED, Device, Task, load
-from sottovoce.cloud.building import device_encoder
 from sottovoce.cloud.job import TrainingOptions
 from sottovoce.cloud.models import backbone as backbones
 from sottovoce.cloud.training.trainer import Recipe
@@ -30,6 +29,7 @@ from sottovoce.core.local.encoder import Encoder
 from sottovoce.core.privacy.mechanisms.pct2t2 import PCT2T2
 from sottovoce.core.privacy.mechanisms.t2t import T2T
 from sottovoce.core.privacy.setting import Setting
+from sottovoce.models import encoder as device_encoder
 
 __all__ = ["Budget", "Cell", "Grid", "Place", "Source", "grid", "grid_at_home"]
 __all__ += ["preparing", "working"]

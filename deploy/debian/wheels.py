@@ -31,7 +31,7 @@ LEFT_OUT: Final = frozenset({"huggingface-hub"})
 and 25 MB with what it brings."""
 LOCK: Final = "deploy/locks/edge.txt"
 """In the sources: versions, and hashes of their files."""
-_OURS: Final = ("protos", "edge")
+_OURS: Final = ("protos", "core", "edge")
 _PIP: Final = (sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check")
 _IN_SOURCES: Final = shutil.ignore_patterns("build", "*.egg-info", "__pycache__", "*.pyc")
 

@@ -17,8 +17,8 @@ __all__ = ["ASKED", "asked"]
 
 SOURCES: Final = Path(__file__).parents[2]
 ASKED: Final = {
-    "edge": (("protos", ()), ("edge", ())),
-    "cloud": (("protos", ()), ("edge", ()), ("cloud", ("scale",))),
+    "edge": (("protos", ()), ("core", ()), ("edge", ())),
+    "cloud": (("protos", ()), ("core", ()), ("cloud", ("scale",)), ("models", ())),
 }
 """Of each list the parts of ours that it is for, and their extras.
 

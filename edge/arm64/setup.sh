@@ -79,7 +79,7 @@ END
     ln -sfn usr/lib "$arm/root/lib" # where every program looks for its loader
     cat >"$arm/python" <<END
 #!/bin/sh
-exec env LD_LIBRARY_PATH= PYTHONPATH="$arm/site:$PWD/protos:$PWD/edge" PYTHONNOUSERSITE=1 \\
+exec env LD_LIBRARY_PATH= PYTHONPATH="$arm/site:$PWD/protos:$PWD/core:$PWD/edge" PYTHONNOUSERSITE=1 \\
     "$arm/qemu-aarch64" -cpu cortex-a72 -L "$arm/root" \\
     "$arm/root/usr/bin/python$version" "\$@"
 END
@@ -89,8 +89,9 @@ END
 get_wheels() { # all the edge asks for, but its own protos
     "$arm/python" - >"$arm/requirements.txt" <<'END'
 import pathlib, tomllib
-project = tomllib.loads(pathlib.Path("edge/pyproject.toml").read_text())["project"]
-print(*(d for d in project["dependencies"] if not d.startswith("sottovoce-")), sep="\n")
+for part in ("core", "edge"):
+    project = tomllib.loads(pathlib.Path(part, "pyproject.toml").read_text())["project"]
+    print(*(d for d in project["dependencies"] if not d.startswith("sottovoce-")), sep="\n")
 END
     "$pip" install --quiet --target "$arm/site" --upgrade "${wheels[@]}" -c constraints.txt \
         -r "$arm/requirements.txt"
@@ -126,7 +127,7 @@ for tool in apt-get dpkg-deb sha256sum tar "$pip"; do
 done
 
 # Another recipe starts afresh; the same one goes on where it was interrupted.
-recipe=$(cat edge/arm64/setup.sh edge/pyproject.toml constraints.txt | sha256sum)
+recipe=$(cat edge/arm64/setup.sh core/pyproject.toml edge/pyproject.toml constraints.txt | sha256sum)
 if [ "$(cat "$arm/recipe" 2>/dev/null)" != "$recipe" ]; then
     rm -rf "$arm"
     mkdir -p "$arm"

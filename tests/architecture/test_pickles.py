@@ -7,7 +7,7 @@ import pytest
 from tests.support.paths import ROOT
 from tests.support.pickles import pickles
 
-PARTS = ("protos", "edge", "cloud", "bench", "deploy", "examples", "clients")
+PARTS = ("protos", "core", "edge", "cloud", "models", "bench", "deploy", "examples", "clients")
 
 
 def test_nothing_of_ours_reads_a_pickle() -> None:

@@ -10,8 +10,8 @@ import pytest
 from numpy.typing import NDArray
 
 from bench.speed import exporters
-from sottovoce.cloud.building import device_encoder
 from sottovoce.cloud.models import backbone as backbones
+from sottovoce.models import encoder as device_encoder
 from tests.support.backbones import tiny_bert
 
 TEXTS = ["a text about the harbour and the weather of the week in that town", "another one"]

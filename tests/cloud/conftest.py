@@ -1,4 +1,4 @@
-"""What the cloud's tests share: the shipped models and tiny backbones of every family."""
+"""What the cloud's tests share: tiny backbones of every family."""
 
 from __future__ import annotations
 
@@ -11,9 +11,6 @@ from bench.live import postgres_server
 from bench.live import s3_server as s3_server_module
 from bench.live.postgres_server import PostgresServer
 from bench.live.s3_server import S3Server
-from sottovoce.cloud import building
-from sottovoce.cloud.corpus import frequencies
-from sottovoce.cloud.corpus.frequencies import FrequencyTable
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.state.opening import open_objects
 from sottovoce.cloud.state.s3 import S3Objects
@@ -21,38 +18,9 @@ from sottovoce.cloud.state.s3_url import S3Place
 from sottovoce.cloud.state.sqlite import SqliteDatabase
 from sottovoce.cloud.state.tenants import Tenants
 from sottovoce.cloud.training.worker import Worker
-from sottovoce.core.bundle.folder import Bundle
-from sottovoce.core.text.tagger import OnnxTagger
 from tests.support import backbones
 from tests.support.buckets import FILES
-from tests.support.paths import MODELS
 from tests.support.stores import FileStore, ServerStore, Store
-
-
-@pytest.fixture(scope="session")
-def shipped_models() -> Path:
-    """The repository's models folder."""
-    return MODELS
-
-
-@pytest.fixture(scope="session")
-def table(shipped_models: Path) -> FrequencyTable:
-    """The shipped word counts."""
-    return frequencies.load(shipped_models / "frequencies")
-
-
-@pytest.fixture(scope="session")
-def tagger(shipped_models: Path) -> OnnxTagger:
-    """The shipped tagger."""
-    return OnnxTagger.load(shipped_models / "tagger")
-
-
-@pytest.fixture(scope="session")
-def small_build(shipped_models: Path, tmp_path_factory: pytest.TempPathFactory) -> Bundle:
-    """A bundle of the default backbone's first 1,500 whole words."""
-    folder = tmp_path_factory.mktemp("bundles") / "small"
-    building.build(folder, models=shipped_models, limit=1_500)
-    return Bundle.open(folder)
 
 
 @pytest.fixture(scope="session")

@@ -13,10 +13,10 @@ from transformers import AutoTokenizer, BertConfig, BertModel
 
 from bench.live import haproxy
 from bench.live.testbed import Agent, Cloud
-from sottovoce.cloud.building import device_encoder
 from sottovoce.cloud.models import backbone
 from sottovoce.core.bundle.folder import ENCODER
 from sottovoce.core.bundle.manifest import MANIFEST, Backbone, Manifest
+from sottovoce.models import encoder as device_encoder
 from tests.support.encoder_bundle import offered
 from tests.support.paths import HELPDESK
 

@@ -20,8 +20,8 @@ from google.protobuf.descriptor import FieldDescriptor
 
 from sottovoce.cloud.cli import COMMANDS, configuration
 from sottovoce.cloud.cli import main as sotto_cloud
-from sottovoce.cloud.corpus.language import Language
 from sottovoce.edge import config
+from sottovoce.models.corpus.language import Language
 from sottovoce.v1 import edge_agent_pb2
 from tests.support.documented import PAGES, Snippet, Typed, read
 from tests.support.judged import Wrong, judge

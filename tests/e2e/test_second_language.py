@@ -23,11 +23,11 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
 from sottovoce.cloud import cli as cloud_cli
-from sottovoce.cloud.corpus import frequencies
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.text.spacy_tagger import SpacyTagger
 from sottovoce.core.text.tagger import UPOS
 from sottovoce.edge import cli as edge_cli
+from sottovoce.models.corpus import frequencies
 
 GERMAN = {
     "code": "de",

@@ -29,9 +29,10 @@ ROOT: Final = Path(__file__).parents[2]
 KILLED: Final = frozenset({"killed", "timeout", "segfault"})
 """What mutmut says of a mutant that was noticed; one that no test reaches survived."""
 _PARTS: Final = {
-    "core": "edge/sottovoce/core",
+    "core": "core/sottovoce/core",
     "edge": "edge/sottovoce/edge",
     "cloud": "cloud/sottovoce/cloud",
+    "models": "models/sottovoce/models",
     "v1": "protos/sottovoce/v1",
 }
 _DIFFS: Final = """
@@ -40,7 +41,7 @@ from mutmut.mutation.diff_apply import get_diff_for_mutant
 print(json.dumps({name: get_diff_for_mutant(name) for name in sys.argv[1:]}))
 """
 """`mutmut show` for many at once: it takes a second to start."""
-_LINKED: Final = ("bench", "cloud", "docs", "edge", "examples", "models", "protos", "tests")
+_LINKED: Final = ("bench", "cloud", "core", "docs", "edge", "examples", "models", "protos", "tests")
 
 
 @dataclass(frozen=True)

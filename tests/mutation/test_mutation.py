@@ -21,7 +21,7 @@ DIFF = """--- src/sottovoce/core/privacy/noise.py
 +        same)
      last
 """
-MODULE = Module("edge/sottovoce/core/privacy/noise.py", ("tests/core/privacy/test_noise.py",), ())
+MODULE = Module("core/sottovoce/core/privacy/noise.py", ("tests/core/privacy/test_noise.py",), ())
 
 
 def excuse(line: str, mutant: str, module: str = MODULE.name) -> Excuse:

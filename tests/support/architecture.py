@@ -48,11 +48,19 @@ PLAN: Plan = {
         ["cli"],
     ],
     "sottovoce.cloud": [
-        ["balancing", "corpus", "metrics", "logs", "disk", "job", "config", "peers", "private"],
-        ["tagger", "models", "state"],
-        ["building", "serving", "jobs"],
-        ["denoiser", "server", "training", "views"],
+        ["balancing", "metrics", "logs", "disk", "job", "config", "peers", "private"],
+        ["models", "state"],
+        ["serving", "jobs"],
+        ["server", "training", "views"],
         ["page"],
+        ["cli"],
+    ],
+    "sottovoce.models": [
+        ["corpus", "onnx_export"],
+        ["space", "tagger", "vocabulary"],
+        ["calibration", "encoder", "names"],
+        ["bundle"],
+        ["denoiser"],
         ["cli"],
     ],
     "bench": [
@@ -74,10 +82,12 @@ class Forbidden:
 
 
 _LEARNING = ("torch", "transformers", "peft")
+_OTHERS = ("sottovoce.edge", "sottovoce.cloud", "sottovoce.models")
 FORBIDDEN = (
-    Forbidden("sottovoce.core", (*_LEARNING, "sottovoce.edge", "sottovoce.cloud")),
-    Forbidden("sottovoce.edge", (*_LEARNING, "sottovoce.cloud")),
-    Forbidden("sottovoce.cloud", ("sottovoce.edge",)),
+    Forbidden("sottovoce.core", (*_LEARNING, *_OTHERS)),
+    Forbidden("sottovoce.edge", (*_LEARNING, "sottovoce.cloud", "sottovoce.models")),
+    Forbidden("sottovoce.cloud", ("sottovoce.edge", "sottovoce.models")),
+    Forbidden("sottovoce.models", ("sottovoce.edge",)),
     Forbidden("sottovoce.cloud.jobs", _LEARNING),
     Forbidden("sottovoce.cloud.page", _LEARNING),
     Forbidden("sottovoce.cloud.state", _LEARNING),

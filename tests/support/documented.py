@@ -39,7 +39,8 @@ PAGES: Final = sorted(
 
 PROGRAMS: Final = frozenset(
     """
-    sotto sotto-cloud python python3 pip make git cd export echo cat curl ssh npm go docker kubectl
+    sotto sotto-cloud sotto-models
+    python python3 pip make git cd export echo cat curl ssh npm go docker kubectl
     haproxy grpcurl protoc systemctl systemd-analyze loginctl sudo apt apt-get
     """.split()  # noqa: SIM905 - a column of quotes otherwise
 )

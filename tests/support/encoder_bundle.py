@@ -33,8 +33,8 @@ def with_some_files(bundle: Path, to: Path, language: str = "en") -> Path:
 
 def with_encoder(folder: Path, backbone: Path) -> Path:
     """A tiny bundle that has the encoder of its backbone."""
-    from sottovoce.cloud.building import device_encoder  # only where there is torch
     from sottovoce.cloud.models import backbone as backbones
+    from sottovoce.models import encoder as device_encoder  # only where there is torch
     from tests.support.tiny_bundle import tiny_bundle
 
     tiny_bundle(folder, backbone)

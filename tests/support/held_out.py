@@ -17,13 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.attacks.public import Public
-from sottovoce.cloud.corpus.augment import cut
-from sottovoce.cloud.corpus.treebanks import read_conllu
 from sottovoce.core.bundle.manifest import ANY, class_name
 from sottovoce.core.privacy.running_text import draw
 from sottovoce.core.privacy.vectors import Vectors
 from sottovoce.core.text.tagger import UPOS
 from sottovoce.core.text.words import Kind, split
+from sottovoce.models.corpus.augment import cut
+from sottovoce.models.corpus.treebanks import read_conllu
 
 __all__ = ["NAMES", "RARE", "Counts", "HeldOut", "Kinds", "count"]
 

@@ -34,6 +34,7 @@ from sottovoce.core.privacy.policies import POLICIES
 from sottovoce.core.privacy.setting import LEVELS
 from sottovoce.edge.cli import main as sotto
 from sottovoce.edge.config import Config
+from sottovoce.models.cli import main as sotto_models
 from sottovoce.v1 import edge_agent_pb2
 from tests.support.documented import Part, Typed
 from tests.support.paths import ROOT
@@ -342,6 +343,7 @@ def _of_sudo(words: list[str], named: bool) -> None:
 _JUDGES: Final[dict[str, Callable[[list[str], bool], None]]] = {
     "sotto": _of_ours(sotto),
     "sotto-cloud": _of_ours(sotto_cloud),
+    "sotto-models": _of_ours(sotto_models),
     "python": _of_python,
     "python3": _of_python,
     "make": _of_make,

@@ -34,7 +34,7 @@ NOT_TYPED: Final = {
     r"sotto customize mail .*--dp-epsilon": "needs a thousand examples; bench.private_prompts does",
     r"sotto embed ": "needs the default model, for want of a denoiser; test_embed.py has it",
     r"sotto join ": "is for another device; test_fleet.py has one",
-    r"sotto-cloud (build-bundle|train-|count-words|device-counts)": "minutes of work",
+    r"sotto-(cloud|models) (build-bundle|train-|count-words|device-counts)": "minutes of work",
     r"sotto-cloud audit( |$)": "trains twice a hundred models",
     r"sotto-cloud serve .*(--decoder|/srv|--metrics|--tls-cert)": "starts as README's does",
     r"sotto-cloud ui ": "stays until it is ended; test_ui.py has one",

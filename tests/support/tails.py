@@ -9,10 +9,10 @@ import numpy as np
 
 from bench.attacks.public import Public
 from bench.attacks.text import Ints
-from sottovoce.cloud.building.attack import best_slope
 from sottovoce.core.privacy.noise import Floats2d
 from sottovoce.core.privacy.running_text import draw, released_in
 from sottovoce.core.privacy.sphere_map import Candidates, SphereMap, perturb
+from sottovoce.models.calibration.attack import best_slope
 from tests.support.held_out import NAMES, RARE, Counts, HeldOut, Kinds
 
 __all__ = ["tails"]

@@ -296,26 +296,6 @@ def test_a_bundle_cannot_be_built_without_the_models(tmp_path: Path) -> None:
     assert not out.exists()
 
 
-def test_names_are_learned_from_fakers_lists_or_not_at_all(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "faker", None)
-    code, _, err = run("train-names", "--data", tmp_path, "--out", tmp_path / "out")
-    assert code not in (0, 1)
-    assert "pip install faker" in err
-    assert not (tmp_path / "out").exists()
-
-
-def test_tagger_and_counts_name_missing_data(tmp_path: Path) -> None:
-    for command in (
-        ("train-tagger", "--data", tmp_path, "--out", tmp_path / "out"),
-        ("count-words", "--data", tmp_path, "--out", tmp_path / "out", "--tagger", tmp_path),
-    ):
-        code, _, err = run(*command)
-        assert code not in (0, 1)
-        assert "fix:" in err
-
-
 @pytest.mark.parametrize(
     "command",
     [("jobs", "list"), ("jobs", "show", "x"), ("limit", "acme"), ("enroll", "acme", "--renew")],

@@ -35,11 +35,6 @@ COMMANDS = {
     "audit": "Test the epsilon of private training, by trying to refute it.",
     "build-bundle": "Build the bundle that devices fetch.",
     "bundles": "Publish bundles for many machines, list and delete them.",
-    "train-tagger": "Train the part-of-speech tagger from treebanks.",
-    "train-names": "Train the finder of names of persons, places and organisations.",
-    "train-denoiser": "Train the denoiser that devices run on noisy answers.",
-    "count-words": "Count word frequencies in public text.",
-    "device-counts": "Cut them down to the table that ships with the device.",
     "completion": "Print the completion script for a shell.",
     "version": "Print the version.",
 }

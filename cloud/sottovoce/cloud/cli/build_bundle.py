@@ -1,116 +1,19 @@
-"""``sotto-cloud build-bundle``."""
+"""``sotto-cloud build-bundle``: the command of ``sottovoce-models``, where that is installed."""
 
 from __future__ import annotations
 
-import time
-from pathlib import Path
-from typing import TYPE_CHECKING
+from importlib import import_module
 
 import click
 
-from sottovoce.cloud.cli.options import folder, watch_stages
-from sottovoce.cloud.state.signing import signing_key
-from sottovoce.core.bundle.manifest import bundle_id
-from sottovoce.core.system.console import Command, json_option, print_json
+from sottovoce.core.errors import NotReady
 
-if TYPE_CHECKING:
-    from sottovoce.cloud.building.indexes import Choice
-
-
-@click.command("build-bundle", cls=Command)
-@click.option(
-    "--out", type=folder, default=Path("bundle"), show_default=True, help="Folder to write."
-)
-@click.option(
-    "--backbone",
-    default="default",
-    show_default=True,
-    help="Model whose embeddings make the privacy space: a folder or a Hugging Face name.",
-)
-@click.option(
-    "--models",
-    type=folder,
-    default=Path("models"),
-    show_default=True,
-    help="Folder with the tagger and the word frequencies.",
-)
-@click.option(
-    "--spacy",
-    default="",
-    metavar="PIPELINE",
-    help="Tag with this spaCy pipeline instead; devices must then be set to the same one.",
-)
-@click.option(
-    "--dimensions",
-    type=click.IntRange(2, 1024),
-    default=16,
-    show_default=True,
-    help="Width of the privacy space.",
-)
-@click.option(
-    "--index",
-    type=click.Choice(["auto", "exact", "hnsw"]),
-    default="auto",
-    show_default=True,
-    help="How words are searched: as measured to be best on this machine; one by one; over a graph"
-    " wherever that finds enough.",
-)
-@click.option(
-    "--encoder",
-    is_flag=True,
-    help="Also write the backbone as devices run it, for answers at home; each device chooses"
-    " whether to fetch it.",
-)
-@click.option(
-    "--key",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Sign the bundle with this private key (PEM, Ed25519), which is made if it is not there."
-    "  [default: sotto-cloud serve signs]",
-)
-@json_option
-def command(
-    out: Path,
-    backbone: str,
-    models: Path,
-    spacy: str,
-    dimensions: int,
-    index: Choice,
-    encoder: bool,
-    key: Path | None,
-    as_json: bool,
-) -> None:
-    """Build the bundle that devices fetch: privacy space, indexes, calibration, tagger.
-
-    The same inputs give the same bytes. A bundle already at --out is replaced
-    once the new one is whole.
-    """
-    from sottovoce.cloud.building.build import build
-
-    started = time.monotonic()
-    with watch_stages(enabled=not as_json) as show:
-        manifest = build(
-            out,
-            backbone=backbone,
-            models=models,
-            spacy=spacy,
-            dimensions=dimensions,
-            index=index,
-            encoder=encoder,
-            sign=signing_key(key) if key else None,
-            progress=show,
-        )
-    identity, seconds = bundle_id(manifest.to_json()), time.monotonic() - started
-    if as_json:
-        print_json(
-            {
-                "bundle_id": identity,
-                "path": str(out),
-                "backbone": manifest.backbone.name,
-                "words": manifest.words,
-                "bytes": sum(stored.bytes for stored in manifest.files.values()),
-                "encoder_bytes": sum(stored.bytes for stored in manifest.optional.values()),
-                "seconds": round(seconds, 1),
-            }
-        )
-    else:
-        click.echo(f"bundle {identity}, {manifest.words:,} words, at {out} ({seconds:.0f} s)")
+try:
+    command: click.Command = import_module("sottovoce.models.cli.build_bundle").command
+except ModuleNotFoundError as error:
+    if not (error.name or "").startswith("sottovoce.models"):
+        raise
+    raise NotReady(
+        "sottovoce-models, which builds bundles, is not installed",
+        fix="install it beside the cloud: pip install sottovoce-models",
+    ) from error

@@ -37,7 +37,7 @@ class PosteriorMean:
         space: Floats2d (tokens, r): every token's place in the privacy space.
         embeddings: Floats2d (tokens, width), the backbone's input embeddings.
         log_prior: Floats1d (tokens,), log of the token frequencies, see
-            `sottovoce.cloud.corpus.token_frequencies`.
+            `sottovoce.models.corpus.token_frequencies`.
         device: where to compute; the arrays are kept there.
     """
 

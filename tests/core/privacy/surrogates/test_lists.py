@@ -12,7 +12,7 @@ from sottovoce.core.privacy.surrogates import numbers, origins
 from sottovoce.core.privacy.surrogates.shape import listed
 
 ROOT = Path(__file__).parents[4]
-LISTS = ROOT / "edge/sottovoce/core/privacy/surrogates/lists"
+LISTS = ROOT / "core/sottovoce/core/privacy/surrogates/lists"
 NAMES = sorted(path.stem for path in LISTS.glob("*.txt"))
 ORIGINS = [row.split("\t") for row in (LISTS / "origins.tsv").read_text("ascii").splitlines()]
 

@@ -1,0 +1,275 @@
+"""The backbone as a device runs it: without torch, from clear text, under any adapter.
+
+Why it is here: what a device answers itself it need not send. The cloud writes these files
+(`sottovoce.models.encoder`) and the device reads them with the same module. The
+table of token embeddings, half of a small backbone, stays in its file, of which a text reads one
+row a token; the rest is one ONNX graph for all adapters, whose numbers are inputs of the graph.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.bundle.row_file import RowFile
+from sottovoce.core.bundle.tokenizer import Tokenizer
+from sottovoce.core.errors import BundleMismatch, DataLoss, NotReady
+from sottovoce.core.text.onnx_session import session
+
+__all__ = ["DESCRIPTION", "FORMAT", "NETWORK", "TABLE", "Additions", "Encoder", "Layer", "Shape"]
+
+FORMAT: Final = "encoder.v1"
+DESCRIPTION: Final = "encoder.json"
+NETWORK: Final = "encoder.onnx"
+TABLE: Final = "table.npy"
+_SCALE_BYTES: Final = 4
+
+Floats1d = NDArray[np.float32]
+Floats2d = NDArray[np.float32]
+
+_MOST: Final = 1 << 20
+"""Of what a shape counts; a graph of more would not fit a device either."""
+
+_MOST_LAYERS: Final = 1_024
+_LARGEST_DESCRIPTION: Final = 1 << 18
+
+_READ: Final = 32
+"""Characters a token, about, in which a text's first tokens are looked for: no book is cut up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """A linear layer that low-rank updates can be added to, and its width on either side."""
+
+    name: str
+    inputs: int
+    outputs: int
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What ``encoder.json`` says.
+
+    Attributes:
+        backbone_sha256: of the weights it was made from.
+        width: of its states.
+        tokens: in the table.
+        positions: at most so many tokens, virtual ones included.
+        longest: tokens of a text, special ones included; what is over is cut off, as in the cloud.
+        before, after: ids of the special tokens around a text.
+        layers: that take low-rank updates, in the order of `Additions.lora`.
+        prefix: numbers a virtual key and value of every layer have.
+    """
+
+    backbone_sha256: str
+    width: int
+    tokens: int
+    positions: int
+    longest: int
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+    layers: tuple[Layer, ...]
+    prefix: int
+
+    @property
+    def lora(self) -> int:
+        """Numbers an update of rank 1 has."""
+        return sum(layer.inputs + layer.outputs for layer in self.layers)
+
+    @classmethod
+    def decode(cls, facts: Mapping[str, Any]) -> Self:
+        """Out of the description.
+
+        Raises:
+            KeyError, TypeError, ValueError: it is none, or of no encoder that a device could run.
+        """
+        given = {**facts}
+        layers = tuple(Layer(str(n), int(i), int(o)) for n, i, o in given.pop("layers"))
+        before, after = (tuple(map(int, given.pop(name))) for name in ("before", "after"))
+        sha = str(given.pop("backbone_sha256"))
+        numbers = {name: int(value) for name, value in given.items()}
+        shape = cls(backbone_sha256=sha, before=before, after=after, layers=layers, **numbers)
+        sizes = (shape.width, shape.tokens, shape.positions, shape.prefix)
+        sides = [side for layer in layers for side in (layer.inputs, layer.outputs)]
+        around = (*before, *after)
+        if (
+            not all(0 < size <= _MOST for size in (*sizes, *sides))
+            or len(layers) > _MOST_LAYERS
+            or not len(around) < shape.longest <= shape.positions
+            or not all(0 <= token < shape.tokens for token in around)
+        ):
+            raise ValueError("out of range")
+        return shape
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Additions:
+    """What one adapter adds to a pass of the encoder; zero rows of each add nothing.
+
+    Attributes:
+        prompt: virtual tokens before the text, Float (P, width).
+        prefix: virtual keys and values before every layer's, Float (P, `Shape.prefix`).
+        lora: for one layer after the other the rows of A, then the columns of B already scaled:
+            Float (rank, `Shape.lora`).
+    """
+
+    prompt: Floats2d
+    prefix: Floats2d
+    lora: Floats2d
+
+    @classmethod
+    def none(cls, shape: Shape) -> Self:
+        """Of an adapter that is a head alone."""
+        return cls(*(np.zeros((0, n), np.float32) for n in (shape.width, shape.prefix, shape.lora)))
+
+
+@dataclass(frozen=True, eq=False)
+class Encoder:
+    """The encoder of one bundle. Safe to share between threads.
+
+    Attributes:
+        shape: of it and its inputs.
+    """
+
+    shape: Shape
+    _tokenizer: Tokenizer
+    _session: Any
+    _table: RowFile
+
+    @classmethod
+    def load(cls, bundle: Bundle) -> Self:
+        """Opens the encoder that was pulled with ``bundle``, and checks every byte of it.
+
+        Raises:
+            NotReady: the bundle has none, or the device did not fetch it.
+            DataLoss: a file is missing or altered, or not what the description says.
+            BundleMismatch: another format, or for another backbone than the bundle's.
+        """
+        folder = bundle.encoder_folder
+        optional = bundle.manifest.optional
+        if not optional:
+            raise NotReady(
+                "this bundle has no encoder for devices",
+                fix="ask the provider to build it with `sotto-cloud build-bundle --encoder`, or "
+                "have the cloud answer with --where cloud",
+                subject="encoder",
+            )
+        if not folder.is_dir():
+            raise NotReady(
+                "the bundle's encoder is not on this device",
+                fix="fetch it with `sotto pull --encoder`",
+                subject="encoder",
+            )
+        hashes = {Path(path).name: stored.sha256 for path, stored in optional.items()}
+        encoder = cls.open(folder, bundle.tokenizer, hashes)
+        if encoder.shape.backbone_sha256 != bundle.manifest.backbone.sha256:
+            raise BundleMismatch(
+                "the bundle's encoder is for another backbone", fix="ask the provider"
+            )
+        return encoder
+
+    @classmethod
+    def open(
+        cls, folder: Path, tokenizer: Tokenizer, hashes: Mapping[str, str] | None = None
+    ) -> Self:
+        """Opens what lies in ``folder``. Each file is opened once: what is hashed is what is used,
+        whatever takes its place meanwhile.
+
+        Args:
+            folder: as the cloud wrote it.
+            tokenizer: of the backbone.
+            hashes: SHA-256 of each file; None where somebody else vouches for them.
+
+        Raises:
+            DataLoss, BundleMismatch: as `load`.
+        """
+        name = DESCRIPTION
+        try:
+            with (folder / DESCRIPTION).open("rb") as file:
+                data = file.read(_LARGEST_DESCRIPTION)
+            _vouched(name, hashlib.sha256(data).hexdigest(), hashes)
+            facts = json.loads(data)
+            if facts.pop("format") != FORMAT:
+                raise BundleMismatch(
+                    f"the bundle's encoder has another format than {FORMAT!r}",
+                    fix="update sottovoce-edge, or pull from a cloud of the same version",
+                    subject="encoder",
+                )
+            shape = Shape.decode(facts)
+            name = TABLE
+            table = RowFile(folder / TABLE)
+            _vouched(name, table.sha256(), hashes)
+            width = shape.width + _SCALE_BYTES
+            if table.dtype != np.int8 or table.shape != (shape.tokens, width):
+                raise ValueError("another shape")
+            name = NETWORK
+            with (folder / NETWORK).open("rb") as file:
+                _vouched(name, hashlib.file_digest(file, "sha256").hexdigest(), hashes)
+                network = _session(f"/proc/self/fd/{file.fileno()}")
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise _damaged(name) from error
+        return cls(shape, tokenizer, network, table)
+
+    def pooled(self, text: str, additions: Additions) -> Floats1d:
+        """The mean of the last states of a text's tokens, special and virtual ones left out.
+
+        Args:
+            text: in the clear; what is over `Shape.longest` tokens is cut off.
+            additions: of the adapter.
+
+        Returns:
+            Floats1d (width,), not scaled.
+        """
+        shape = self.shape
+        room = shape.longest - len(shape.before) - len(shape.after)
+        ids = self._tokenizer.ids(text[: _READ * shape.longest])[:room]
+        tokens = self._rows([*shape.before, *ids, *shape.after])
+        weights = np.zeros(len(tokens), np.float32)
+        # A text of nothing the tokenizer knows still needs a mean, as in the cloud.
+        weights[len(shape.before) : len(shape.before) + len(ids) if ids else None] = 1
+        if not ids:
+            weights[:] = 1
+        front = len(additions.prompt)
+        feed = {
+            "embeddings": np.concatenate([additions.prompt, tokens]),  # (P + n, width)
+            "weights": np.pad(weights / weights.sum(), (front, 0)),  # (P + n,)
+            "lora": additions.lora,
+            "prefix": additions.prefix,
+        }
+        (found,) = self._session.run(["pooled"], feed)
+        pooled: Floats1d = found
+        return pooled
+
+    def _rows(self, ids: Sequence[int]) -> Floats2d:
+        """Token embeddings: (n, width). A row of the table is whole numbers, and their scale."""
+        rows = self._table[ids]  # (n, width + 4)
+        scale = np.ascontiguousarray(rows[:, -_SCALE_BYTES:]).view("<f4")  # (n, 1)
+        return rows[:, :-_SCALE_BYTES] * scale  # type: ignore[no-any-return]
+
+
+def _session(path: str) -> Any:
+    try:
+        return session(path)
+    except Exception as error:  # onnxruntime's own kinds have no narrower parent
+        raise _damaged(NETWORK) from error
+
+
+def _vouched(name: str, found: str, hashes: Mapping[str, str] | None) -> None:
+    if hashes is not None and found != hashes.get(name):
+        raise _damaged(name)
+
+
+def _damaged(path: str) -> DataLoss:
+    return DataLoss(
+        f"the encoder's file {Path(path).name} is missing or was altered",
+        fix="fetch it again with `sotto pull --encoder`",
+        subject="encoder",
+    )

@@ -1,0 +1,244 @@
+"""Finds the names of persons, places and organisations, on the device.
+
+Why it is here: a name has no neighbours in meaning to hide among, so it is replaced by a random one
+of its kind. The list's readings know most names; "Rich", "Little Rock" and "Bank of America" are
+names by their surroundings only. The network sees the word itself in full, as hashed features of
+its form, and of six words either side only their `looks`, which the release shows anyway: whatever
+word one of them is exchanged for, as long as it looks the same, what is found here stays.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.core.errors import BundleMismatch, DataLoss, NotReady
+from sottovoce.core.system.maps import map_array
+from sottovoce.core.text.looks import FIRST_WORD, LOOKS
+from sottovoce.core.text.name_network import NameNetwork
+from sottovoce.core.text.onnx_weights import weights
+from sottovoce.core.text.tagger import FEATURES, HASHES, FeatureSpec, shape
+
+__all__ = ["FORMAT", "KINDS", "LISTED", "WINDOW", "Found", "NameFinder"]
+
+KINDS: Final = ("", "PERSON", "PLACE", "ORGANISATION", "OTHER")
+"""What a word may name; the empty kind is no name."""
+
+FORMAT: Final = "names.v1"
+LISTED: Final = "listed.npy"
+"""What the network's first layer makes of a bundle's words, in the folder of its finder."""
+
+WINDOW: Final = 520
+"""Words a run of the network sees at once: bounds the memory, whatever the document's length. Half
+of what is decided about at once, with the few words either side of that."""
+
+_Scores = Callable[[slice, NDArray[np.int32]], NDArray[np.float32]]
+"""Gives the network's scores of some consecutive words of a text, and of their looks."""
+
+_SHAPE: Final = FEATURES.index("shape")
+_BUT_SHAPE: Final = [place for place in range(len(FEATURES)) if place != _SHAPE]
+
+
+@dataclass(frozen=True)
+class Found:
+    """What the words of a document name."""
+
+    kinds: NDArray[np.uint8]
+    """(n_words,) positions in `KINDS`, 0 for a word that is left as no name."""
+    probability: NDArray[np.float32]
+    """(n_words,) of being a name of any kind, 0 to 1; 0 for marks and identifiers."""
+
+
+class NameFinder:
+    """The name finder: `names.onnx` and its description `names.json` from one folder.
+
+    Safe to share between threads.
+    """
+
+    def __init__(
+        self,
+        session: Any,
+        spec: FeatureSpec,
+        reach: int,
+        thresholds: Sequence[float],
+        listed: NDArray[np.float32] | None = None,
+    ) -> None:
+        self.reach = reach
+        """How many words either side a word's kind may depend on, by their looks."""
+        self._session = session
+        self._spec = spec
+        self._thresholds = np.array([0.0, *thresholds], np.float32)
+        self._listed = listed
+
+    @classmethod
+    def load(cls, folder: Path, *, words: int = 0) -> Self:
+        """Opens the finder in `folder`.
+
+        Args:
+            folder: with ``names.onnx``, ``names.json`` and, in a bundle, `LISTED`.
+            words: how many the bundle lists; 0 if `find` will be told of none.
+
+        Raises:
+            NotReady: the folder holds no name finder.
+            BundleMismatch: it is of a format this version does not read.
+            DataLoss: the files do not belong together, or one is damaged.
+        """
+        description, network = folder / "names.json", folder / "names.onnx"
+        if not description.is_file() or not network.is_file():
+            raise NotReady(
+                f"no name finder in {folder}",
+                fix="run `sotto pull` for a bundle that has one, or `sotto-models train-names`",
+                subject="names",
+            )
+        model = network.read_bytes()
+        try:
+            told = json.loads(description.read_text("utf-8"))
+            format_ = (told["format"], tuple(told["kinds"]), tuple(told["features"]))
+            if (*format_, told["hashes"], told["looks"]) != (
+                FORMAT,
+                KINDS,
+                FEATURES,
+                HASHES,
+                LOOKS,
+            ):
+                raise BundleMismatch(
+                    f"the name finder in {folder} is not one this version can run",
+                    fix="run `sotto pull` for a bundle made by the same version",
+                    subject="names",
+                )
+            if hashlib.sha256(model).hexdigest() != told["sha256"]:
+                raise ValueError("sha256")
+            spec = FeatureSpec(tuple(told["rows"]), told["seed"])
+            thresholds = [float(told["thresholds"][kind]) for kind in KINDS[1:]]
+            if not all(0 < threshold <= 0.5 for threshold in thresholds):
+                raise ValueError("thresholds")  # what is likelier a name than not never passes
+            reach = int(told["reach"])
+            if not 0 <= reach <= WINDOW:
+                raise ValueError("reach")
+            session = NameNetwork(weights(model))
+        except (ValueError, KeyError, TypeError) as error:
+            raise _damaged(folder, f"{error} in names.json does not fit") from None
+        return cls(session, spec, reach, thresholds, _listed(folder / LISTED, words))
+
+    def of_listed(self, words: Sequence[str]) -> NDArray[np.float32]:
+        """What a bundle keeps as `LISTED`: all that the first layer makes of each of its words but
+        what depends on how it is written, Floats2d (n, width)."""
+        rows = self._spec.rows_of(words).reshape(len(words), len(FEATURES), HASHES)
+        kept = rows[:, _BUT_SHAPE].reshape(len(words), -1)
+        return np.asarray(self._session.first(kept, _BUT_SHAPE))
+
+    def find(
+        self,
+        words: Sequence[str],
+        looks: NDArray[np.uint8],
+        ids: NDArray[np.int32] | None = None,
+    ) -> Found:
+        """What consecutive words of one document name.
+
+        Args:
+            words: their texts.
+            looks: (n_words,) as `looks.looks` gives them.
+            ids: (n_words,) of those that are in the bundle's list but for their case, else -1. What
+                is found does not depend on it; it takes less time.
+        """
+        if ids is not None:
+            return self.among(self.alone(words, np.where(looks < FIRST_WORD, 0, ids)), looks)
+        rows = self._spec.rows_of(words)
+        return self._found(
+            looks,
+            lambda part, seen: self._session.run(None, {"rows": rows[part], "looks": seen})[0],
+        )
+
+    def alone(self, words: Sequence[str], ids: NDArray[np.int32]) -> NDArray[np.float32]:
+        """What the network makes of words by themselves, one by one, for `among`.
+
+        Args:
+            words: their texts.
+            ids: (n,) as for `find`.
+
+        Returns:
+            Floats2d (n, width).
+        """
+        if self._listed is None:
+            first = self.of_listed(words)
+        else:
+            first = np.asarray(self._listed)[ids]  # of -1 any
+            if others := np.flatnonzero(ids < 0).tolist():
+                first[others] = self.of_listed([words[place] for place in others])
+        shapes, which = _distinct([shape(word) for word in words])
+        first += self._session.first(self._spec.rows_of_feature("shape", shapes), [_SHAPE])[which]
+        return first
+
+    def among(self, alone: NDArray[np.float32], looks: NDArray[np.uint8]) -> Found:
+        """What `find` says, of words of which `alone` is known already.
+
+        Args:
+            alone: (n_words, width) of each.
+            looks: (n_words,) as for `find`.
+        """
+        return self._found(looks, lambda part, seen: self._session.scores(alone[part].copy(), seen))
+
+    def _found(self, looks: NDArray[np.uint8], scores: _Scores) -> Found:
+        """Long documents go through in windows that overlap by the reach of the network. How many
+        words a window holds depends on the length of the document alone, and each row of the
+        network's arithmetic on that row alone, so not one bit of a word's probability tells more
+        of its neighbours than their looks.
+        """
+        kinds = np.zeros(len(looks), np.uint8)
+        probability = np.zeros(len(looks), np.float32)
+        seen = looks.astype(np.int32)
+        for start in range(0, len(looks), WINDOW):
+            end = min(start + WINDOW, len(looks))
+            first = max(0, start - self.reach)
+            part = slice(first, min(len(looks), end + self.reach))
+            kinds[start:end], probability[start:end] = self._decide(
+                scores(part, seen[part])[start - first : end - first]
+            )
+        none = looks < FIRST_WORD
+        kinds[none], probability[none] = 0, 0
+        return Found(kinds, probability)
+
+    def _decide(self, logits: NDArray[np.float32]) -> tuple[NDArray[np.intp], NDArray[np.float32]]:
+        """The likeliest kind of name, where any name is likelier than its threshold."""
+        shares = np.exp(logits - logits.max(axis=1, keepdims=True))
+        shares /= shares.sum(axis=1, keepdims=True)
+        named: NDArray[np.float32] = shares[:, 1:].sum(axis=1)
+        best = 1 + shares[:, 1:].argmax(axis=1)
+        return np.where(named >= self._thresholds[best], best, 0), named
+
+
+def _distinct(texts: Sequence[str]) -> tuple[list[str], list[int]]:
+    """The different ones, and which of them each is."""
+    number: dict[str, int] = {}
+    which = [number.setdefault(text, len(number)) for text in texts]
+    return [*number], which
+
+
+def _listed(file: Path, words: int) -> NDArray[np.float32] | None:
+    """The rows of listed words; None where they are not asked for, or an older bundle has none.
+
+    Raises:
+        DataLoss: they are not such.
+    """
+    if not words or not file.is_file():
+        return None
+    try:
+        found: NDArray[np.float32] = map_array(file)
+    except (ValueError, OSError) as error:
+        raise _damaged(file.parent, f"{file.name} is no array") from error
+    if found.dtype != np.float32 or found.ndim != 2 or len(found) != words:
+        raise _damaged(file.parent, f"{file.name} has the wrong shape")
+    return found
+
+
+def _damaged(folder: Path, problem: str) -> DataLoss:
+    return DataLoss(
+        f"the name finder in {folder} is damaged: {problem}",
+        fix="run `sotto pull` again",
+        subject="names",
+    )

@@ -1,0 +1,262 @@
+"""Names the part of speech of every word, on the device.
+
+Why it is here: PCT2T (RAPT, section on the privatisation by constituents) chooses by part of speech
+which words to replace and among which words to look for the replacement. The default tagger is a
+small convolutional network over hashed features of the word's form; it needs onnxruntime and numpy,
+a megabyte of disk and no vocabulary. Its tag of a word depends on the four words either side, never
+on more, and it says how sure it is, so that an unsure tag need not leave a word in the clear.
+"""
+
+import hashlib
+import json
+import re
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.core.errors import BundleMismatch, DataLoss, NotReady
+from sottovoce.core.text.onnx_session import session
+
+__all__ = [
+    "FEATURES",
+    "FORMAT",
+    "HASHES",
+    "UPOS",
+    "WINDOW",
+    "FeatureSpec",
+    "OnnxTagger",
+    "Tagger",
+    "Tags",
+    "form_features",
+    "shape",
+]
+
+UPOS: Final = (
+    *("ADJ", "ADP", "ADV", "AUX", "CCONJ", "DET", "INTJ", "NOUN", "NUM"),
+    *("PART", "PRON", "PROPN", "PUNCT", "SCONJ", "SYM", "VERB", "X"),
+)
+"""The seventeen universal parts of speech, in the order all files and arrays use."""
+
+FORMAT: Final = "tagger.v1"
+WINDOW: Final = 64
+"""Words a run of the network sees at once: a megabyte at work (2,000 words would take
+28), and hardly slower, whatever the document's length."""
+
+_LONGEST: Final = 64
+_DIGIT = re.compile(r"\d")
+_RUN = re.compile(r"(.)\1{3,}", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Tags:
+    """Parts of speech of `n_words` words and how sure they are."""
+
+    ids: NDArray[np.uint8]
+    """(n_words,) positions in the tag set."""
+    confidence: NDArray[np.float32]
+    """(n_words,) probability of that tag, 0 to 1."""
+
+
+class Tagger(Protocol):
+    """Anything that tags words it is given; it must not cut or join them."""
+
+    @property
+    def tagset(self) -> tuple[str, ...]:
+        """Names of the tags, in the order of `Tags.ids`."""
+
+    @property
+    def reach(self) -> int:
+        """How many words either side the tag of a word may depend on."""
+
+    def tag(self, words: Sequence[str]) -> Tags:
+        """One tag for each of `words`, which are consecutive words of one document."""
+
+
+def form_features(word: str) -> tuple[str, ...]:
+    """What the network sees of a word, in the order of `FEATURES`.
+
+    All but its shape follow from the word in small letters.
+    """
+    if word.isascii() and word.isalpha() and len(word) <= _LONGEST:
+        norm = word.lower()  # most words; the same as below, four times faster
+    else:
+        half = _LONGEST // 2
+        if len(word) > _LONGEST:  # both ends carry what is looked at
+            word = word[:half] + word[-half:]
+        norm = _DIGIT.sub("0", word.lower()).replace("’", "'")
+    return norm, shape(word), norm[:1], norm[:3], norm[-1:], norm[-2:], norm[-3:], norm[-4:]
+
+
+def shape(word: str) -> str:
+    """Where capitals, small letters, digits and signs stand, long runs cut short.
+
+    >>> shape("Washington"), shape("McDonald"), shape("o'clock")
+    ('Xxxx', 'XxXxxx', "x'xxx")
+    """
+    if word.isascii() and word.isalpha():
+        if word.islower():
+            return "xxx"[: len(word)]
+        if len(word) == 1 or word[1:].islower():
+            return "X" + "xxx"[: len(word) - 1]
+    return _RUN.sub(r"\1\1\1", "".join(map(_outline, word)))
+
+
+def _outline(character: str) -> str:
+    if character.isupper():
+        return "X"
+    if character.isalpha():
+        return "x"
+    return "0" if character.isdigit() else character
+
+
+FEATURES: Final = (
+    *("norm", "shape", "prefix1", "prefix3"),
+    *("suffix1", "suffix2", "suffix3", "suffix4"),
+)
+HASHES: Final = 2
+"""Rows of the table each feature is the sum of: two words rarely share both."""
+_numbers: Final = struct.Struct(f"<{HASHES}I").unpack
+
+
+@dataclass(frozen=True)
+class FeatureSpec:
+    """How features become rows of one embedding table; written into `tagger.json`."""
+
+    rows: tuple[int, ...]
+    """Rows each of `FEATURES` has for itself."""
+    seed: int
+    """Seed of the hashes."""
+
+    def rows_of(self, words: Sequence[str]) -> NDArray[np.int32]:
+        """Rows of the embedding table for each word, shape (n_words, features * HASHES)."""
+        hashers = self._hashers
+        # Remembered for this call only: nothing may keep a user's words. Most words of a text have
+        # occurred before, and most endings of the others.
+        known: dict[str, int] = {}
+        parts: list[dict[str, tuple[int, ...]]] = [{} for _ in hashers]
+        table: list[int] = []
+        for word in words:
+            if word in known:
+                continue
+            known[word] = len(known)
+            for feature, part, hasher in zip(form_features(word), parts, hashers, strict=True):
+                rows = part.get(feature)
+                if rows is None:
+                    rows = part[feature] = hasher(feature)
+                table += rows
+        distinct = np.array(table, np.int32).reshape(len(known), len(self.rows) * HASHES)
+        return distinct[[known[word] for word in words]]
+
+    def rows_of_feature(self, name: str, values: Sequence[str]) -> NDArray[np.int32]:
+        """The same for one of `FEATURES` alone, of which ``values`` are given: (n, HASHES)."""
+        hasher = self._hashers[FEATURES.index(name)]
+        known = {value: hasher(value) for value in set(values)}
+        return np.array([known[value] for value in values], np.int32).reshape(-1, HASHES)
+
+    @cached_property
+    def _hashers(self) -> list[Callable[[str], tuple[int, ...]]]:
+        """For each feature what gives its rows."""
+        offsets = [sum(self.rows[:index]) for index in range(len(self.rows))]
+        salt = self.seed.to_bytes(8, "little")
+
+        def hasher(index: int) -> Callable[[str], tuple[int, ...]]:
+            empty = hashlib.blake2b(digest_size=4 * HASHES, salt=salt, person=bytes([index]))
+            offset, rows = offsets[index], self.rows[index]
+
+            def of(feature: str) -> tuple[int, ...]:
+                filled = empty.copy()
+                filled.update(feature.encode("utf-8", "surrogatepass"))
+                return tuple([offset + n % rows for n in _numbers(filled.digest())])
+
+            return of
+
+        return [hasher(index) for index in range(len(self.rows))]
+
+
+class OnnxTagger:
+    """The default tagger: `tagger.onnx` and its description `tagger.json` from one folder."""
+
+    def __init__(
+        self, session: Any, tagset: tuple[str, ...], spec: FeatureSpec, reach: int, heat: float
+    ) -> None:
+        self.tagset = tagset
+        self._session = session
+        self._spec = spec
+        self.reach = reach
+        self._heat = heat
+
+    @classmethod
+    def load(cls, folder: Path, *, threads: int = 1) -> Self:
+        """Opens the tagger in `folder`, on `threads` processor cores.
+
+        Raises:
+            NotReady: the folder holds no tagger.
+            BundleMismatch: the tagger is of a format this version does not read.
+            DataLoss: the two files do not belong together.
+        """
+        description, network = folder / "tagger.json", folder / "tagger.onnx"
+        if not description.is_file() or not network.is_file():
+            raise NotReady(
+                f"no tagger in {folder}",
+                fix="run `sotto pull` for a bundle that has one, or `sotto-models train-tagger`",
+                subject="tagger",
+            )
+        spec = json.loads(description.read_text("utf-8"))
+        if (spec.get("format"), tuple(spec["features"]), spec["hashes"]) != (
+            FORMAT,
+            FEATURES,
+            HASHES,
+        ):
+            raise BundleMismatch(
+                f"the tagger in {folder} is not one this version can run",
+                fix="run `sotto pull` for a bundle made by the same version",
+                subject="tagger",
+            )
+        model = network.read_bytes()
+        if hashlib.sha256(model).hexdigest() != spec["sha256"]:
+            raise DataLoss(
+                f"{network} is damaged: its SHA-256 is not the one in tagger.json",
+                fix="run `sotto pull` again",
+                subject="tagger",
+            )
+        return cls(
+            session(model, threads),
+            tuple(spec["tagset"]),
+            FeatureSpec(tuple(spec["rows"]), spec["seed"]),
+            spec["reach"],
+            spec["temperature"],
+        )
+
+    def tag(self, words: Sequence[str]) -> Tags:
+        """Tags consecutive words of one document; see `Tagger.tag`.
+
+        Long documents go through in windows that overlap by the reach of the network, so that the
+        tags are those of one single run.
+        """
+        ids = np.empty(len(words), np.uint8)
+        confidence = np.empty(len(words), np.float32)
+        rows = self._spec.rows_of(words)
+        for start, end, seen_from, seen_to in _windows(len(words), self.reach):
+            logits = self._logits(rows[seen_from:seen_to])
+            scores = logits[start - seen_from : end - seen_from] / self._heat
+            scores = np.exp(scores - scores.max(axis=1, keepdims=True))
+            best = scores.argmax(axis=1)
+            ids[start:end] = best
+            confidence[start:end] = 1 / scores.sum(axis=1)  # the best one's score is exp(0)
+        return Tags(ids, confidence)
+
+    def _logits(self, rows: NDArray[np.int32]) -> NDArray[np.float32]:
+        found: NDArray[np.float32] = self._session.run(None, {"rows": rows})[0]
+        return found
+
+
+def _windows(n_words: int, reach: int) -> Iterator[tuple[int, int, int, int]]:
+    for start in range(0, n_words, WINDOW):
+        end = min(start + WINDOW, n_words)
+        yield start, end, max(0, start - reach), min(n_words, end + reach)

@@ -1,0 +1,1 @@
+"""Builds bundles, and trains the small models in them."""

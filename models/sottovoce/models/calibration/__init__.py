@@ -1,0 +1,1 @@
+"""What each level recovers, measured with attacks on public text."""

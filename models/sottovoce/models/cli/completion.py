@@ -1,0 +1,7 @@
+"""``sotto-models completion``."""
+
+from __future__ import annotations
+
+from sottovoce.core.system.common_commands import completion_command
+
+command = completion_command("sotto-models")

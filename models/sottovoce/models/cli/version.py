@@ -1,0 +1,7 @@
+"""``sotto-models version``."""
+
+from __future__ import annotations
+
+from sottovoce.core.system.common_commands import version_command
+
+command = version_command("sotto-models", "sottovoce-models")

@@ -1,0 +1,261 @@
+"""Fits the denoiser: first a sentence encoder of its own, then the use of the cloud's answers.
+
+Why it is here: the first stage knows nothing of any privacy space and takes most of the time, so it
+is done once and kept; the second, for one space and range of eta, starts from it. In the second a
+part of the passages comes without an answer, so that the same weights still serve a device with no
+network. Both maximise the cosine with the backbone's clean embedding (Split-and-Denoise, eq. 12:
+for vectors of length 1 the squared error is 2 - 2 cosine).
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from sottovoce.core.system.files import in_place_of
+from sottovoce.models.denoiser.data import Answers, Passages, Progress
+from sottovoce.models.denoiser.network import Network, Size
+
+__all__ = ["Model", "Recipe", "batches", "first_rows", "fit", "pace", "predict"]
+
+_KEPT_EVERY: Final = 30.0
+_MOMENTS: Final = ("step", "exp_avg", "exp_avg_sq")
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """How to train; the defaults ship."""
+
+    epochs: int = 6
+    """Of the first stage, over all passages."""
+    helped_epochs: int = 6
+    """Of the second, over those that have an answer."""
+    answers: int = 40_960
+    """Passages that get one."""
+    without: float = 0.25
+    """Share of them that the second stage shows without it."""
+    tokens: int = 6_000
+    """In a step."""
+    learning_rate: float = 2e-3
+    helped_learning_rate: float = 1e-3
+    seed: int = 7
+    size: Size = field(default_factory=Size)
+
+
+class Model(nn.Module):
+    """The network and its token table: Float (tokens, table)."""
+
+    def __init__(self, size: Size, rows: Tensor) -> None:
+        super().__init__()
+        self.table = nn.Embedding(rows.shape[0], rows.shape[1], _weight=rows.clone())
+        self.network = Network(size)
+
+    def forward(
+        self, ids: Tensor, mask: Tensor, answer: Tensor, eta: Tensor, helped: Tensor
+    ) -> Tensor:
+        """As `Network.forward`, from token ids Int (B, n)."""
+        found: Tensor = self.network(self.table(ids), mask, answer, eta, helped)
+        return found
+
+
+def first_rows(alone: NDArray[np.float32], log_prior: NDArray[np.float32], size: Size) -> Model:
+    """A model that adds up words: where training starts.
+
+    Each token's row is what the backbone says of the token alone, less what it says of any, and the
+    less the commoner the token (smooth inverse frequency), in as many principal components as the
+    table is wide.
+
+    Args:
+        alone: Floats2d (tokens, width), embeddings of single tokens.
+        log_prior: Floats1d (tokens,).
+        size: of the network.
+    """
+    shares = np.exp(log_prior.astype(np.float64))
+    weights = 1e-3 / (1e-3 + shares)
+    shares *= weights
+    shares /= shares.sum()
+    rows = alone.astype(np.float64)
+    mean = shares @ rows
+    rows = (rows - mean) * weights[:, None]
+    _, vectors = np.linalg.eigh((rows * np.sqrt(shares)[:, None]).T @ rows)
+    components = vectors[:, ::-1][:, : size.table]
+    table = rows @ components
+    scale = 2 * np.sqrt(shares @ np.square(table).mean(axis=1))  # entries of about 1/2
+    model = Model(size, torch.from_numpy((table / scale).astype(np.float32)))
+    with torch.no_grad():
+        model.network.words.weight.copy_(torch.from_numpy(components * scale))
+        model.network.words.bias.zero_()
+    return model
+
+
+def fit(
+    model: Model,
+    passages: Passages,
+    targets: NDArray[np.float16],
+    recipe: Recipe,
+    *,
+    answers: Answers | None = None,
+    kept: Path | None = None,
+    device: torch.device | str = "cpu",
+    progress: Progress | None = None,
+) -> Model:
+    """Trains ``model`` in place: the first stage, or with ``answers`` the second.
+
+    Args:
+        model: where to start.
+        passages: n of them.
+        targets: Floats2d (n, width), their clean embeddings.
+        recipe: see there.
+        answers: for these passages.
+        kept: a file for the state of the run, from which it goes on after a stop.
+        device: where to compute.
+        progress: told of the steps.
+    """
+    epochs = recipe.epochs if answers is None else recipe.helped_epochs
+    rate = recipe.learning_rate if answers is None else recipe.helped_learning_rate
+    stage = "sentence encoder" if answers is None else "use of answers"
+    random_order = [
+        batches(passages.lengths, recipe.tokens, np.random.default_rng([recipe.seed, epoch]))
+        for epoch in range(epochs)
+    ]
+    total = sum(map(len, random_order))
+    model.to(device).train()
+    optimizer = torch.optim.AdamW(model.parameters(), weight_decay=0.0, fused=True)
+    done = _resume(kept, model, optimizer) if kept else 0
+    lengths = torch.from_numpy(passages.lengths).sqrt().float().to(device)
+    ones = torch.ones_like(lengths)
+    saved = time.monotonic()
+    for step, places in enumerate(batch for epoch in random_order for batch in epoch):
+        if step < done:
+            continue
+        for group in optimizer.param_groups:
+            group["lr"] = rate * pace(step / total)
+        random = np.random.default_rng([recipe.seed, 1, step])
+        helped = random.random(len(places)) >= recipe.without if answers is not None else None
+        inputs = _inputs(passages, places, answers, helped, recipe.size.width, device)
+        wanted = torch.from_numpy(targets[places].astype(np.float32)).to(device)
+        with torch.autocast(torch.device(device).type, dtype=torch.bfloat16):
+            found = model(*inputs)
+        cosines = (found.float() * wanted).sum(1)
+        # Of passages of a token or two there is little to learn, and they err the most.
+        weights = lengths[torch.from_numpy(places)] if answers is not None else ones[: len(places)]
+        loss = 1 - (cosines * weights).sum() / weights.sum()
+        optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        last = step + 1 == total
+        if kept and (last or time.monotonic() - saved > _KEPT_EVERY):
+            _keep(kept, model, optimizer, step + 1)
+            saved = time.monotonic()
+        if progress and (last or step % 20 == 0):
+            progress(stage, step + 1, total)
+    return model.eval()
+
+
+@torch.no_grad()
+def predict(
+    model: Model, passages: Passages, answers: Answers | None = None, *, batch: int = 64
+) -> NDArray[np.float32]:
+    """Estimates of the clean embeddings, float32: Floats2d (passages, width)."""
+    model.eval()
+    device = next(model.parameters()).device
+    width = model.network.size.width
+    found = np.empty((len(passages), width), np.float32)
+    order = np.argsort(passages.lengths, kind="stable")
+    for start in range(0, len(order), batch):
+        places = order[start : start + batch]
+        helped = np.ones(len(places), np.bool_) if answers is not None else None
+        found[places] = model(*_inputs(passages, places, answers, helped, width, device)).cpu()
+    return found
+
+
+def _inputs(
+    passages: Passages,
+    places: NDArray[np.int64],
+    answers: Answers | None,
+    helped: NDArray[np.bool_] | None,
+    width: int,
+    device: torch.device | str,
+) -> tuple[Tensor, ...]:
+    lengths = passages.lengths[places]
+    mask = np.arange(lengths.max()) < lengths[:, None]  # (B, n)
+    ids = np.zeros(mask.shape, np.int64)
+    ids[mask] = np.concatenate([passages[place] for place in places.tolist()])
+    floats: tuple[NDArray[Any], ...]
+    if answers is None or helped is None:
+        none = np.zeros(len(places))
+        floats = (mask, np.zeros((len(places), width)), none + 20, none)
+    else:
+        floats = (mask, answers.embeddings[places], answers.eta[places], helped)
+    return (
+        torch.from_numpy(ids).to(device),
+        *(torch.from_numpy(each.astype(np.float32)).to(device) for each in floats),
+    )
+
+
+def batches(
+    lengths: NDArray[np.int64], tokens: int, random: np.random.Generator
+) -> list[NDArray[np.int64]]:
+    """Places in random order, in batches of like length that fill ``tokens`` with padding."""
+    order = random.permutation(len(lengths))
+    found: list[NDArray[np.int64]] = []
+    for start in range(0, len(order), 8_192):
+        pool = order[start : start + 8_192]
+        pool = pool[np.argsort(lengths[pool], kind="stable")]
+        found += [*_filled(pool, lengths, tokens)]
+    return [found[i] for i in random.permutation(len(found))]
+
+
+def _filled(
+    pool: NDArray[np.int64], lengths: NDArray[np.int64], tokens: int
+) -> Iterator[NDArray[np.int64]]:
+    first = 0
+    for last in range(1, len(pool) + 1):
+        if last == len(pool) or (last + 1 - first) * lengths[pool[last]] > tokens:
+            yield pool[first:last]
+            first = last
+
+
+def pace(done: float) -> float:
+    """Share of the learning rate when a share ``done`` of the steps has gone by."""
+    return min(done / 0.05 + 0.01, 1.0) * (1 + math.cos(math.pi * done)) / 2
+
+
+def _keep(file: Path, model: Model, optimizer: torch.optim.Optimizer, step: int) -> None:
+    tensors = {}
+    for name, parameter in model.named_parameters():
+        tensors[f"model.{name}"] = parameter.detach().cpu().contiguous()
+        for key in _MOMENTS:
+            tensors[f"{key}.{name}"] = optimizer.state[parameter][key].detach().cpu().contiguous()
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with in_place_of(file) as aside:
+        save_file(tensors, aside, metadata={"steps": str(step)})
+
+
+@torch.no_grad()
+def _resume(file: Path, model: Model, optimizer: torch.optim.Optimizer) -> int:
+    """Puts the kept state back; the steps done, 0 where nothing usable is kept."""
+    try:
+        with safe_open(file, framework="pt") as opened:
+            done = int(opened.metadata()["steps"])
+            tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
+    except (OSError, SafetensorError):
+        return 0
+    for name, parameter in model.named_parameters():
+        parameter.copy_(tensors[f"model.{name}"])
+        optimizer.state[parameter] = {
+            key: tensors[f"{key}.{name}"].to(parameter.device) for key in _MOMENTS
+        }
+    return done

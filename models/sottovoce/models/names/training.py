@@ -1,0 +1,362 @@
+"""Trains the name finder that ships, from marked sentences to the two files a bundle holds.
+
+Read it top to bottom: read sentences, keep some for the thresholds, train, write the graph, choose
+the thresholds, measure. Whatever comes after the training is done with the written file.
+"""
+
+import hashlib
+import itertools
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import torch
+from numpy.random import Generator
+from numpy.typing import NDArray
+from torch import Tensor
+
+from sottovoce.core.text.looks import LOOKS, looks
+from sottovoce.core.text.names import FORMAT, KINDS, Found, NameFinder
+from sottovoce.core.text.readings import READINGS, UNLISTED
+from sottovoce.core.text.tagger import FEATURES, HASHES, FeatureSpec
+from sottovoce.core.text.words import Kind, Word
+from sottovoce.models.names.data import (
+    NONE,
+    Marked,
+    changed,
+    made_up,
+    read_masc_and_web,
+    read_uner,
+    read_wnut,
+)
+from sottovoce.models.names.mentions import Lists, Mentions
+from sottovoce.models.names.network import Network, Size, to_onnx
+from sottovoce.models.tagger.learning import NO_WORD, Progress, averaged, partial_loss
+
+__all__ = ["ALWAYS_DRAWN", "Listed", "Measured", "Recipe", "fit", "measure", "train_names", "write"]
+
+ALWAYS_DRAWN: Final = frozenset({"NAME", "NUMBER", "ORIGIN", "UNLISTED"})
+"""Readings of words that are replaced by another whatever the finder says."""
+
+_DRAWN: Final = np.array([reading in ALWAYS_DRAWN for reading in (*READINGS, UNLISTED)])
+_OPEN: Final = frozenset({"NOUN", "VERB", "ADJ", "ADV", "FACT"})
+_BLOCK: Final = 128
+_GAP: Final = Word(" ", 0, 0, Kind.PUNCTUATION)
+_SLOTS: Final = {"PERSON": "person", "PLACE": "place", "ORGANISATION": "org"}
+"""What another name of a kind is drawn for, of the slots of `Mentions`."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How to train; the defaults ship."""
+
+    epochs: int = 6
+    """Times over the treebanks."""
+    marked: int = 3
+    """Times over the sentences marked with kinds, for each time over the treebanks."""
+    made_up: int = 20_000
+    """Sentences of our own in each epoch."""
+    batch: int = 16
+    """Blocks of 128 words a step."""
+    learning_rate: float = 3e-3
+    memory: float = 0.998
+    """Share of the running average of the weights that each step keeps."""
+    drawn_anyway: float = 0.3
+    """Weight in the loss of words that are replaced whatever the finder says of them."""
+    overdrawn: float = 0.0075
+    """Share of the words that name nothing which the thresholds may let be called names."""
+    other: float = 0.5
+    """Threshold of OTHER names, of days, films and goods, which nobody is promised to be hidden."""
+    held_out: int = 12
+    """Of every so many documents, one is kept for the thresholds."""
+    seed: int = 7
+    size: Size = field(default_factory=Size)
+
+
+@dataclass(frozen=True)
+class Listed:
+    """The readings of the words a device lists, by normal form."""
+
+    readings: Mapping[str, int]
+    normal_form: Callable[[str], str]
+
+    def of(self, words: Sequence[Word]) -> NDArray[np.uint8]:
+        """Places in ``(*READINGS, UNLISTED)`` of `words`."""
+        known: dict[str, int] = {}
+        for word in words:
+            if word.text not in known:
+                form = self.normal_form(word.text.replace("’", "'"))
+                known[word.text] = self.readings.get(form, len(READINGS))
+        return np.array([known[word.text] for word in words], np.uint8)
+
+    def ordinary(self, word: str) -> bool:
+        """Whether the device takes `word` for an ordinary one, which only the finder can mend."""
+        reading = self.readings.get(self.normal_form(word))
+        return reading is not None and READINGS[reading] in _OPEN
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Figures of a finder, over words that are not replaced anyhow (see `ALWAYS_DRAWN`)."""
+
+    found: float
+    """Share of the words of names of persons, places and organisations that are found."""
+    right_kind: float
+    """Share of those found that are found as what they are."""
+    overdrawn: float
+    """Share of all words that name nothing which are called names."""
+    words: int
+
+
+def train_names(
+    data: Path,
+    out: Path,
+    listed: Listed,
+    lists: Lists,
+    *,
+    recipe: Recipe | None = None,
+    progress: Progress | None = None,
+) -> Measured:
+    """Trains on `data` and sentences made up around `lists`, writes names.onnx and names.json.
+
+    Returns the figures on the sentences kept back, which the thresholds are chosen on. With
+    `Size.neighbours` set to "words" nothing is written: what the network would find is all.
+
+    Raises:
+        InvalidInput: one of the data sets is missing.
+    """
+    recipe = recipe or Recipe()
+    treebanks = read_masc_and_web(data)
+    uner = read_uner(data / "uner_ewt" / "dev.jsonl.gz", data / "ud_ewt" / "dev.conllu.gz")
+    wnut = read_wnut(data / "wnut17" / "train.jsonl.gz")
+    random = np.random.default_rng(recipe.seed)
+    words = [word for word, place in listed.readings.items() if READINGS[place] in ("NOUN", "ADJ")]
+    mentions = Mentions(lists, listed.ordinary, words, random)
+    trained, kept = _apart([treebanks, uner, wnut], recipe.held_out)
+    kept += [made_up(mentions, "made up") for _ in range(1_000)]
+    network = fit(trained[0], trained[1] + trained[2], mentions, listed, recipe, progress)
+    if recipe.size.neighbours == "words":
+        finder = _untranslated(network, kept, listed, recipe)
+    else:
+        finder = write(network, kept, listed, out, recipe)
+    return measure(finder, kept, listed)
+
+
+def _apart(
+    sources: Sequence[Sequence[Marked]], every: int
+) -> tuple[list[list[Marked]], list[Marked]]:
+    """Each source without one in `every` of its documents, and the sentences of those."""
+    trained: list[list[Marked]] = []
+    kept: list[Marked] = []
+    for source in sources:
+        documents = {name: i for i, name in enumerate(dict.fromkeys(s.document for s in source))}
+        trained.append([s for s in source if documents[s.document] % every])
+        kept += [s for s in source if not documents[s.document] % every]
+    return trained, kept
+
+
+def fit(
+    treebanks: Sequence[Marked],
+    marked: Sequence[Marked],
+    mentions: Mentions,
+    listed: Listed,
+    recipe: Recipe,
+    progress: Progress | None = None,
+) -> Network:
+    """A trained network: the average of its last weights."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(recipe.seed)
+        network = Network(recipe.size)
+        losses = _losses(network, treebanks, marked, mentions, listed, recipe)
+        return averaged(network, losses, recipe.learning_rate, recipe.memory, progress)
+
+
+def _losses(
+    network: Network,
+    treebanks: Sequence[Marked],
+    marked: Sequence[Marked],
+    mentions: Mentions,
+    listed: Listed,
+    recipe: Recipe,
+) -> Iterator[tuple[float, Tensor]]:
+    """The share of the training that has gone by, and the loss on the next blocks."""
+    random = np.random.default_rng(recipe.seed)
+    spec = FeatureSpec(recipe.size.rows, recipe.seed)
+    for epoch in range(recipe.epochs):
+        sentences = [
+            *(changed(sentence, random) for sentence in treebanks),
+            *(
+                changed(sentence, random, lambda kind: mentions.draw(_SLOTS[kind]))
+                for sentence in [*marked] * recipe.marked
+            ),
+            *(
+                changed(made_up(mentions, f"made up {number // 3}"), random)
+                for number in range(recipe.made_up)
+            ),
+        ]
+        rows, seen, allowed, drawn = _blocks(sentences, listed, spec, recipe.size, random)
+        steps = math.ceil(len(rows) / recipe.batch)
+        for step in range(steps):
+            chosen = slice(step * recipe.batch, (step + 1) * recipe.batch)
+            # (B, T, features * HASHES), three times (B, T)
+            inputs, around, targets, anyway = (
+                torch.from_numpy(part[chosen]) for part in (rows, seen, allowed, drawn)
+            )
+            scores = network(inputs, around, (targets != NO_WORD).float())
+            weights = torch.where(anyway, recipe.drawn_anyway, 1.0)
+            yield (epoch + step / steps) / recipe.epochs, partial_loss(scores, targets, weights)
+
+
+def _blocks(
+    sentences: Sequence[Marked], listed: Listed, spec: FeatureSpec, size: Size, random: Generator
+) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64], NDArray[np.bool_]]:
+    """Passages in random order, empty places between, cut into blocks of equal length."""
+    texts = list(_passages(sentences, random))
+    words: list[Word] = []
+    allowed: list[int] = []
+
+    def leave_empty(places: int) -> None:
+        words.extend([_GAP] * places)
+        allowed.extend([NO_WORD] * places)
+
+    for index in random.permutation(len(texts)):
+        for sentence in texts[index]:
+            words += sentence.words
+            allowed += sentence.allowed
+        leave_empty(max(size.distances))
+    leave_empty(-len(words) % _BLOCK)
+    rows = spec.rows_of([word.text for word in words])
+    readings = listed.of(words)
+    return (
+        rows.reshape(-1, _BLOCK, rows.shape[1]),
+        looks(words, readings).astype(np.int32).reshape(-1, _BLOCK),
+        np.array(allowed).reshape(-1, _BLOCK),
+        _DRAWN[readings].reshape(-1, _BLOCK),
+    )
+
+
+def _passages(sentences: Sequence[Marked], random: Generator) -> Iterator[Sequence[Marked]]:
+    """Runs of one to eight consecutive sentences of one document."""
+    start = 0
+    while start < len(sentences):
+        end = start + int(random.integers(1, 9))
+        document = sentences[start].document
+        chosen = [s for s in sentences[start:end] if s.document == document]
+        yield chosen
+        start += len(chosen)
+
+
+def write(
+    network: Network, kept: Sequence[Marked], listed: Listed, out: Path, recipe: Recipe
+) -> NameFinder:
+    """Writes both files to `out`, with thresholds for `recipe.overdrawn` of `kept`."""
+    out.mkdir(parents=True, exist_ok=True)
+    model = to_onnx(network)
+    (out / "names.onnx").write_bytes(model)
+    description = {
+        "format": FORMAT,
+        "kinds": KINDS,
+        "features": FEATURES,
+        "hashes": HASHES,
+        "rows": recipe.size.rows,
+        "seed": recipe.seed,
+        "looks": LOOKS,
+        "reach": recipe.size.reach,
+        "sha256": hashlib.sha256(model).hexdigest(),
+        "recipe": asdict(recipe),
+    }
+
+    def told(thresholds: Mapping[str, float]) -> NameFinder:
+        text = json.dumps(description | {"thresholds": thresholds}, indent=2) + "\n"
+        (out / "names.json").write_text(text, encoding="utf-8")
+        return NameFinder.load(out)
+
+    return _with_thresholds(told, kept, listed, recipe)
+
+
+def _untranslated(
+    network: Network, kept: Sequence[Marked], listed: Listed, recipe: Recipe
+) -> NameFinder:
+    """A finder that runs the network as it was trained, for one that must not ship."""
+    spec, reach = FeatureSpec(recipe.size.rows, recipe.seed), recipe.size.reach
+
+    def told(thresholds: Mapping[str, float]) -> NameFinder:
+        return NameFinder(_Session(network), spec, reach, [*thresholds.values()])
+
+    return _with_thresholds(told, kept, listed, recipe)
+
+
+class _Session:
+    """A network in the place of one that onnxruntime has opened."""
+
+    def __init__(self, network: Network) -> None:
+        self._network = network
+
+    def run(self, _: None, inputs: Mapping[str, NDArray[np.int32]]) -> list[NDArray[np.float32]]:
+        rows, around = (torch.from_numpy(inputs[name])[None] for name in ("rows", "looks"))
+        with torch.inference_mode():
+            scores = self._network(rows, around, torch.ones(around.shape))
+        return [scores[0].numpy()]
+
+
+def _with_thresholds(
+    told: Callable[[Mapping[str, float]], NameFinder],
+    kept: Sequence[Marked],
+    listed: Listed,
+    recipe: Recipe,
+) -> NameFinder:
+    """The finder with the thresholds that let `recipe.overdrawn` of `kept` be called names."""
+    even = told(dict.fromkeys(KINDS[1:], 0.5))
+    threshold = _threshold(even, kept, listed, recipe.overdrawn)
+    return told(dict.fromkeys(KINDS[1:], threshold) | {"OTHER": max(threshold, recipe.other)})
+
+
+def _threshold(
+    finder: NameFinder, kept: Sequence[Marked], listed: Listed, overdrawn: float
+) -> float:
+    """The least that so few words which name nothing reach."""
+    judged = list(_judged(finder, kept, listed))
+    reached = [
+        np.where(drawn, 0, found.probability)[allowed == NONE] for found, allowed, drawn in judged
+    ]
+    threshold = float(np.quantile(np.concatenate(reached), 1 - overdrawn))
+    return round(min(max(threshold, 0.01), 0.5), 3)  # what the device accepts
+
+
+def measure(finder: NameFinder, sentences: Sequence[Marked], listed: Listed) -> Measured:
+    """Figures of `finder`, which sees whole documents."""
+    names = found_names = right = nothing = overdrawn = 0
+    for found, allowed, drawn in _judged(finder, sentences, listed):
+        called = (found.kinds > 0) & ~drawn
+        promised = np.isin(allowed, _PROMISED) & ~drawn
+        names += int(promised.sum())
+        found_names += int((called & promised).sum())
+        right += int((called & promised & (1 << found.kinds.astype(np.int64) == allowed)).sum())
+        nothing += int((allowed == NONE).sum())
+        overdrawn += int((called & (allowed == NONE)).sum())
+    return Measured(
+        found=found_names / max(names, 1),
+        right_kind=right / max(found_names, 1),
+        overdrawn=overdrawn / max(nothing, 1),
+        words=names + nothing,
+    )
+
+
+_PROMISED: Final = [1 << KINDS.index(kind) for kind in ("PERSON", "PLACE", "ORGANISATION")]
+
+
+def _judged(
+    finder: NameFinder, sentences: Sequence[Marked], listed: Listed
+) -> Iterator[tuple[Found, NDArray[np.int64], NDArray[np.bool_]]]:
+    """What is found in each document, what is allowed, and which words are drawn in any case."""
+    for _, group in itertools.groupby(sentences, key=lambda sentence: sentence.document):
+        document = list(group)
+        words = [word for sentence in document for word in sentence.words]
+        readings = listed.of(words)
+        found = finder.find([word.text for word in words], looks(words, readings))
+        allowed = np.array([kinds for sentence in document for kinds in sentence.allowed])
+        yield found, allowed, _DRAWN[readings]

@@ -1,0 +1,1 @@
+"""Words that a device knows, their readings and their classes."""

@@ -1,0 +1,143 @@
+"""A build gives a whole bundle, the same one each time, or a clear error."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from sottovoce.core.bundle.folder import CARDS, Bundle
+from sottovoce.core.bundle.manifest import sha256
+from sottovoce.core.bundle.signature import Signature
+from sottovoce.core.errors import InvalidInput, NotFound, NotReady
+from sottovoce.core.privacy.privatizer import Privatizer
+from sottovoce.core.privacy.setting import Setting
+from sottovoce.core.text.names import LISTED, NameFinder
+from sottovoce.core.text.tagger import UPOS, OnnxTagger
+from sottovoce.models import bundle as building
+
+
+def test_the_device_can_use_it(small_build: Bundle) -> None:
+    privatizer = Privatizer.of(small_build)
+    text = "The old doctor didn't like the new house."
+    for mechanism in ("pct2t.v2", "pct2t.v1", "t2t.v1"):
+        random = np.random.default_rng(0)
+        released = privatizer.release(text, Setting("strong", mechanism), random)
+        assert released.text != text
+        assert released.text.endswith(".")
+        assert len(released.words) == 10
+
+
+def test_the_manifest_describes_the_files(small_build: Bundle) -> None:
+    manifest, folder = small_build.manifest, small_build.folder
+
+    present = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+    assert set(manifest.files) == present - {"manifest.json"}
+    for path, stored in manifest.files.items():
+        assert sha256(folder / path) == stored.sha256
+    assert manifest.backbone.name == "all-MiniLM-L6-v2"
+    assert manifest.tagset == UPOS
+    assert manifest.dimensions == 16
+    assert small_build.tokens.shape == (30_522, 16)
+    assert manifest.words == len(small_build.words) == 1_507
+    assert sum(manifest.shares.values()) == pytest.approx(1)
+    assert manifest.shares["GRAMMAR"] > 0.2
+
+
+def test_it_brings_the_cards_of_what_it_was_made_from(
+    small_build: Bundle, shipped_models: Path
+) -> None:
+    """Whose texts the models learnt, and the licence, go where the models go."""
+    brought = {
+        path.stem: path.read_text("utf-8") for path in (small_build.folder / CARDS).iterdir()
+    }
+    assert set(brought) >= {"tagger", "names", "frequencies", "facts"}
+    for part, card in brought.items():
+        assert card == (shipped_models / part / "README.md").read_text("utf-8")
+    assert "CC BY-SA 4.0" in brought["tagger"]
+    assert all(f"{CARDS}/{part}.md" in small_build.manifest.files for part in brought)
+
+
+def test_it_brings_what_finds_names(small_build: Bundle, shipped_models: Path) -> None:
+    assert NameFinder.load(small_build.names_folder).reach > 0
+    listed = np.load(small_build.names_folder / LISTED)
+    assert listed.shape == (len(small_build.words), 64)
+    assert NameFinder.load(small_build.names_folder, words=len(listed))
+    for name in ("names.onnx", "names.json"):
+        shipped = (shipped_models / "names" / name).read_bytes()
+        assert (small_build.names_folder / name).read_bytes() == shipped
+
+
+def test_classes_tile_the_members(small_build: Bundle) -> None:
+    classes = sorted(small_build.manifest.classes.values(), key=lambda c: c.offset)
+    ends = np.cumsum([c.words for c in classes])
+
+    assert [c.offset for c in classes] == [0, *ends[:-1]]
+    assert ends[-1] == len(small_build.members)
+
+
+def test_every_mechanism_is_calibrated(small_build: Bundle) -> None:
+    manifest = small_build.manifest
+    for mechanism in ("pct2t.v2", "pct2t.v1", "t2t.v1"):
+        assert set(manifest.calibration[mechanism]) == {"strong", "balanced", "light"}
+        assert len(manifest.curve[mechanism]) >= 10
+
+
+def test_a_second_build_is_the_same_bundle(
+    small_build: Bundle, shipped_models: Path, tmp_path: Path
+) -> None:
+    stages: list[str] = []
+    building.build(
+        tmp_path / "again",
+        models=shipped_models,
+        limit=1_500,
+        sign=Ed25519PrivateKey.generate(),
+        progress=lambda stage, done, total: stages.append(stage),
+    )
+
+    again = (tmp_path / "again" / "manifest.json").read_bytes()
+    assert again == (small_build.folder / "manifest.json").read_bytes()
+    signature = Signature.read(tmp_path / "again")
+    assert signature is not None
+    signature.check(again)
+    in_turn = ["reading", "words", "calibrating", "indexing", "denoiser", "done"]
+    assert list(dict.fromkeys(stages)) == in_turn
+
+
+@pytest.mark.parametrize("folder", ["tiny_decoder", "tiny_encoder_decoder"])
+def test_other_backbones_build_too(
+    folder: str, shipped_models: Path, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    path: Path = request.getfixturevalue(folder)
+    manifest = building.build(
+        tmp_path / "out", backbone=str(path), models=shipped_models, dimensions=8
+    )
+    built = Bundle.open(tmp_path / "out", backbone=path.name)
+
+    assert built.space.shape == (manifest.words, 8)
+    tagger = OnnxTagger.load(built.tagger_folder)
+    released = Privatizer.of(built, tagger=lambda: tagger).release(
+        "The coffee was good.", Setting("strong")
+    )
+    assert released.text.endswith(".")
+
+
+def test_missing_models_are_named(tmp_path: Path, shipped_models: Path) -> None:
+    with pytest.raises(NotReady, match=r"tagger.*--models"):
+        building.build(tmp_path / "out", models=tmp_path)
+    shutil.copytree(shipped_models / "tagger", tmp_path / "models" / "tagger")
+    with pytest.raises(NotReady, match=r"frequencies.*--models"):
+        building.build(tmp_path / "out", models=tmp_path / "models")
+    shutil.copytree(shipped_models / "frequencies", tmp_path / "models" / "frequencies")
+    with pytest.raises(NotReady, match=r"facts.*--models"):
+        building.build(tmp_path / "out", models=tmp_path / "models")
+    assert not (tmp_path / "out").exists()
+
+
+def test_wrong_arguments_leave_nothing(tmp_path: Path, shipped_models: Path) -> None:
+    with pytest.raises(NotFound, match="no backbone"):
+        building.build(tmp_path / "out", backbone=str(tmp_path / "absent"), models=shipped_models)
+    with pytest.raises(InvalidInput, match="between 2 and 384"):
+        building.build(tmp_path / "out", models=shipped_models, dimensions=1_000)
+    assert not any(tmp_path.iterdir())

@@ -1,0 +1,166 @@
+"""A class gets a graph only where the graph finds what it should and saves time."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.bundle.manifest import WordClass
+from sottovoce.core.privacy.noise import Floats2d
+from sottovoce.core.privacy.search import ExactIndex, HnswIndex
+from sottovoce.core.privacy.sphere_map import perturb
+from sottovoce.core.privacy.vectors import unit_rows
+from sottovoce.models.bundle import indexes
+
+LEVEL = "t2t.v1/x"
+
+
+def _rows(n: int, r: int) -> Floats2d:
+    return unit_rows(np.random.default_rng(n).standard_normal((n, r)).astype(np.float32))
+
+
+def _build(rows: Floats2d, eta: float, folder: Path, choice: indexes.Choice = "hnsw") -> WordClass:
+    folder.mkdir(exist_ok=True)
+    weights = np.ones(len(rows))
+    return indexes.build(rows, weights, {LEVEL: eta}, folder, "graph", 10, choice=choice)
+
+
+def _pretend(monkeypatch: pytest.MonkeyPatch, graph: float, exact: float) -> list[int]:
+    """Has every measurement find these times; the sizes of batch asked for."""
+    asked: list[int] = []
+
+    def times(searches: object, noisy: Floats2d, batch: int) -> list[float]:
+        asked.append(batch)
+        return [graph, exact]
+
+    monkeypatch.setattr(indexes, "microseconds", times)
+    return asked
+
+
+@pytest.mark.parametrize("choice", ["auto", "hnsw"])
+def test_small_classes_are_searched_exactly(choice: indexes.Choice, tmp_path: Path) -> None:
+    built = _build(_rows(255, 8), 20.0, tmp_path, choice)
+
+    assert (built.index, built.words, built.offset) == (None, 255, 10)
+    assert (built.recall, built.kept_difference) == ({LEVEL: 1.0}, {LEVEL: 0.0})
+    assert not any(tmp_path.iterdir())
+
+
+def test_the_graph_finds_what_its_recall_says(tmp_path: Path) -> None:
+    rows = _rows(3_000, 16)
+    built = _build(rows, 30.0, tmp_path)
+    assert built.index == "graph"
+    assert built.recall[LEVEL] >= 0.99
+    assert abs(built.kept_difference[LEVEL]) <= 0.01
+
+    graph, exact = HnswIndex(tmp_path / "graph", 3_000, 16, built.ef), ExactIndex(rows)
+    words = np.arange(3_000, dtype=np.int32)
+    fresh = {LEVEL: (words, perturb(rows, 30.0, np.random.default_rng(5)))}
+    recall, difference = indexes.measure(graph, exact, fresh)
+    # 3,000 other queries: 4 standard errors at .99, alpha < 1e-4.
+    error = 4 * (0.01 * 0.99 / 3_000) ** 0.5
+    assert recall[LEVEL] > built.recall[LEVEL] - error
+    assert abs(difference[LEVEL] - built.kept_difference[LEVEL]) < 2 * error
+
+
+def test_recall_and_kept_rate_are_told_apart() -> None:
+    class Fixed:
+        def __init__(self, *found: int) -> None:
+            self.found = np.array(found)
+
+        def nearest(self, queries: Floats2d) -> NDArray[np.int64]:
+            return self.found
+
+    words = np.array([0, 1, 2, 3], np.int32)
+    exact, graph = Fixed(0, 1, 9, 8), Fixed(0, 7, 9, 6)
+    recall, difference = indexes.measure(graph, exact, {"a": (words, np.zeros((4, 2), np.float32))})
+    assert recall == {"a": 0.5}
+    assert difference == {"a": -0.25}
+
+
+@pytest.mark.parametrize(
+    ("limit", "value"),
+    [
+        ("_EFFORTS", (1,)),  # far too little for the queries to arrive
+        ("_KEPT_DIFFERENCE", -1.0),  # no graph is that near
+    ],
+)
+def test_a_graph_that_misses_is_not_kept(
+    limit: str, value: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(indexes, limit, value)
+    built = _build(_rows(3_000, 16), 20.0, tmp_path)
+
+    assert built.index is None
+    assert built.recall == {LEVEL: 1.0}
+    assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(("exact", "kept"), [(1.4, False), (1.6, True)])
+def test_only_a_graph_that_is_clearly_faster_is_kept(
+    exact: float, kept: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = _pretend(monkeypatch, 1.0, exact)
+    built = _build(_rows(1_000, 8), 20.0, tmp_path, "auto")
+
+    assert (built.index is not None) == kept == any(tmp_path.iterdir())
+    assert set(asked) == set(indexes.BATCHES)
+
+
+def test_exact_search_can_be_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = _pretend(monkeypatch, 1.0, 100.0)
+    assert _build(_rows(1_000, 8), 20.0, tmp_path, "exact").index is None
+    assert not asked
+
+
+def test_what_was_timed_leaves_no_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, built = _rows(1_000, 8), []
+    for name, exact in (("a", 2.0), ("b", 37.0)):
+        _pretend(monkeypatch, 1.0, exact)
+        built.append(_build(rows, 20.0, tmp_path / name, "auto"))
+
+    assert built[0] == built[1]
+    assert (tmp_path / "a" / "graph").read_bytes() == (tmp_path / "b" / "graph").read_bytes()
+
+
+def test_searches_take_turns_at_being_timed() -> None:
+    turns: list[tuple[str, int]] = []
+
+    class Recorded:
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def nearest(self, queries: Floats2d) -> NDArray[np.int64]:
+            turns.append((self.name, len(queries)))
+            return np.zeros(len(queries), np.int64)
+
+    noisy = np.zeros((50, 2), np.float32)
+    times = indexes.microseconds((Recorded("a"), Recorded("b")), noisy, 20, rounds=2)
+    assert turns == [(name, n) for name in "abab" for n in (20, 20, 10)]
+    assert len(times) == 2
+    assert min(times) > 0
+
+
+def test_the_bundle_states_recall_and_kept_rate_at_every_level(bundle: Bundle) -> None:
+    for name, word_class in bundle.manifest.classes.items():
+        mechanism = "pct2t.v2" if name.startswith("=") else "pct2t.v1"
+        levels = {f"{mechanism}/{level}" for level in ("strong", "balanced", "light")}
+        assert levels <= set(word_class.recall) == set(word_class.kept_difference)
+        assert min(word_class.recall.values()) >= 0.99
+        assert max(map(abs, word_class.kept_difference.values())) <= 0.01
+        assert (word_class.words >= 256) or word_class.index is None, name
+    assert {"t2t.v1/strong", "t2t.v1/light"} <= set(bundle.manifest.classes["*"].recall)
+
+
+def test_a_graph_over_real_words_finds_the_nearest(bundle: Bundle, tmp_path: Path) -> None:
+    rows = bundle.class_rows("VERB")
+    eta = bundle.manifest.level("pct2t.v1", "balanced").eta
+    built = _build(rows, eta, tmp_path)
+    assert built.index is not None
+    graph = HnswIndex(tmp_path / built.index, len(rows), rows.shape[1], built.ef)
+    noisy = perturb(rows, eta, np.random.default_rng(3))
+
+    # 5,000 other queries at .99: 4 standard errors, alpha < 1e-4.
+    assert (graph.nearest(noisy) == ExactIndex(rows).nearest(noisy)).mean() > 0.984

@@ -1,0 +1,123 @@
+"""What `sotto calibrate` returns for a target holds against the strongest attacker on single words,
+on text that neither the builder nor the attacker has seen. A target speaks of who reads the words
+around as well; what that leaves to the one on single words, `levels.single_word` says."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from numpy.typing import NDArray
+
+from bench.attacks.public import Public
+from sottovoce.core.bundle import levels
+from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.bundle.levels import Level
+from sottovoce.core.privacy.mechanisms import registry
+from sottovoce.core.privacy.policies import DEFAULT, POLICIES
+from sottovoce.core.privacy.running_text import counts_by_tag, draw, released_in, weights_by_class
+from sottovoce.core.privacy.sphere_map import Candidates, SphereMap, perturb
+from sottovoce.edge.cli import main
+from sottovoce.models.calibration import calibration
+from sottovoce.models.corpus.frequencies import FrequencyTable
+from tests.support.held_out import count
+from tests.support.sentences import as_treebank
+from tests.support.shared_data import shared_data
+
+GUM = "ud_gum/dev.conllu.gz"
+MECHANISMS = ("pct2t.v1", "t2t.v1")
+WORDS = 6_000
+DEVIATIONS = 3.09
+"""Of a normal distribution: alpha = 0.001, one-sided."""
+
+Weights = dict[str, NDArray[np.float64]]
+
+
+def asked(bundle: Bundle, home: Path, mechanism: str, target: float) -> float:
+    """The eta that the command gives for a target."""
+    home.mkdir(exist_ok=True)
+    (home / "current").symlink_to(bundle.folder)
+    environ = {"HOME": str(home), "SOTTO_BUNDLE_PATH": str(home)}
+    arguments = ["calibrate", "--mechanism", mechanism, "--target-attack", str(target), "--json"]
+    result = CliRunner().invoke(main, arguments, env=environ, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)["target"]
+    assert found["map_attack"] <= target
+    eta: float = found["eta"]
+    return eta
+
+
+def success(bundle: Bundle, met: Weights, known: Weights, eta: float, seed: int) -> float:
+    """Share of `WORDS` words of running text ``met`` that the maximum-a-posteriori attacker, who
+    knows the language as ``known``, guesses from their noisy vectors."""
+    classes = {name: bundle.class_members(name) for name in bundle.manifest.classes}
+    random = np.random.default_rng(seed)
+    right = words = 0
+    for name, ids in draw(met, WORDS, random).items():
+        words += len(ids)
+        if name in known:  # of others he knows nothing
+            suspects = Candidates.of(known[name], classes[released_in(name, classes)])
+            guesses = SphereMap.of(bundle.space, suspects).behind_vectors(
+                perturb(bundle.space[ids], eta, random), eta
+            )
+            right += int((guesses == ids).sum())
+    assert words > 0.99 * WORDS
+    return right / words
+
+
+def tags(bundle: Bundle, mechanism: str) -> tuple[str, ...] | None:
+    return registry.make(mechanism, Level(1.0), POLICIES[DEFAULT].with_noise()).tags
+
+
+def test_a_target_is_met_on_text_of_other_sources(
+    bundle: Bundle, shipped_models: Path, tmp_path: Path
+) -> None:
+    public = Public(bundle, shipped_models)
+    held_out = count(shared_data(GUM) / GUM, public)
+    for mechanism in MECHANISMS:
+        eta = asked(bundle, tmp_path / mechanism, mechanism, 0.3)
+        told_apart = public.tags(mechanism)
+        met = weights_by_class(held_out, public.clitic, told_apart)
+        found = success(bundle, met, public.weights(told_apart), eta, seed=11)
+        # Systematic draws vary no more than independent ones: p < 0.001 that it is above 0.33.
+        error = (found * (1 - found) / WORDS) ** 0.5
+        assert 0.15 < found + DEVIATIONS * error <= 0.33
+
+
+def test_a_target_is_met_on_sentences_of_our_own(
+    bundle: Bundle, shipped_models: Path, tmp_path: Path
+) -> None:
+    public = Public(bundle, shipped_models)
+    held_out = count(as_treebank(tmp_path), public)
+    for mechanism in MECHANISMS:
+        eta = asked(bundle, tmp_path / mechanism, mechanism, 0.3)
+        told_apart = public.tags(mechanism)
+        met = weights_by_class(held_out, public.clitic, told_apart)
+        found = success(bundle, met, public.weights(told_apart), eta, seed=11)
+        # A text of so few words may be easier or harder than language is: alpha = 0.001.
+        share = levels.single_word(0.3)
+        error = (share * (1 - share) / sum(weights.sum() for weights in met.values())) ** 0.5
+        assert share - DEVIATIONS * error < found < share + DEVIATIONS * error
+
+
+@pytest.mark.parametrize("target", [0.2, 0.3, 0.6, 0.9, 0.95])
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_targets_are_met_on_fresh_draws(
+    bundle: Bundle, table: FrequencyTable, mechanism: str, target: float
+) -> None:
+    clitic = np.isin(bundle.words, bundle.manifest.clitics)
+    counts = counts_by_tag(list(bundle.words), clitic, table)
+    known = weights_by_class(counts, clitic, tags(bundle, mechanism))
+    level = bundle.manifest.level(mechanism, levels.name_of("attack", target))
+    found = success(bundle, known, known, level.eta, seed=12)
+    share = levels.single_word(target)
+    error = (share * (1 - share) / WORDS) ** 0.5
+    assert found <= share + DEVIATIONS * error  # alpha = 0.001 where the target is just met
+    assert found >= share - 0.05 - DEVIATIONS * error  # and no more is given up than it takes
+
+
+def test_the_device_knows_how_exact_the_curve_is() -> None:
+    assert calibration._ATTACKS[False][0] == levels.ATTACKED

@@ -1,0 +1,56 @@
+"""Levels of `token-embedding.v1` are what an attack on fresh noise finds."""
+
+import numpy as np
+import pytest
+
+from sottovoce.cloud.models.posterior import PosteriorMean
+from sottovoce.core.privacy import noise
+from sottovoce.core.privacy.noise import Floats2d
+from sottovoce.models.calibration import token_calibration
+from sottovoce.models.calibration.token_calibration import LEVELS, calibrate, success
+
+
+@pytest.fixture(scope="module")
+def space() -> Floats2d:
+    rows = np.random.default_rng(1).standard_normal((800, 8)).astype(np.float32)
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+@pytest.fixture(scope="module")
+def log_prior() -> np.ndarray:
+    shares = np.random.default_rng(2).zipf(1.5, 800).clip(max=3_000).astype(float)
+    return np.log(shares / shares.sum()).astype(np.float32)
+
+
+def test_levels_are_in_order_and_near_their_success(space: Floats2d, log_prior: np.ndarray) -> None:
+    levels = calibrate(space, log_prior)
+
+    assert list(levels) == ["strong", "balanced", "light"]
+    etas = [level.eta for level in levels.values()]
+    assert etas == sorted(etas)
+    for name, level in levels.items():
+        assert level.map_attack == pytest.approx(LEVELS[name], abs=0.03)
+
+
+def test_an_independent_attack_finds_the_same_share(space: Floats2d, log_prior: np.ndarray) -> None:
+    """Significance: the seeded difference is within 4 standard errors of the count."""
+    level = calibrate(space, log_prior)["balanced"]
+    random = np.random.default_rng(9)
+    ids = random.choice(len(space), 4_000, p=(p := np.exp(log_prior.astype(float))) / p.sum())
+    noisy = space[ids] + noise.draw(random, len(ids), 8, level.eta)
+    attack = PosteriorMean(space, space, log_prior)
+    hits = (attack.most_probable(noisy, level.eta).numpy() == ids).mean()
+
+    assert abs(hits - level.map_attack) < 4 * 0.5 / 4_000**0.5
+
+
+def test_two_builds_agree(
+    space: Floats2d, log_prior: np.ndarray, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(token_calibration, "_CONFIRMING", 1_000)
+    assert calibrate(space, log_prior) == calibrate(space, log_prior)
+
+
+def test_success_grows_with_eta(space: Floats2d, log_prior: np.ndarray) -> None:
+    found = [success(space, log_prior, eta, draws=500) for eta in (2.0, 8.0, 20.0, 60.0)]
+    assert found == sorted(found)

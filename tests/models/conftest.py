@@ -1,0 +1,53 @@
+"""What tests of the builder share: the shipped models and a small bundle made of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.text.tagger import OnnxTagger
+from sottovoce.models import bundle as building
+from sottovoce.models.corpus import frequencies
+from sottovoce.models.corpus.frequencies import FrequencyTable
+from tests.support import backbones
+from tests.support.paths import MODELS
+
+
+@pytest.fixture(scope="session")
+def shipped_models() -> Path:
+    """The repository's models folder."""
+    return MODELS
+
+
+@pytest.fixture(scope="session")
+def table(shipped_models: Path) -> FrequencyTable:
+    """The shipped word counts."""
+    return frequencies.load(shipped_models / "frequencies")
+
+
+@pytest.fixture(scope="session")
+def tagger(shipped_models: Path) -> OnnxTagger:
+    """The shipped tagger."""
+    return OnnxTagger.load(shipped_models / "tagger")
+
+
+@pytest.fixture(scope="session")
+def small_build(shipped_models: Path, tmp_path_factory: pytest.TempPathFactory) -> Bundle:
+    """A bundle of the default backbone's first 1,500 whole words."""
+    folder = tmp_path_factory.mktemp("bundles") / "small"
+    building.build(folder, models=shipped_models, limit=1_500)
+    return Bundle.open(folder)
+
+
+@pytest.fixture(scope="session")
+def tiny_decoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A Qwen2 with random weights and a cased byte-level BPE tokenizer."""
+    return backbones.tiny_decoder(tmp_path_factory.mktemp("backbones") / "tiny-qwen2")
+
+
+@pytest.fixture(scope="session")
+def tiny_encoder_decoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A T5 with random weights and a cased SentencePiece-style Unigram tokenizer."""
+    return backbones.tiny_encoder_decoder(tmp_path_factory.mktemp("backbones") / "tiny-t5")

@@ -1,0 +1,97 @@
+"""Shards are made once, survive a stop, and are never met again by other data."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from sottovoce.cloud.models import backbone as backbones
+from sottovoce.cloud.models.encoder import Encoder
+from sottovoce.cloud.models.posterior import PosteriorMean
+from sottovoce.models.denoiser import data
+from sottovoce.models.denoiser.data import Passages
+from tests.support.backbones import tiny_bert
+from tests.support.examples import WORDS
+
+
+@pytest.fixture(scope="module")
+def backbone(tmp_path_factory: pytest.TempPathFactory) -> backbones.LoadedBackbone:
+    return backbones.load(str(tiny_bert(tmp_path_factory.mktemp("tiny") / "bert")))
+
+
+@pytest.fixture
+def passages(backbone: backbones.LoadedBackbone) -> Passages:
+    random = np.random.default_rng(0)
+    texts = [" ".join(random.choice(WORDS, n)) for n in random.integers(1, 20, 50)]
+    return data.tokenize(backbone.tokenizer, [*texts, ""])
+
+
+def test_passages_are_the_tokenizer_s(backbone: backbones.LoadedBackbone) -> None:
+    found = data.tokenize(backbone.tokenizer, ["tree leaf", "", "soup with bread " * 100])
+    wanted = backbone.tokenizer("tree leaf", add_special_tokens=False)["input_ids"]
+
+    assert len(found) == 2  # the empty one is left out
+    assert found[0].tolist() == wanted
+    assert found.lengths.tolist() == [2, data.LONGEST]
+    assert found.first(1).lengths.tolist() == [2]
+    assert found.first(1).sha256 != found.sha256
+
+
+def test_a_stopped_run_goes_on_with_the_next_shard(
+    backbone: backbones.LoadedBackbone,
+    passages: Passages,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(data, "_SHARD", 16)
+    encoder = Encoder(backbone)
+    whole = data.clean(passages, encoder, tmp_path / "whole")
+
+    def stop(stage: str, done: int, total: int) -> None:
+        if done == 32:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        data.clean(passages, encoder, tmp_path / "stopped", stop)
+    kept = {file: file.stat().st_mtime_ns for file in (tmp_path / "stopped").iterdir()}
+    again = data.clean(passages, encoder, tmp_path / "stopped")
+
+    assert len(kept) == 2
+    assert all(file.stat().st_mtime_ns == written for file, written in kept.items())
+    np.testing.assert_array_equal(again, whole)
+    texts = [backbone.tokenizer.decode(passages[place]) for place in range(len(passages))]
+    cosines = (whole * encoder.encode_clean(texts).numpy()).sum(axis=1)
+    assert cosines.min() > 0.995  # the cache is made in bfloat16
+
+
+def test_answers_near_the_clean_ones_where_there_is_hardly_any_noise(
+    backbone: backbones.LoadedBackbone, passages: Passages, tmp_path: Path
+) -> None:
+    embeddings = backbones.input_embeddings(backbone)
+    space = np.random.default_rng(1).standard_normal((len(embeddings), 4)).astype(np.float32)
+    encoder = Encoder(backbone)
+    posterior = PosteriorMean(space, embeddings, np.zeros(len(space), np.float32))
+    clean = data.clean(passages, encoder, tmp_path / "clean").astype(np.float32)
+    found = {
+        eta: data.answers(passages, encoder, posterior, space, (eta, 2 * eta), tmp_path / str(eta))
+        for eta in (1e-3, 1e4)
+    }
+    near, far = (
+        (found[eta].embeddings.astype(np.float32) * clean).sum(axis=1).mean() for eta in (1e4, 1e-3)
+    )
+
+    assert near > 0.99
+    assert far < near
+    assert ((found[1e4].eta >= 1e4) & (found[1e4].eta <= 2e4)).all()
+    assert torch.from_numpy(found[1e4].embeddings).isfinite().all()
+
+
+def test_names_follow_all_facts(tmp_path: Path) -> None:
+    names = {
+        data.named(tmp_path, "clean", backbone="a", seed=1),
+        data.named(tmp_path, "clean", backbone="a", seed=2),
+        data.named(tmp_path, "clean", backbone="b", seed=1),
+    }
+    assert len(names) == 3
+    assert data.named(tmp_path, "x", a=1, b=2) == data.named(tmp_path, "x", b=2, a=1)

@@ -1,0 +1,139 @@
+"""What each source says of a name is kept, and what it does not say stays open."""
+
+import gzip
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sottovoce.core.errors import InvalidInput
+from sottovoce.core.text.names import KINDS
+from sottovoce.models.corpus.treebanks import TAG_ID, Sentence
+from sottovoce.models.names.data import (
+    ANY,
+    NONE,
+    Marked,
+    changed,
+    made_up,
+    read_treebank,
+    read_uner,
+    read_wnut,
+)
+from sottovoce.models.names.mentions import Lists, Mentions
+
+PERSON, PLACE, ORGANISATION, OTHER = (1 << KINDS.index(kind) for kind in KINDS[1:])
+NAME = PERSON | PLACE | ORGANISATION | OTHER
+
+
+def told(sentence: Marked) -> list[tuple[str, int]]:
+    return [(w.text, a) for w, a in zip(sentence.words, sentence.allowed, strict=True)]
+
+
+def tagged(text: str, document: str = "d") -> Sentence:
+    pairs = [token.rsplit("/", 1) for token in text.split()]
+    return Sentence(
+        tuple(word for word, _ in pairs), tuple(1 << TAG_ID[tag] for _, tag in pairs), document
+    )
+
+
+def jsonl(path: Path, *entries: tuple[str, str]) -> Path:
+    lines = [json.dumps({"tokens": t.split(), "ner_tags": n.split()}) for t, n in entries]
+    path.write_bytes(gzip.compress("\n".join(lines).encode()))
+    return path
+
+
+def conllu(path: Path, *sentences: Sentence) -> Path:
+    tags = {1 << number: tag for tag, number in TAG_ID.items()}
+    lines = []
+    for sentence in sentences:
+        lines.append(f"# newdoc id = {sentence.document}")
+        for number, (word, tag) in enumerate(zip(sentence.words, sentence.allowed, strict=True), 1):
+            lines.append(f"{number}\t{word}\t{word}\t{tags[tag]}\t_\t_\t0\t_\t_\t_")
+        lines.append("")
+    path.write_text("\n".join([*lines, ""]), "utf-8")
+    return path
+
+
+def test_a_proper_noun_of_a_treebank_may_be_any_name() -> None:
+    (found,) = read_treebank([tagged("Rich/PROPN met/VERB me/PRON on/ADP Monday/PROPN ./PUNCT")])
+    assert told(found) == [
+        *(("Rich", NAME), ("met", NONE), ("me", NONE), ("on", NONE)),
+        *(("Monday", OTHER), (".", ANY)),
+    ]
+
+
+def test_words_are_cut_as_on_the_device_and_numbers_left_open() -> None:
+    (found,) = read_treebank([tagged("Smith-Jones/PROPN 's/PART u2/PROPN xx/X")])
+    assert told(found) == [
+        *(("Smith", NAME), ("-", ANY), ("Jones", NAME)),
+        *(("'s", NONE), ("u2", ANY), ("xx", ANY)),
+    ]
+
+
+def test_universal_ner_gives_kinds_and_the_treebank_the_other_names(tmp_path: Path) -> None:
+    first = tagged("The/DET Bank/PROPN of/ADP Rome/PROPN hired/VERB Rose/PROPN", "b")
+    second = tagged("iPhones/PROPN rock/VERB", "a")
+    path = jsonl(
+        tmp_path / "dev.jsonl.gz",
+        (" ".join(first.words), "O B-ORG I-ORG I-ORG O B-PER"),
+        (" ".join(second.words), "O O"),
+        ("nobody knows this", "O O O"),
+    )
+    found = read_uner(path, conllu(tmp_path / "dev.conllu", second, first))
+    assert [sentence.document for sentence in found] == ["a", "b"]
+    assert told(found[0]) == [("iPhones", OTHER), ("rock", NONE)]
+    assert told(found[1]) == [
+        *(("The", NONE), ("Bank", ORGANISATION), ("of", ANY), ("Rome", ORGANISATION)),
+        *(("hired", NONE), ("Rose", PERSON)),
+    ]
+    assert found[1].spans == ((1, 4, "ORGANISATION"), (5, 6, "PERSON"))
+
+
+def test_wnut_gives_kinds(tmp_path: Path) -> None:
+    path = jsonl(
+        tmp_path / "train.jsonl.gz", ("i saw Up in hull", "O O B-creative-work O B-location")
+    )
+    (found,) = read_wnut(path)
+    assert [a for _, a in told(found)] == [NONE, NONE, OTHER, NONE, PLACE]
+
+
+def test_missing_data_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match=r"train\.jsonl"):
+        read_wnut(tmp_path / "train.jsonl.gz")
+
+
+@pytest.fixture
+def mentions() -> Mentions:
+    lists = Lists(("Anna",), ("Marsh",), ("Rome",), ("Freedonia",), ("Rue Longue",), ("Acme",))
+    return Mentions(lists, "anna".__eq__, ["river"], np.random.default_rng(1))
+
+
+def test_made_up_sentences_are_marked_where_the_names_were_put(mentions: Mentions) -> None:
+    marked = {word: set[int]() for word in ("Anna", "Marsh", "Freedonia", "lives")}
+    for _ in range(2_000):
+        for word, allowed in told(made_up(mentions, "")):
+            if word in marked:
+                marked[word].add(allowed)
+    assert marked["lives"] == {NONE}
+    assert PERSON in marked["Anna"] <= {PERSON, PLACE, ORGANISATION}
+    assert PLACE in marked["Freedonia"] <= {PLACE, ORGANISATION}
+
+
+def test_another_name_of_its_kind_takes_the_place_of_one_whose_ends_are_known() -> None:
+    (sentence,) = read_treebank([tagged("Dear/ADJ Rich/PROPN Young/PROPN ,/PUNCT")])
+    sentence = Marked(sentence.words, sentence.allowed, "d", ((1, 3, "PERSON"),))
+    random = np.random.default_rng(1)
+    found = [changed(sentence, random, lambda kind: f"Anna {kind}") for _ in range(200)]
+    renamed = [told(each) for each in found if each.words[2].text.lower() == "person"]
+    assert 40 < len(renamed) < 120  # .4 of 200
+    for each in renamed:
+        assert [allowed for _, allowed in each][:3] == [NONE, PERSON, PERSON]
+
+
+def test_some_write_small_and_some_large_and_some_no_full_stop() -> None:
+    (sentence,) = read_treebank([tagged("We/PRON met/VERB Rich/PROPN ./PUNCT")])
+    random = np.random.default_rng(1)
+    texts = [" ".join(w.text for w in changed(sentence, random).words) for _ in range(500)]
+    assert {"we met rich .", "WE MET RICH .", "We Met Rich .", "We met Rich"} <= set(texts)
+    assert texts.count("We met Rich .") > 250

@@ -1,0 +1,171 @@
+"""Training learns from looks alone what a word names, and writes what the device can run."""
+
+import gzip
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sottovoce.core.errors import InvalidInput
+from sottovoce.core.text.looks import looks
+from sottovoce.core.text.names import KINDS, NameFinder
+from sottovoce.core.text.readings import READINGS
+from sottovoce.core.text.words import split
+from sottovoce.models.names.data import NONE, Marked
+from sottovoce.models.names.mentions import Lists, Mentions
+from sottovoce.models.names.network import Size
+from sottovoce.models.names.training import (
+    Listed,
+    Measured,
+    Recipe,
+    fit,
+    measure,
+    train_names,
+    write,
+)
+
+PERSON = 1 << KINDS.index("PERSON")
+RECIPE = Recipe(
+    epochs=6,
+    marked=1,
+    made_up=20,
+    batch=4,
+    learning_rate=1e-2,
+    memory=0.8,
+    overdrawn=0.02,
+    held_out=4,
+    size=Size(rows=(256,) * 8, feature_width=16, width=32, joint=32),
+)
+NOUNS = ("rich", "young", "rose", "will", "may", "lamp", "river", "stone")
+VERBS = ("met", "saw", "knows", "asks")
+LISTED = Listed(
+    {
+        **dict.fromkeys(NOUNS, READINGS.index("NOUN")),
+        **dict.fromkeys(VERBS, READINGS.index("VERB")),
+        "the": READINGS.index("GRAMMAR"),
+        "paris": READINGS.index("NAME"),
+    },
+    str.lower,
+)
+LISTS = Lists(("Anna",), ("Marsh",), ("Rome",), ("Freedonia",), ("Rue Longue",), ("Acme",))
+
+
+def sentences(n: int, seed: int) -> list[Marked]:
+    """Only the words around tell: after "the" it is a thing, before a verb a person."""
+    random = np.random.default_rng(seed)
+    found = []
+    for number in range(n):
+        thing, name = random.choice(NOUNS, 2)
+        words = split(f"{name} {random.choice(VERBS)} the {thing}")
+        found.append(Marked(tuple(words), (PERSON, NONE, NONE, NONE), f"d{number // 2}"))
+    return found
+
+
+def mentions() -> Mentions:
+    return Mentions(LISTS, LISTED.ordinary, ["river"], np.random.default_rng(1))
+
+
+@pytest.fixture(scope="module")
+def finder(tmp_path_factory: pytest.TempPathFactory) -> NameFinder:
+    network = fit(sentences(400, 1), sentences(100, 2), mentions(), LISTED, RECIPE)
+    return write(network, sentences(200, 3), LISTED, tmp_path_factory.mktemp("names"), RECIPE)
+
+
+def test_learns_what_only_looks_tell(finder: NameFinder) -> None:
+    measured = measure(finder, sentences(200, 4), LISTED)
+    assert measured == Measured(found=1.0, right_kind=1.0, overdrawn=0.0, words=800)
+    words = split("rose met the rose")
+    found = finder.find([w.text for w in words], looks(words, LISTED.of(words)))
+    assert found.kinds.tolist() == [KINDS.index("PERSON"), 0, 0, 0]
+
+
+def test_measures_what_the_kinds_are(finder: NameFinder) -> None:
+    wrong = [replace(s, allowed=(NONE, NONE, NONE, PERSON)) for s in sentences(200, 4)]
+    measured = measure(finder, wrong, LISTED)
+    assert measured.found == 0
+    assert measured.overdrawn == pytest.approx(1 / 3)
+
+
+def test_words_that_are_drawn_anyway_are_not_counted(finder: NameFinder) -> None:
+    words = tuple(split("paris met the unheard"))
+    measured = measure(finder, [Marked(words, (PERSON, NONE, NONE, PERSON), "d")], LISTED)
+    assert (measured.words, measured.found) == (2, 0)
+
+
+def test_the_threshold_lets_so_many_be_called_names(tmp_path: Path) -> None:
+    network = fit(sentences(400, 1), [], mentions(), LISTED, RECIPE)
+    # A quarter of the words look like names and are said to be none.
+    kept = [replace(s, allowed=(NONE,) * 4) for s in sentences(200, 3)]
+    thresholds, overdrawn = [], []
+    for share in (0.3, 0.125, 0.0):
+        finder = write(network, kept, LISTED, tmp_path, replace(RECIPE, overdrawn=share))
+        told = json.loads((tmp_path / "names.json").read_text("utf-8"))["thresholds"]
+        assert told["PERSON"] == told["PLACE"] <= told["OTHER"] == 0.5
+        thresholds.append(told["PERSON"])
+        overdrawn.append(measure(finder, kept, LISTED).overdrawn)
+    assert thresholds[0] < 0.1
+    assert thresholds[1:] == [0.5, 0.5]  # no higher, or the device would refuse the file
+    assert overdrawn[0] >= overdrawn[1] == overdrawn[2] == 0.25
+
+
+def test_the_same_seed_gives_the_same_files(tmp_path: Path) -> None:
+    recipe = replace(RECIPE, epochs=1)
+    for name in ("a", "b"):
+        network = fit(sentences(40, 1), sentences(20, 2), mentions(), LISTED, recipe)
+        write(network, sentences(40, 3), LISTED, tmp_path / name, recipe)
+    for file in ("names.onnx", "names.json"):
+        assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes()
+
+
+def data(folder: Path) -> Path:
+    """The four data sets, of a few sentences each."""
+    tokens, ner = ["Rose", "met", "the", "stone"], ["B-PER", "O", "O", "O"]
+    lines = ["# newdoc id = a"]
+    for number, (token, tag) in enumerate(
+        zip(tokens, ("PROPN", "VERB", "DET", "NOUN"), strict=True), 1
+    ):
+        lines.append(f"{number}\t{token}\t{token}\t{tag}\tNN\t_\t0\t_\t_\t_")
+    treebank = "\n".join([*lines, "", ""])
+    several = "".join(treebank.replace("= a", f"= {name}") for name in "abcdef")
+    for path, text in {
+        "ud_ewt/train.conllu.gz": several,
+        "ud_ewt/dev.conllu.gz": treebank,
+        "pos_masc/all.jsonl.gz": json.dumps({"tokens": tokens, "xpos": ["NN"] * 4, "doc": "m"}),
+        "uner_ewt/dev.jsonl.gz": json.dumps({"tokens": tokens, "ner_tags": ner}),
+        "wnut17/train.jsonl.gz": json.dumps(
+            {"tokens": tokens, "ner_tags": ["B-person", "O", "O", "O"]}
+        ),
+    }.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_bytes(gzip.compress(f"{text}\n".encode()))
+    return folder
+
+
+def test_trains_from_files(tmp_path: Path) -> None:
+    seen: list[tuple[str, int, int]] = []
+    measured = train_names(
+        data(tmp_path / "data"),
+        tmp_path / "out",
+        LISTED,
+        LISTS,
+        recipe=replace(RECIPE, epochs=1),
+        progress=lambda *now: seen.append(now),
+    )
+    assert measured.words > 100
+    assert seen
+    assert all(0 <= done < total for _, done, total in seen)
+    assert NameFinder.load(tmp_path / "out").reach == 6
+
+
+def test_a_network_that_sees_words_is_measured_and_not_written(tmp_path: Path) -> None:
+    recipe = replace(RECIPE, epochs=1, size=replace(RECIPE.size, neighbours="words"))
+    measured = train_names(data(tmp_path / "data"), tmp_path / "out", LISTED, LISTS, recipe=recipe)
+    assert measured.words > 100
+    assert not (tmp_path / "out").exists()
+
+
+def test_missing_data_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="ud_ewt"):
+        train_names(tmp_path, tmp_path / "out", LISTED, LISTS)

@@ -1,0 +1,51 @@
+"""The builder's commands explain themselves, and fail with a reason and a fix."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from sottovoce.models.cli import COMMANDS, main
+
+
+def run(*arguments: object) -> tuple[int, str, str]:
+    result = CliRunner().invoke(main, [str(argument) for argument in arguments])
+    return result.exit_code, result.stdout, result.stderr
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help_and_json(command: str) -> None:
+    code, out, _ = run(command, "--help")
+    assert code == 0
+    assert out.startswith("Usage:")
+    assert "--json" in out
+
+
+def test_the_provider_builds_bundles_by_a_command_of_its_own() -> None:
+    from sottovoce.cloud.cli.build_bundle import command as theirs
+    from sottovoce.models.cli.build_bundle import command as ours
+
+    assert theirs is ours
+
+
+def test_names_are_learned_from_fakers_lists_or_not_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "faker", None)
+    code, _, err = run("train-names", "--data", tmp_path, "--out", tmp_path / "out")
+    assert code not in (0, 1)
+    assert "pip install faker" in err
+    assert not (tmp_path / "out").exists()
+
+
+def test_tagger_and_counts_name_missing_data(tmp_path: Path) -> None:
+    for command in (
+        ("train-tagger", "--data", tmp_path, "--out", tmp_path / "out"),
+        ("count-words", "--data", tmp_path, "--out", tmp_path / "out", "--tagger", tmp_path),
+    ):
+        code, _, err = run(*command)
+        assert code not in (0, 1)
+        assert "fix:" in err

@@ -1,0 +1,232 @@
+"""What a device computes is what the cloud does, for every kind of adapter that travels."""
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from sottovoce.cloud.job import TrainingOptions
+from sottovoce.cloud.models import backbone as backbones
+from sottovoce.cloud.models.adapted import AdaptedModel
+from sottovoce.cloud.models.batches import collate, encode
+from sottovoce.cloud.models.classifier import pool
+from sottovoce.cloud.models.methods import from_options
+from sottovoce.cloud.models.rows import Row, run
+from sottovoce.core.bundle.folder import ENCODER, Bundle
+from sottovoce.core.errors import BundleMismatch, DataLoss, InvalidInput, NotReady
+from sottovoce.core.local import encoder as encoders
+from sottovoce.core.local.encoder import Additions, Encoder, Shape
+from sottovoce.models import encoder as device_encoder
+from tests.support.backbones import tiny_bert, tiny_decoder
+from tests.support.encoder_bundle import offered, with_encoder
+from tests.support.tiny_bundle import tiny_bundle
+
+TEXTS = ("the river was cold and quiet", "a letter", "zzz", "", " ".join(["the garden"] * 300))
+
+
+@pytest.fixture(scope="module")
+def backbone_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_bert(tmp_path_factory.mktemp("backbone") / "tiny")
+
+
+@pytest.fixture(scope="module")
+def bundle_folder(tmp_path_factory: pytest.TempPathFactory, backbone_folder: Path) -> Path:
+    return with_encoder(tmp_path_factory.mktemp("bundle") / "tiny", backbone_folder)
+
+
+@pytest.fixture(scope="module")
+def device(bundle_folder: Path) -> Encoder:
+    return Encoder.load(Bundle.open(bundle_folder))
+
+
+@pytest.fixture(scope="module")
+def exact(
+    bundle_folder: Path, backbone_folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Encoder:
+    """The same over a graph whose matrices are not rounded."""
+    bundle = Bundle.open(bundle_folder)
+    whole = Encoder.load(bundle)
+    network = tmp_path_factory.mktemp("exact") / "encoder.onnx"
+    model = backbones.load(str(backbone_folder)).model
+    network.write_bytes(device_encoder.to_onnx(model, int8=False))
+    return replace(whole, _session=encoders._session(str(network)))
+
+
+def row_of(method: str, folder: Path) -> Row:
+    """What an adapter of ``method`` brings into a pass, all of its numbers drawn."""
+    options = TrainingOptions(method=method)
+    model = AdaptedModel(backbones.load(str(folder)).model, from_options(options))
+    random = torch.Generator().manual_seed(1)
+    drawn = {
+        name: 10 * torch.randn(t.shape, generator=random)
+        for name, t in model.adapted.tensors().items()
+    }
+    return from_options(options).row(backbones.load(str(folder)).model, drawn)
+
+
+def additions(row: Row, shape: Shape) -> Additions:
+    none = Additions.none(shape)
+    updates = row.updates.packed if row.updates else None
+    given = [
+        empty if found is None else found.numpy()
+        for empty, found in (
+            (none.prompt, row.prompt),
+            (none.prefix, row.prefix),
+            (none.lora, updates),
+        )
+    ]
+    return Additions(*given)
+
+
+@torch.no_grad()
+def wanted(folder: Path, text: str, row: Row) -> np.ndarray:
+    loaded = backbones.load(str(folder))
+    batch = collate(encode(loaded.tokenizer, [text]), loaded.tokenizer.pad_token_id)
+    hidden = run(loaded.model, batch.ids, batch.attention, [row])
+    found: np.ndarray = pool(hidden, batch.text)[0].numpy()
+    return found
+
+
+def cosine(one: np.ndarray, other: np.ndarray) -> float:
+    return float(one @ other / np.linalg.norm(one) / np.linalg.norm(other))
+
+
+@pytest.mark.parametrize("method", ["head", "lora", "prompt", "prefix"])
+def test_device_and_cloud_pool_the_same_states(
+    device: Encoder, exact: Encoder, backbone_folder: Path, method: str
+) -> None:
+    row = Row() if method == "head" else row_of(method, backbone_folder)
+    given = additions(row, device.shape)
+    for text in TEXTS:
+        torch_gives = wanted(backbone_folder, text, row)
+        # What is left is the rounding of the table, and then of the matrices too.
+        assert np.abs(exact.pooled(text, given) - torch_gives).max() < 0.05
+        assert cosine(exact.pooled(text, given), torch_gives) > 0.9998
+        assert cosine(device.pooled(text, given), torch_gives) > 0.998
+    alone = exact.pooled(TEXTS[0], Additions.none(device.shape))
+    heard = np.abs(exact.pooled(TEXTS[0], given) - alone).max()
+    assert (heard > 0.1) == (method != "head")
+
+
+def test_rounding_costs_the_default_backbone_little(tmp_path: Path) -> None:
+    loaded = backbones.load()
+    exact = device_encoder.to_onnx(loaded.model, int8=False)
+    assert device_encoder._likeness(exact, loaded) == pytest.approx(1, abs=1e-5)
+    device_encoder.write(loaded, tmp_path / "encoder")
+    rounded = (tmp_path / "encoder" / "encoder.onnx").read_bytes()
+    assert 0.998 < device_encoder._likeness(rounded, loaded) < 0.9999
+    assert len(rounded) < 0.3 * len(exact)
+    table = np.load(tmp_path / "encoder" / "table.npy")
+    assert table.nbytes == len(loaded.tokenizer) * (loaded.hidden_size + 4)
+
+
+def test_a_backbone_that_rounding_spoils_is_refused(
+    backbone_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(device_encoder, "_likeness", lambda *_: 0.98)
+    with pytest.raises(InvalidInput, match=r"cosine of 0\.9800"):
+        device_encoder.write(backbones.load(str(backbone_folder)), tmp_path / "encoder")
+
+
+def test_a_decoder_is_no_encoder_for_devices(tmp_path: Path) -> None:
+    loaded = backbones.load(str(tiny_decoder(tmp_path / "tiny")))
+    with pytest.raises(InvalidInput, match="qwen2"):
+        device_encoder.write(loaded, tmp_path / "encoder")
+    assert not (tmp_path / "encoder").exists()
+
+
+def test_places_told_by_their_distance_are_no_places_for_devices(
+    backbone_folder: Path, tmp_path: Path
+) -> None:
+    folder = shutil.copytree(backbone_folder, tmp_path / "tiny")
+    config = json.loads((folder / "config.json").read_text())
+    told = config | {"position_embedding_type": "relative_key"}
+    (folder / "config.json").write_text(json.dumps(told))
+    with pytest.raises(InvalidInput, match="relative_key"):
+        device_encoder.write(backbones.load(str(folder)), tmp_path / "encoder")
+
+
+@pytest.mark.parametrize("name", ["encoder.json", "encoder.onnx", "table.npy"])
+def test_a_flipped_bit_is_found_and_the_file_is_named(
+    bundle_folder: Path, tmp_path: Path, name: str
+) -> None:
+    folder = shutil.copytree(bundle_folder, tmp_path / "bundle")
+    file = folder / ENCODER / name
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 1
+    file.write_bytes(data)
+    with pytest.raises(DataLoss, match=name):
+        Encoder.load(Bundle.open(folder))
+    file.unlink()
+    with pytest.raises(DataLoss, match=name):
+        Encoder.load(Bundle.open(folder))
+
+
+def test_a_device_that_did_not_fetch_it_is_told_how(bundle_folder: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(bundle_folder, tmp_path / "bundle")
+    shutil.rmtree(folder / ENCODER)
+    with pytest.raises(NotReady, match="pull --encoder"):
+        Encoder.load(Bundle.open(folder))
+
+
+def test_a_bundle_without_one_says_who_can_help(backbone_folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(NotReady, match="build-bundle --encoder"):
+        Encoder.load(Bundle.open(tiny_bundle(tmp_path / "bundle", backbone_folder)))
+
+
+def test_an_encoder_of_another_backbone_is_refused(bundle_folder: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(bundle_folder, tmp_path / "bundle")
+    file = folder / ENCODER / "encoder.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"backbone_sha256": "0" * 64}))
+    offered(folder)
+    with pytest.raises(BundleMismatch, match="another backbone"):
+        Encoder.load(Bundle.open(folder))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"width": 0},
+        {"tokens": 1 << 40},
+        {"longest": 2},
+        {"positions": 4},
+        {"before": [-1]},
+        {"layers": [["q", 4, 4]] * 2000},
+        {"layers": [["q", 0, 4]]},
+        {"prefix": "many"},
+        {"surprise": 1},
+    ],
+)
+def test_a_description_out_of_bounds_is_refused_by_name(
+    bundle_folder: Path, tmp_path: Path, change: dict[str, object]
+) -> None:
+    folder = shutil.copytree(bundle_folder, tmp_path / "bundle")
+    file = folder / ENCODER / "encoder.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | change))
+    offered(folder)
+    with pytest.raises(DataLoss, match=r"encoder\.json"):
+        Encoder.load(Bundle.open(folder))
+
+
+def test_what_is_checked_is_what_runs(
+    bundle_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = shutil.copytree(bundle_folder, tmp_path / "bundle")
+    bundle = Bundle.open(folder)
+    clear = Encoder.load(bundle).pooled("the river", Additions.none(Encoder.load(bundle).shape))
+    opened = encoders._session
+
+    def swapped(path: str) -> object:
+        for name in ("encoder.onnx", "table.npy"):  # as if pulled anew at this moment
+            (tmp_path / name).write_bytes(b"another")
+            (tmp_path / name).rename(folder / ENCODER / name)
+        return opened(path)
+
+    monkeypatch.setattr(encoders, "_session", swapped)
+    encoder = Encoder.load(bundle)
+    found = encoder.pooled("the river", Additions.none(encoder.shape))
+    assert np.array_equal(found, clear)

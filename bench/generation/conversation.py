@@ -13,12 +13,12 @@ from typing import Final
 
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy.keyed import Key
-from sottovoce.core.privacy.meanings import observe
 from sottovoce.core.privacy.privatizer import Privatizer
 from sottovoce.core.privacy.release import Release
 from sottovoce.core.privacy.restoration import COMMON, Restoration
 from sottovoce.core.privacy.setting import Setting
-from sottovoce.core.text.readings import READINGS
+from sottovoce.core.privacy.surrogate_table import observe
+from sottovoce.core.text.word_classes import READINGS
 from sottovoce.models.corpus import frequencies
 
 __all__ = ["SETTINGS", "Device"]

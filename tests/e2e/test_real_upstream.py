@@ -20,7 +20,7 @@ from sottovoce.core.text.tagger import Tagger
 from sottovoce.edge.cli import main
 from sottovoce.edge.client.log_probabilities import NextTokens
 from sottovoce.edge.client.openai import OpenAIWriter
-from sottovoce.edge.client.openai_server import OpenAIServer
+from sottovoce.edge.client.openai_client import OpenAIServer
 from sottovoce.edge.config import ChatConfig
 from sottovoce.edge.tasks.agent import Agent
 from sottovoce.v1 import edge_chat_pb2 as chats

@@ -21,8 +21,8 @@ from sottovoce.core.bundle.levels import EmbedLevel, Level
 from sottovoce.core.privacy.mechanisms.pct2t2 import PCT2T2
 from sottovoce.core.privacy.policies import NAMES
 from sottovoce.core.text.names import Found
-from sottovoce.core.text.readings import BY_TAG, READINGS
 from sottovoce.core.text.tagger import UPOS, Tags
+from sottovoce.core.text.word_classes import BY_TAG, READINGS
 
 DIMENSIONS = 8
 UNSURE = "maybe"

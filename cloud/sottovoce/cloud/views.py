@@ -15,7 +15,7 @@ from typing import Any, Final
 from sottovoce.cloud.job import Job, State
 from sottovoce.cloud.jobs.overview import overview
 from sottovoce.cloud.peers import answers_calls, figures
-from sottovoce.cloud.state.acts import Act
+from sottovoce.cloud.state.audit_log import Act
 from sottovoce.cloud.state.credentials import Credential
 from sottovoce.cloud.state.database import Database, when
 from sottovoce.cloud.state.tenants import Tenant

@@ -12,8 +12,8 @@ import pytest
 from bench.generation import gates, webnlg
 from bench.generation.conversation import SETTINGS, Device
 from bench.generation.webnlg import Entry
-from sottovoce.core.privacy.meanings import Place
 from sottovoce.core.privacy.restoration import Restoration
+from sottovoce.core.privacy.surrogate_table import Place
 from tests.support.paths import MODELS
 
 ENTRIES = [

@@ -19,7 +19,7 @@ from click.testing import CliRunner
 from bench.live import haproxy
 from bench.live.testbed import free_address
 from sottovoce.cloud.cli import main
-from sottovoce.cloud.server.guesses import MOST as GUESSES
+from sottovoce.cloud.server.failed_attempts import MOST as GUESSES
 from tests.support.answering import Answering, answering
 from tests.support.certificates import Certificate
 from tests.support.cloud import OWN_CONNECTION

@@ -13,7 +13,7 @@ from sottovoce.cloud.job import Progress
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.queue import Queue
 from sottovoce.cloud.page.endpoints import endpoints
-from sottovoce.cloud.state import acts
+from sottovoce.cloud.state import audit_log
 from sottovoce.cloud.state.tenants import Tenants
 from tests.support.browser import HINT, Browser, browser_program, opened_browser
 from tests.support.jobs import claim, create, opened, queued
@@ -51,7 +51,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
         queued(jobs, "1"), queued(jobs, "2", "other")
         _, lease = claim(jobs, MARKUP)
         Queue(jobs.database).report(lease, Progress(step=3, steps=9))
-        acts.note(jobs.database, "job cancelled", "acme", MARKUP)
+        audit_log.note(jobs.database, "job cancelled", "acme", MARKUP)
         with jobs.database.write() as transaction:
             transaction.change("UPDATE jobs SET message = :markup", markup=MARKUP)
         with served(endpoints(jobs.database, (), (), None)) as server:

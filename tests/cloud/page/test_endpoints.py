@@ -17,7 +17,7 @@ from sottovoce.cloud.job import Example, Progress, State
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.queue import Queue
 from sottovoce.cloud.page.endpoints import A_PAGE, MOST_TOKENS
-from sottovoce.cloud.state import acts, quotas
+from sottovoce.cloud.state import audit_log, quotas
 from sottovoce.cloud.state.credentials import Credentials, Scope
 from sottovoce.cloud.state.tenants import Tenants
 from tests.support.doorway import Door
@@ -153,7 +153,7 @@ def test_one_tenants_devices_and_limits_are_told(
 
 def test_the_audit_logs_last_lines_are_told(page: Door, jobs: Jobs) -> None:
     for _ in range(A_PAGE):
-        acts.note(jobs.database, "job cancelled", "other", "an-id")
+        audit_log.note(jobs.database, "job cancelled", "other", "an-id")
     told = page.ask("/api/acts").json["acts"]
     assert len(told) == A_PAGE
     assert told[0]["what"] == "job cancelled"

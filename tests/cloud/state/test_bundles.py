@@ -9,7 +9,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from sottovoce.cloud.state import bundles
-from sottovoce.cloud.state.acts import recorded
+from sottovoce.cloud.state.audit_log import recorded
 from sottovoce.cloud.state.bundles import BundleState
 from sottovoce.cloud.state.database import Database
 from sottovoce.cloud.state.opening import open_objects

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sottovoce.cloud.state import acts
+from sottovoce.cloud.state import audit_log
 from sottovoce.cloud.state import codes as module
 from sottovoce.cloud.state.codes import GUESSES, SECONDS, Codes
 from sottovoce.cloud.state.credentials import Credentials, Scope, hashed
@@ -65,10 +65,10 @@ def test_a_code_becomes_a_token_of_its_name_scope_and_end(
     assert enters(database, "mine")
     clock.later += 50
     assert not enters(database, "mine")
-    noted = [(a.what, a.detail, a.who) for a in acts.recorded(database, most=2)]
+    noted = [(a.what, a.detail, a.who) for a in audit_log.recorded(database, most=2)]
     assert noted == [
-        ("code redeemed", "hall: predict, until 2023-11-14T22:14:15+00:00", acts.A_DEVICE),
-        ("code made", "hall: predict", acts.operator()),
+        ("code redeemed", "hall: predict, until 2023-11-14T22:14:15+00:00", audit_log.A_DEVICE),
+        ("code made", "hall: predict", audit_log.operator()),
     ]
     assert code.replace("-", "").encode() not in store.on_disk(tmp_path)
     assert code[5:].replace("-", "").encode() not in store.on_disk(tmp_path)
@@ -173,7 +173,7 @@ def test_a_code_is_void_after_some_wrong_guesses_and_that_is_noted(database: Dat
             codes.redeem(wrong(code), hashed("thief"))
     with pytest.raises(Unauthenticated):
         codes.redeem(code, hashed("mine"))
-    assert acts.recorded(database, most=1)[0].what == "code guessed at"
+    assert audit_log.recorded(database, most=1)[0].what == "code guessed at"
     for _ in range(GUESSES - 1):
         with pytest.raises(Unauthenticated):
             codes.redeem(wrong(other), hashed("thief"))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sottovoce.cloud.state import acts
+from sottovoce.cloud.state import audit_log
 from sottovoce.cloud.state import credentials as module
 from sottovoce.cloud.state.credentials import Credentials, Scope
 from sottovoce.cloud.state.database import Database
@@ -138,7 +138,7 @@ def test_what_replaces_a_token_opens_no_more_and_no_longer(
     def newest() -> tuple[Scope, float | None, str]:
         credential = tokens.all("acme")[0][-1]
         life = None if credential.ends is None else credential.ends - credential.created
-        return credential.scope, life, acts.recorded(database, most=1)[0].detail
+        return credential.scope, life, audit_log.recorded(database, most=1)[0].detail
 
     tokens.new("acme", "pi", scope=Scope.PREDICT, seconds=DAY)
     clock.later += 10
@@ -182,7 +182,7 @@ def test_nobody_is_let_in_for_a_tenant_that_is_not_there(database: Database) -> 
             call()
     with pytest.raises(InvalidInput, match="no tenant"):
         tokens.all("none")
-    assert {a.tenant for a in acts.recorded(database, most=100)} == {"acme", "other"}
+    assert {a.tenant for a in audit_log.recorded(database, most=100)} == {"acme", "other"}
 
 
 def test_a_disabled_tenant_comes_back_as_it_was(database: Database) -> None:

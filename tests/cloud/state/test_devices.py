@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sottovoce.cloud.state import acts
+from sottovoce.cloud.state import audit_log
 from sottovoce.cloud.state.codes import Codes
 from sottovoce.cloud.state.credentials import Credentials
 from sottovoce.cloud.state.database import Database
@@ -52,8 +52,12 @@ def test_the_first_key_has_the_token_and_no_other_from_then_on(database: Databas
     assert _bound(database, token, OURS)
     with pytest.raises(Unauthenticated):
         Tenants(database).authenticate(credentials("acme", token), THEIRS)
-    (said,) = (a for a in acts.recorded(database, most=10) if a.what == "device bound")
-    assert (said.who, said.tenant, said.detail) == (acts.A_DEVICE, "acme", f"hall: key {OURS[:16]}")
+    (said,) = (a for a in audit_log.recorded(database, most=10) if a.what == "device bound")
+    assert (said.who, said.tenant, said.detail) == (
+        audit_log.A_DEVICE,
+        "acme",
+        f"hall: key {OURS[:16]}",
+    )
 
 
 def test_where_certificates_are_required_a_token_needs_one_until_that_is_taken_back(
@@ -73,7 +77,7 @@ def test_where_certificates_are_required_a_token_needs_one_until_that_is_taken_b
     assert tenants.authenticate(token, OURS) == "acme"
     tenants.require_certificates(required=False)
     assert tenants.authenticate(token, "") == "acme"
-    said = [act.what for act in acts.recorded(database, most=10) if "certificates" in act.what]
+    said = [act.what for act in audit_log.recorded(database, most=10) if "certificates" in act.what]
     assert said == ["certificates optional", "certificates required"]
 
 

@@ -13,9 +13,9 @@ from sottovoce.core.privacy import decisions
 from sottovoce.core.privacy.policies import NAMES, Treatment
 from sottovoce.core.privacy.privatizer import Privatizer
 from sottovoce.core.privacy.setting import Setting
-from sottovoce.core.text import looks
+from sottovoce.core.text import word_shapes
 from sottovoce.core.text.names import Found
-from sottovoce.core.text.readings import READINGS, UNLISTED
+from sottovoce.core.text.word_classes import READINGS, UNLISTED
 from sottovoce.core.text.words import split
 from tests.support.small_bundle import found
 
@@ -38,7 +38,7 @@ def test_a_name_is_what_is_found_to_be_one(small_bundle: Bundle) -> None:
             return np.zeros((len(words), 1), np.float32)
 
         def among(self, alone: NDArray[np.float32], looks: NDArray[np.uint8]) -> Found:
-            self.looks = looks.tolist()
+            self.looks = word_shapes.tolist()
             return found([NAMES.index("PLACE"), *(0 for _ in looks[1:])])
 
     finder = First()
@@ -50,7 +50,7 @@ def test_a_name_is_what_is_found_to_be_one(small_bundle: Bundle) -> None:
     cut = split("lake house is's, qzx 12", small_bundle.manifest.clitics)
     readings = ["NOUN", "NOUN", "GRAMMAR", "CLITIC", "NOUN", UNLISTED, "NOUN"]
     numbers = np.array([(*READINGS, UNLISTED).index(name) for name in readings], np.uint8)
-    assert finder.looks == looks.looks(cut, numbers).tolist()
+    assert finder.looks == word_shapes.looks(cut, numbers).tolist()
     (clitic, _) = privatizer.release("'s lake", STRONG).words
     assert clitic.tag == "CLITIC"  # an ending is no name, wherever it stands
 

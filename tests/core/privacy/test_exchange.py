@@ -26,8 +26,8 @@ from sottovoce.core.privacy.privatizer import Privatizer
 from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.text import casing
 from sottovoce.core.text.names import NameFinder
-from sottovoce.core.text.readings import READINGS
 from sottovoce.core.text.tagger import OnnxTagger
+from sottovoce.core.text.word_classes import READINGS
 from sottovoce.core.text.words import Kind, iter_words, split
 from tests.support.paths import HELPDESK, SENTENCES
 

@@ -15,7 +15,7 @@ from sottovoce.core.errors import BundleMismatch
 from sottovoce.core.privacy import inspection
 from sottovoce.core.privacy.inspection import FEWEST, check_classes, check_readings, inspect
 from sottovoce.core.text.frequencies import PublicCounts
-from sottovoce.core.text.readings import READINGS
+from sottovoce.core.text.word_classes import READINGS
 from tests.support.tampering import change_array, change_manifest
 
 

@@ -22,7 +22,7 @@ from sottovoce.core.privacy.privatizer import Privatizer
 from sottovoce.core.privacy.release import Release
 from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.text import casing
-from sottovoce.core.text.readings import READINGS
+from sottovoce.core.text.word_classes import READINGS
 from sottovoce.core.text.words import split
 from tests.support.small_bundle import LexiconFinder
 

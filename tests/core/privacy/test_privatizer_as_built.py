@@ -20,8 +20,8 @@ from sottovoce.core.privacy.policies import Treatment
 from sottovoce.core.privacy.privatizer import Privatizer
 from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.text.names import Found
-from sottovoce.core.text.readings import READINGS
 from sottovoce.core.text.tagger import UPOS, OnnxTagger, Tags
+from sottovoce.core.text.word_classes import READINGS
 from tests.support.small_bundle import found
 
 STRONG = Setting(level="strong")

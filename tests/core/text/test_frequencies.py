@@ -13,8 +13,8 @@ import pytest
 from sottovoce.core.errors import DataLoss
 from sottovoce.core.text import frequencies
 from sottovoce.core.text.frequencies import PublicCounts, commonest, normal_form
-from sottovoce.core.text.readings import READINGS
 from sottovoce.core.text.tagger import UPOS
+from sottovoce.core.text.word_classes import READINGS
 
 
 @pytest.fixture(scope="module")

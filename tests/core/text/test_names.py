@@ -16,9 +16,9 @@ from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import BundleMismatch, DataLoss, NotReady
 from sottovoce.core.privacy.vectors import Vectors
 from sottovoce.core.text import names as module
-from sottovoce.core.text.looks import FIRST_WORD, LOOKS, looks
 from sottovoce.core.text.names import KINDS, LISTED, Found, NameFinder
-from sottovoce.core.text.readings import READINGS, look_up
+from sottovoce.core.text.word_classes import READINGS, look_up
+from sottovoce.core.text.word_shapes import FIRST_WORD, LOOKS, looks
 from sottovoce.core.text.words import Kind, Word, split
 from tests.support.paths import MODELS
 from tests.support.shared_data import shared_data

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sottovoce.edge.tasks import home as homes
+from sottovoce.edge.tasks import local_inference as homes
 from tests.support.agent import running
 from tests.support.fake_cloud import FakeCloud
 from tests.support.plain_encoder import PlainEncoder

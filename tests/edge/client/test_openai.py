@@ -22,7 +22,7 @@ from sottovoce.core.errors import (
     Unavailable,
 )
 from sottovoce.core.wire import server_sent
-from sottovoce.edge.client import openai, openai_server
+from sottovoce.edge.client import openai, openai_client
 from sottovoce.edge.client.openai import OpenAIWriter
 from sottovoce.edge.config import ChatConfig
 from sottovoce.v1 import generation_pb2 as generation
@@ -213,7 +213,7 @@ def test_one_that_does_not_stream_or_says_nothing_for_long_is_told(
     with pytest.raises(Unavailable, match="not in pieces"):
         written(server)
     server.headers = {"Content-Type": "text/event-stream"}
-    monkeypatch.setattr(openai_server, "_SECONDS", 0.2)
+    monkeypatch.setattr(openai_client, "_SECONDS", 0.2)
     may_end = threading.Event()
     server.answer = lambda body: (b"" for _ in [may_end.wait(20)])
     with pytest.raises(Unavailable, match="Timeout"):

@@ -11,7 +11,7 @@ import pytest
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.levels import Level, name_of
 from sottovoce.core.errors import InvalidInput
-from sottovoce.core.privacy.floors import Floors
+from sottovoce.core.privacy.limits import Floors
 from sottovoce.core.privacy.privatizer import Privatizer
 from sottovoce.core.privacy.vectors import Vectors
 from sottovoce.edge.measure import utility

@@ -16,8 +16,8 @@ import pytest
 
 from sottovoce.core.errors import ConfigError, DataLoss, QuotaExceeded
 from sottovoce.edge.state.database import DATABASE, KEY, Store
-from sottovoce.edge.state.keyring import Keyring
 from sottovoce.edge.state.ledger import Ledger, Spending
+from sottovoce.edge.state.noise_keys import Keyring
 from tests.support.full_disk import in_memory, no_mounts
 
 INSERT = "INSERT INTO outbox VALUES (?, 0, ?)"

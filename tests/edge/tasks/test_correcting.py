@@ -14,7 +14,7 @@ from sottovoce.core.errors import DataLoss, InvalidInput, NotFound, NotReady, Qu
 from sottovoce.core.text.tagger import Tagger
 from sottovoce.edge.state.corrections import Corrections
 from sottovoce.edge.state.outbox import ENDED
-from sottovoce.edge.tasks import home as homes
+from sottovoce.edge.tasks import local_inference as homes
 from sottovoce.edge.tasks.agent import Agent
 from sottovoce.edge.tasks.customize import Customizer
 from sottovoce.edge.tasks.learn import Learner

@@ -23,7 +23,7 @@ from sottovoce.core.errors import (
 from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.text.tagger import Tagger
 from sottovoce.edge.client.log_probabilities import NextTokens
-from sottovoce.edge.client.openai_server import OpenAIServer
+from sottovoce.edge.client.openai_client import OpenAIServer
 from sottovoce.edge.config import ChatConfig
 from sottovoce.edge.state.ballots import Ballots
 from sottovoce.edge.tasks import distill, teachers

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from sottovoce.core.errors import InvalidInput
-from sottovoce.core.privacy.meanings import Place
 from sottovoce.core.privacy.restoration import Restoration
+from sottovoce.core.privacy.surrogate_table import Place
 from sottovoce.edge.tasks.functions import Functions, canonical
 from sottovoce.v1 import edge_chat_pb2 as chats
 

@@ -18,7 +18,7 @@ from sottovoce.core.local import learning
 from sottovoce.core.text.tagger import Tagger
 from sottovoce.edge.state.adapters import AdapterFolder
 from sottovoce.edge.state.database import Store
-from sottovoce.edge.tasks import home as homes
+from sottovoce.edge.tasks import local_inference as homes
 from sottovoce.edge.tasks.agent import Agent
 from sottovoce.edge.tasks.learn import Learner
 from sottovoce.edge.tasks.sharing import share

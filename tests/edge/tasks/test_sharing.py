@@ -14,7 +14,7 @@ from sottovoce.core.errors import InvalidInput, NotFound, NotReady
 from sottovoce.core.text.tagger import Tagger
 from sottovoce.edge.client import cloud as clients
 from sottovoce.edge.state.adapters import AdapterFolder
-from sottovoce.edge.tasks import home as homes
+from sottovoce.edge.tasks import local_inference as homes
 from sottovoce.edge.tasks.agent import Agent
 from sottovoce.edge.tasks.follower import Follower
 from sottovoce.edge.tasks.learn import Learner

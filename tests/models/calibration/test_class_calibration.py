@@ -14,7 +14,7 @@ from sottovoce.core.privacy.mechanisms.pct2t2 import PCT2T2
 from sottovoce.core.privacy.noise import Floats2d
 from sottovoce.core.privacy.running_text import counts_by_tag, weights_by_reading
 from sottovoce.core.privacy.sphere_map import Candidates, SphereMap
-from sottovoce.core.text.readings import READINGS
+from sottovoce.core.text.word_classes import READINGS
 from sottovoce.models.calibration import calibration
 from sottovoce.models.calibration.calibration import TARGETS, Text
 from sottovoce.models.calibration.class_calibration import ABOVE_BLIND, Hiding

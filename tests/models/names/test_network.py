@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from sottovoce.core.text.looks import LOOKS
 from sottovoce.core.text.names import KINDS
 from sottovoce.core.text.onnx_session import session
+from sottovoce.core.text.word_shapes import LOOKS
 from sottovoce.models.names.network import Network, Size, to_onnx
 
 SIZE = Size(rows=(32,) * 8, feature_width=8, width=16, distances=(1, 2), joint=12)

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from sottovoce.core.errors import InvalidInput
-from sottovoce.core.text.looks import looks
 from sottovoce.core.text.names import KINDS, NameFinder
-from sottovoce.core.text.readings import READINGS
+from sottovoce.core.text.word_classes import READINGS
+from sottovoce.core.text.word_shapes import looks
 from sottovoce.core.text.words import split
 from sottovoce.models.names.data import NONE, Marked
 from sottovoce.models.names.mentions import Lists, Mentions

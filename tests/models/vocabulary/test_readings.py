@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from sottovoce.cloud.models import backbone
 from sottovoce.core.errors import DataLoss, NotReady
-from sottovoce.core.text.readings import READINGS, UNLISTED
 from sottovoce.core.text.tagger import UPOS, OnnxTagger
+from sottovoce.core.text.word_classes import READINGS, UNLISTED
 from sottovoce.models.corpus import language
 from sottovoce.models.corpus.frequencies import FrequencyTable
 from sottovoce.models.vocabulary import readings, vocabulary

@@ -8,7 +8,7 @@ import click
 
 from sottovoce.cloud import views
 from sottovoce.cloud.cli.options import opened, state_option, store_option
-from sottovoce.cloud.state.acts import KEPT, recorded
+from sottovoce.cloud.state.audit_log import KEPT, recorded
 from sottovoce.cloud.state.database import when
 from sottovoce.core.system.console import Command, json_option, print_json, print_table
 

@@ -12,7 +12,7 @@ from sottovoce.cloud import views
 from sottovoce.cloud.cli.options import objects_option, opened, state_option, store_option
 from sottovoce.cloud.job import Job
 from sottovoce.cloud.jobs.jobs import Jobs
-from sottovoce.cloud.state import acts
+from sottovoce.cloud.state import audit_log
 from sottovoce.core.system.console import Command, json_option, print_json
 
 
@@ -78,7 +78,7 @@ def cancel(job_id: str, state: Path, store: str, objects: str, as_json: bool) ->
     with opened(state, store, objects) as database:
         jobs = Jobs(database)
         job = ending.cancel(jobs, job_id)
-        acts.note(database, "job cancelled", job.tenant, job_id)
+        audit_log.note(database, "job cancelled", job.tenant, job_id)
     _print(job, as_json)
 
 
@@ -96,7 +96,7 @@ def delete(job_id: str, state: Path, store: str, objects: str, as_json: bool) ->
         jobs = Jobs(database)
         tenant = jobs.get(job_id).tenant
         ending.delete(jobs, job_id)
-        acts.note(database, "job deleted", tenant, job_id)
+        audit_log.note(database, "job deleted", tenant, job_id)
     if as_json:
         print_json({"id": job_id, "deleted": True})
     else:

@@ -18,7 +18,7 @@ from sottovoce.cloud.job import State
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.page.server import Endpoint
 from sottovoce.cloud.state import quotas
-from sottovoce.cloud.state.acts import recorded
+from sottovoce.cloud.state.audit_log import recorded
 from sottovoce.cloud.state.credentials import Credentials
 from sottovoce.cloud.state.database import Database
 from sottovoce.cloud.state.tenants import Tenants

@@ -14,15 +14,15 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from sottovoce.cloud.config import Settings
 from sottovoce.cloud.metrics import CallMetrics, expose
-from sottovoce.cloud.server.attendant import Attendant
 from sottovoce.cloud.server.call_counter import CallCounter
 from sottovoce.cloud.server.certified import Certified, whose
+from sottovoce.cloud.server.idle_streams import Attendant
 from sottovoce.cloud.state.tenants import Tenants
 from sottovoce.core.errors import ConfigError
 from sottovoce.core.system.threads import Threads
 from sottovoce.core.wire.certificates import check_certificate
-from sottovoce.core.wire.doorkeeper import Doorkeeper
 from sottovoce.core.wire.open_streams import OpenStreams
+from sottovoce.core.wire.pending_calls import Doorkeeper
 from sottovoce.core.wire.reflection import serve_reflection
 from sottovoce.core.wire.status import ErrorInterceptor
 from sottovoce.core.wire.tenancy import TENANTS_ONLY

@@ -20,7 +20,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
-from sottovoce.cloud.state import acts
+from sottovoce.cloud.state import audit_log
 from sottovoce.cloud.state.database import Database, Row, Transaction
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.manifest import MANIFEST, Manifest, sha256
@@ -139,7 +139,7 @@ def delete(database: Database, given: str) -> PublishedBundle:
     found = _one(given, published(database))
     with database.write() as transaction:
         _set_state(transaction, found, BundleState.DELETING)
-        acts.record(transaction, "bundle deleted", "", found.id)
+        audit_log.record(transaction, "bundle deleted", "", found.id)
     _remove(database, found)
     return found
 
@@ -252,7 +252,7 @@ def _ended(database: Database, bundle: PublishedBundle) -> PublishedBundle:
         row = _locked(transaction, "name", bundle.name)
         if row is not None and row.state == BundleState.UPLOADING:
             _set_state(transaction, row, BundleState.PUBLISHED)
-            acts.record(transaction, "bundle published", "", row.id)
+            audit_log.record(transaction, "bundle published", "", row.id)
     if row is None or row.state == BundleState.DELETING:
         database.objects.remove(bundle.name)  # what came after the deletion had looked
         raise NotReady(

@@ -14,7 +14,7 @@ import secrets
 from dataclasses import dataclass
 from typing import Final
 
-from sottovoce.cloud.state import acts, credentials, quotas
+from sottovoce.cloud.state import audit_log, credentials, quotas
 from sottovoce.cloud.state.credentials import Scope
 from sottovoce.cloud.state.database import Database, Row, Transaction
 from sottovoce.core.errors import InvalidInput, SottovoceError, Unauthenticated
@@ -118,7 +118,7 @@ class Codes:
             )
             if not added:  # another begins alike: once in a thousand, among the most there may be
                 raise _too_many()
-            acts.record(transaction, "code made", tenant, f"{name}: {scope}")
+            audit_log.record(transaction, "code made", tenant, f"{name}: {scope}")
         return "-".join((selector, secret[:4], secret[4:]))
 
     def redeem(self, code: str, token_sha256: bytes) -> Redeemed:
@@ -180,7 +180,7 @@ def _redeemed(
             selector=selector,
         )
         detail = credentials.told(name, scope, ends)
-        acts.record(transaction, "code redeemed", tenant, detail, who=acts.A_DEVICE)
+        audit_log.record(transaction, "code redeemed", tenant, detail, who=audit_log.A_DEVICE)
     elif row["token_sha256"] != token_sha256:
         return _refused()
     made = transaction.row(
@@ -206,7 +206,9 @@ def _count(transaction: Transaction, selector: str, row: Row) -> None:
         )
         return
     transaction.change("DELETE FROM codes WHERE selector = :selector", selector=selector)
-    acts.record(transaction, "code guessed at", row["tenant"], row["name"], who=acts.A_DEVICE)
+    audit_log.record(
+        transaction, "code guessed at", row["tenant"], row["name"], who=audit_log.A_DEVICE
+    )
 
 
 def _refused() -> Unauthenticated:

@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import Final
 
 from sottovoce.cloud.config import check_name
-from sottovoce.cloud.state import acts, quotas
+from sottovoce.cloud.state import audit_log, quotas
 from sottovoce.cloud.state.database import Database, Row, Transaction, when
 from sottovoce.core.errors import InvalidInput, NotFound
 
@@ -258,7 +258,7 @@ class Credentials:
                 device=device,
             )
             what = "token replaced" if replace else "token made"
-            acts.record(transaction, what, tenant, told(name, scope, ends))
+            audit_log.record(transaction, what, tenant, told(name, scope, ends))
         return token
 
     def all(self, tenant: str = "") -> tuple[list[Credential], float]:
@@ -337,7 +337,7 @@ class Credentials:
                     fix=f"`sotto-cloud tokens list {tenant}` lists them",
                     subject="token",
                 )
-            acts.record(transaction, "token revoked", tenant, which or "all")
+            audit_log.record(transaction, "token revoked", tenant, which or "all")
             _forget(transaction, tenant, transaction.now())
             transaction.announce()
         return changed

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Final
 
 from sottovoce.cloud.config import Limits
-from sottovoce.cloud.state import acts
+from sottovoce.cloud.state import audit_log
 from sottovoce.cloud.state.database import Database, Transaction
 from sottovoce.core.errors import InvalidInput, PermissionDenied
 
@@ -64,7 +64,7 @@ def change(database: Database, tenant: str, name: str, value: int | None) -> Non
         raise InvalidInput(f"{name} is out of range", fix="give at least 1", subject="limit")
     with database.write() as transaction:
         check_tenant(transaction, tenant)
-        acts.record(
+        audit_log.record(
             transaction, "limit changed", tenant, f"{name}={'' if value is None else value}"
         )
         if value is None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from sottovoce.cloud.config import check_name
-from sottovoce.cloud.state import acts, credentials, quotas
+from sottovoce.cloud.state import audit_log, credentials, quotas
 from sottovoce.cloud.state.credentials import FIRST, VALID, Scope, hashed, made
 from sottovoce.cloud.state.database import Database, Row, when
 from sottovoce.core.errors import InvalidInput, PermissionDenied, Unauthenticated
@@ -62,7 +62,7 @@ class Tenants:
                     subject="tenant",
                 )
             credentials.add(transaction, name, FIRST, hashed(token))
-            acts.record(transaction, "tenant enrolled", name)
+            audit_log.record(transaction, "tenant enrolled", name)
         return token
 
     def renew(self, name: str) -> str:
@@ -106,7 +106,7 @@ class Tenants:
                 disabled=int(disabled),
                 name=name,
             )
-            acts.record(transaction, f"tenant {'disabled' if disabled else 'enabled'}", name)
+            audit_log.record(transaction, f"tenant {'disabled' if disabled else 'enabled'}", name)
             transaction.announce()
 
     def require_certificates(self, *, required: bool) -> None:
@@ -119,7 +119,7 @@ class Tenants:
             )
             if changed:
                 what = "certificates required" if required else "certificates optional"
-                acts.record(transaction, what, "")
+                audit_log.record(transaction, what, "")
                 transaction.announce()
 
     def certificates_required(self) -> bool:
@@ -193,8 +193,8 @@ class Tenants:
                 )
                 if bound:  # and not each renewal: they would push out what people did
                     detail = f"{known['name']}: key {device[:_SHOWN]}"
-                    acts.record(
-                        transaction, "device bound", known["tenant"], detail, who=acts.A_DEVICE
+                    audit_log.record(
+                        transaction, "device bound", known["tenant"], detail, who=audit_log.A_DEVICE
                     )
             known = {**known, "device": device} if bound else self._known(metadata)
         _check_device(known, device, PermissionDenied)

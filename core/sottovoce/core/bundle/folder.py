@@ -25,7 +25,7 @@ from sottovoce.core.bundle.row_file import RowFile
 from sottovoce.core.bundle.word_list import WordIds, WordList
 from sottovoce.core.errors import BundleMismatch, DataLoss, NotReady
 from sottovoce.core.system.maps import map_array
-from sottovoce.core.text.readings import READINGS
+from sottovoce.core.text.word_classes import READINGS
 
 if TYPE_CHECKING:
     from sottovoce.core.bundle.tokenizer import Tokenizer

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from sottovoce.core.privacy.mechanisms.interface import Mechanism
 from sottovoce.core.privacy.policies import KINDS, Policy, Treatment
-from sottovoce.core.text.readings import BY_TAG
 from sottovoce.core.text.tagger import Tagger
+from sottovoce.core.text.word_classes import BY_TAG
 from sottovoce.core.text.words import Kind, Word
 
 __all__ = ["Contextual"]

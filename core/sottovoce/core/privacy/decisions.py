@@ -26,8 +26,8 @@ from sottovoce.core.privacy.mechanisms.interface import Mechanism
 from sottovoce.core.privacy.policies import KINDS, NAMES, Policy, Treatment
 from sottovoce.core.privacy.vectors import Vectors
 from sottovoce.core.text.names import Found
-from sottovoce.core.text.readings import READINGS, UNLISTED
 from sottovoce.core.text.tagger import Tagger
+from sottovoce.core.text.word_classes import READINGS, UNLISTED
 from sottovoce.core.text.words import Kind, Word
 
 __all__ = ["LONGEST_WORD", "WINDOW", "Decider", "Decision", "Finder", "Stage"]

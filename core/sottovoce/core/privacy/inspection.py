@@ -16,12 +16,12 @@ from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.manifest import ANY
 from sottovoce.core.bundle.soundness import unsound
 from sottovoce.core.errors import BundleMismatch
+from sottovoce.core.privacy.level_verification import Figure, measure
 from sottovoce.core.privacy.mechanisms.pct2t2 import OWN, PCT2T2
-from sottovoce.core.privacy.remeasuring import Figure, measure
 from sottovoce.core.privacy.running_text import counts_by_tag
 from sottovoce.core.text.frequencies import PublicCounts
-from sottovoce.core.text.readings import BY_TAG, READINGS
 from sottovoce.core.text.tagger import UPOS
+from sottovoce.core.text.word_classes import BY_TAG, READINGS
 
 __all__ = ["FEWEST", "check_classes", "check_readings", "inspect"]
 

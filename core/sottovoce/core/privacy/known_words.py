@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from sottovoce.core.privacy.policies import IDENTIFIER, KINDS, PUNCTUATION
 from sottovoce.core.privacy.vectors import Vectors
-from sottovoce.core.text.looks import FIRST_WORD, looks
-from sottovoce.core.text.readings import look_up
+from sottovoce.core.text.word_classes import look_up
+from sottovoce.core.text.word_shapes import FIRST_WORD, looks
 from sottovoce.core.text.words import Kind, Word
 
 __all__ = ["MOST", "Alone", "KnownWords"]

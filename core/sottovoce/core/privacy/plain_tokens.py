@@ -18,7 +18,7 @@ from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import DataLoss, NotReady
 from sottovoce.core.privacy import policies
 from sottovoce.core.privacy.noise import Random
-from sottovoce.core.text.readings import READINGS
+from sottovoce.core.text.word_classes import READINGS
 
 __all__ = ["DEFAULT_VOCABULARY", "Vocabulary", "candidates", "draw", "sequences", "vocabulary"]
 

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Final
 
 from sottovoce.core.errors import NotFound
-from sottovoce.core.text.readings import READINGS, UNLISTED
+from sottovoce.core.text.word_classes import READINGS, UNLISTED
 
 __all__ = [
     "DEFAULT",

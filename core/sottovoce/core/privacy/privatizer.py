@@ -23,8 +23,8 @@ from sottovoce.core.bundle.manifest import ANY
 from sottovoce.core.errors import NotReady
 from sottovoce.core.privacy import policies
 from sottovoce.core.privacy.decisions import Decider, Decision, Finder, Stage
-from sottovoce.core.privacy.floors import Floors
 from sottovoce.core.privacy.keyed import Draws, Fresh, Key
+from sottovoce.core.privacy.limits import Floors
 from sottovoce.core.privacy.mechanisms import registry
 from sottovoce.core.privacy.mechanisms.interface import Mechanism
 from sottovoce.core.privacy.noise import Floats2d, Random, SecureRandom
@@ -37,8 +37,8 @@ from sottovoce.core.text import casing
 from sottovoce.core.text.checks import check_text
 from sottovoce.core.text.context import Context
 from sottovoce.core.text.names import NameFinder
-from sottovoce.core.text.readings import READINGS, UNLISTED
 from sottovoce.core.text.tagger import OnnxTagger, Tagger
+from sottovoce.core.text.word_classes import READINGS, UNLISTED
 from sottovoce.core.text.words import iter_words
 
 __all__ = ["STAGES", "Privatizer", "no_tagger"]

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Set
 from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeVar
 
-from sottovoce.core.privacy.meanings import NEIGHBOUR, TOKEN, Entry, Meaning, Place, table
+from sottovoce.core.privacy.surrogate_table import NEIGHBOUR, TOKEN, Entry, Meaning, Place, table
 
 __all__ = ["COMMON", "Restoration", "Restored", "Stream"]
 

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from sottovoce.core.bundle.manifest import ANY, CLITIC, class_name
 from sottovoce.core.privacy.mechanisms.interface import Mechanism
 from sottovoce.core.text.frequencies import Counted
-from sottovoce.core.text.readings import READINGS
 from sottovoce.core.text.tagger import UPOS
+from sottovoce.core.text.word_classes import READINGS
 
 __all__ = [
     *("UNSEEN", "common", "counts_by_tag", "draw", "released_in"),

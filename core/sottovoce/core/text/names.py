@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 
 from sottovoce.core.errors import BundleMismatch, DataLoss, NotReady
 from sottovoce.core.system.maps import map_array
-from sottovoce.core.text.looks import FIRST_WORD, LOOKS
 from sottovoce.core.text.name_network import NameNetwork
 from sottovoce.core.text.onnx_weights import weights
 from sottovoce.core.text.tagger import FEATURES, HASHES, FeatureSpec, shape
+from sottovoce.core.text.word_shapes import FIRST_WORD, LOOKS
 
 __all__ = ["FORMAT", "KINDS", "LISTED", "WINDOW", "Found", "NameFinder"]
 

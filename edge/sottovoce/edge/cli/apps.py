@@ -12,7 +12,7 @@ from sottovoce.core.errors import InvalidInput
 from sottovoce.core.system.console import Command, json_option, print_json, print_table
 from sottovoce.core.system.files import atomic
 from sottovoce.edge.cli.common import load_config
-from sottovoce.edge.cli.whose import not_as_root
+from sottovoce.edge.cli.owner_check import not_as_root
 from sottovoce.edge.config import Config
 from sottovoce.edge.state.apps import Apps
 from sottovoce.edge.state.database import Store

@@ -17,7 +17,7 @@ from sottovoce.core.errors import InvalidInput, NotFound
 from sottovoce.core.system.console import Command, json_option, print_json, progress_bar
 from sottovoce.core.system.files import atomic, private_folder
 from sottovoce.edge.cli.common import load_config
-from sottovoce.edge.cli.whose import not_as_root
+from sottovoce.edge.cli.owner_check import not_as_root
 from sottovoce.edge.config import Config
 from sottovoce.edge.tasks.bundle import open_current
 

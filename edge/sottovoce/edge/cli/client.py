@@ -25,7 +25,7 @@ from sottovoce.core.wire.calling import NO_RETRIES
 from sottovoce.core.wire.status import from_rpc_error
 from sottovoce.core.wire.tenancy import BEARER, TOKEN_KEY
 from sottovoce.core.wire.unreadable import ReadingChannel, answered
-from sottovoce.edge.cli.whose import not_a_strangers
+from sottovoce.edge.cli.owner_check import not_a_strangers
 from sottovoce.edge.client.cloud import Stoppable
 from sottovoce.edge.config import Config
 from sottovoce.edge.state.only_one import is_held
@@ -285,7 +285,7 @@ def in_process(config: Config) -> Iterator[Agent]:
     Raises:
         ConfigError: it is root who asks, and not root's agent.
     """
-    from sottovoce.edge.cli.whose import not_as_root
+    from sottovoce.edge.cli.owner_check import not_as_root
     from sottovoce.edge.tasks.agent import Agent  # onnxruntime and all: only where needed
 
     not_as_root(config)

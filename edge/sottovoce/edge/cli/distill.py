@@ -18,7 +18,7 @@ from sottovoce.edge.cli.client import in_process
 from sottovoce.edge.cli.common import load_config, privacy_options
 from sottovoce.edge.cli.lines import read_lines
 from sottovoce.edge.cli.tables import read_table
-from sottovoce.edge.client.openai_server import OpenAIServer
+from sottovoce.edge.client.openai_client import OpenAIServer
 from sottovoce.edge.config import Config
 from sottovoce.edge.state.ballots import Ballots
 from sottovoce.edge.tasks.agent import Agent

@@ -10,7 +10,7 @@ from sottovoce.core.errors import ConfigError
 from sottovoce.core.system.console import Command, json_option, print_json
 from sottovoce.edge.cli.common import load_config
 from sottovoce.edge.cli.config import place, write
-from sottovoce.edge.cli.whose import not_as_root
+from sottovoce.edge.cli.owner_check import not_as_root
 from sottovoce.edge.state.device_key import PLACES
 from sottovoce.edge.tasks.moving_key import copy_key, leave_others
 

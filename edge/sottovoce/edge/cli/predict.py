@@ -12,7 +12,7 @@ from sottovoce.edge.cli import views
 from sottovoce.edge.cli.client import backend
 from sottovoce.edge.cli.common import load_config, numbered, privacy_options
 from sottovoce.edge.cli.lines import read_texts, text_argument
-from sottovoce.edge.tasks.who import who_answers
+from sottovoce.edge.tasks.answer_location import who_answers
 from sottovoce.v1 import edge_agent_pb2 as agent
 
 __all__ = ["command"]

@@ -11,7 +11,7 @@ import click
 from sottovoce.core.bundle.signature import read_key, show_key
 from sottovoce.core.system.console import Command, json_option, print_json, progress_bar
 from sottovoce.edge.cli.common import load_config
-from sottovoce.edge.cli.whose import not_as_root
+from sottovoce.edge.cli.owner_check import not_as_root
 from sottovoce.edge.client.cloud import Cloud
 from sottovoce.edge.client.pull import pull
 from sottovoce.edge.state.adapters import ADAPTERS, any_held

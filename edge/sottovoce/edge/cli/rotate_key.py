@@ -8,10 +8,10 @@ import click
 
 from sottovoce.core.system.console import Command, json_option, print_json
 from sottovoce.edge.cli.common import load_config
-from sottovoce.edge.cli.whose import not_as_root
+from sottovoce.edge.cli.owner_check import not_as_root
 from sottovoce.edge.state.database import Store
 from sottovoce.edge.state.device_key import key_in
-from sottovoce.edge.state.keyring import Keyring
+from sottovoce.edge.state.noise_keys import Keyring
 
 __all__ = ["command"]
 

@@ -29,7 +29,7 @@ from sottovoce.edge.client.device_certificate import DeviceCertificate, Held
 from sottovoce.edge.client.handshake import diagnosis
 from sottovoce.edge.client.repeats import repeated, streamed
 from sottovoce.edge.client.secret_file import SecretFile
-from sottovoce.edge.client.together import Together
+from sottovoce.edge.client.single_flight import Together
 from sottovoce.edge.config import CloudConfig
 from sottovoce.v1 import (
     bundles_pb2,

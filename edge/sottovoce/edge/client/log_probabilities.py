@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sottovoce.core.errors import InvalidInput, Unavailable
 from sottovoce.edge.client.generation import Stoppable
-from sottovoce.edge.client.openai_server import OpenAIServer
+from sottovoce.edge.client.openai_client import OpenAIServer
 
 if TYPE_CHECKING:
     from http.client import HTTPResponse

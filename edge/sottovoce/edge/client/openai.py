@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sottovoce.core.errors import InvalidInput, SottovoceError
 from sottovoce.core.wire.server_sent import heard
 from sottovoce.edge.client.generation import Stoppable
-from sottovoce.edge.client.openai_server import OpenAIServer
+from sottovoce.edge.client.openai_client import OpenAIServer
 from sottovoce.edge.config import ChatConfig
 from sottovoce.v1 import generation_pb2 as generation
 

@@ -32,11 +32,11 @@ from sottovoce.core.wire.address import (
     split_address,
 )
 from sottovoce.core.wire.certificates import check_certificate
-from sottovoce.core.wire.doorkeeper import Doorkeeper
 from sottovoce.core.wire.interception import Interceptor
 from sottovoce.core.wire.open_streams import OpenStreams
 from sottovoce.core.wire.opentelemetry import traced
 from sottovoce.core.wire.peer import host
+from sottovoce.core.wire.pending_calls import Doorkeeper
 from sottovoce.core.wire.reflection import serve_reflection
 from sottovoce.core.wire.status import ErrorInterceptor
 from sottovoce.core.wire.tracing import Traced

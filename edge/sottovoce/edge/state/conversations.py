@@ -16,11 +16,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from sottovoce.core.privacy.meanings import Place
+from sottovoce.core.privacy.surrogate_table import Place
 from sottovoce.core.privacy.surrogates.document import Owners
 from sottovoce.edge.state.caller import calling
 from sottovoce.edge.state.database import Store
-from sottovoce.edge.state.keyring import Keyring
+from sottovoce.edge.state.noise_keys import Keyring
 from sottovoce.v1 import generation_pb2 as generation
 
 __all__ = ["MOST_CONVERSATIONS", "Conversation", "Conversations", "Said"]

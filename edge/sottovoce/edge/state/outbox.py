@@ -16,7 +16,7 @@ from sottovoce.core.errors import NotFound, QuotaExceeded
 from sottovoce.core.privacy.setting import Setting
 from sottovoce.edge.state import corrections
 from sottovoce.edge.state.database import Store
-from sottovoce.edge.state.pseudonyms import BY_ID, Pseudonyms
+from sottovoce.edge.state.opaque_ids import BY_ID, Pseudonyms
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import training_pb2 as training
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from sottovoce.core.errors import InvalidInput
 from sottovoce.core.privacy.setting import Setting
+from sottovoce.edge.state.opaque_ids import Pseudonyms
 from sottovoce.edge.state.outbox import Outbox, setting_of
-from sottovoce.edge.state.pseudonyms import Pseudonyms
 from sottovoce.edge.tasks.naming import trained_by_cloud
 from sottovoce.v1 import training_pb2 as training
 

@@ -14,8 +14,8 @@ from sottovoce.edge.state.adapters import ADAPTERS
 from sottovoce.edge.state.conversations import Conversations
 from sottovoce.edge.state.database import Store
 from sottovoce.edge.state.device_key import key_in
-from sottovoce.edge.state.keyring import Keyring
 from sottovoce.edge.state.ledger import Ledger
+from sottovoce.edge.state.noise_keys import Keyring
 from sottovoce.edge.state.outbox import Outbox
 from sottovoce.edge.state.purpose import FOR_APPS
 from sottovoce.edge.state.record import Record
@@ -26,7 +26,7 @@ from sottovoce.edge.tasks.cloud_writer import CloudWriter
 from sottovoce.edge.tasks.correcting import Corrector
 from sottovoce.edge.tasks.embed import Embedder
 from sottovoce.edge.tasks.engine import Engine
-from sottovoce.edge.tasks.home import Home
+from sottovoce.edge.tasks.local_inference import Home
 from sottovoce.edge.tasks.predict import Predictor
 from sottovoce.edge.tasks.privatize import Releases, resolve, to_response
 from sottovoce.edge.tasks.tidying import tidy

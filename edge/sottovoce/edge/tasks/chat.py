@@ -18,11 +18,11 @@ from typing import Any, Final, TypeVar
 
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import InvalidInput, SottovoceError, Unavailable
-from sottovoce.core.privacy.meanings import TOKEN, Place, observe
 from sottovoce.core.privacy.restoration import COMMON, Restoration
 from sottovoce.core.privacy.setting import Setting
+from sottovoce.core.privacy.surrogate_table import TOKEN, Place, observe
 from sottovoce.core.text.frequencies import commonest
-from sottovoce.core.text.readings import READINGS
+from sottovoce.core.text.word_classes import READINGS
 from sottovoce.edge.client.generation import Stoppable, Writer
 from sottovoce.edge.state.conversations import Conversation, Conversations
 from sottovoce.edge.state.outbox import Outbox

@@ -30,8 +30,8 @@ from sottovoce.core.wire import training_settings
 from sottovoce.edge.state.corrections import Corrections
 from sottovoce.edge.state.database import Store
 from sottovoce.edge.state.ledger import Ledger
+from sottovoce.edge.state.opaque_ids import Pseudonyms, adapter_id, label_ids
 from sottovoce.edge.state.outbox import Outbox, outbox_place
-from sottovoce.edge.state.pseudonyms import Pseudonyms, adapter_id, label_ids
 from sottovoce.edge.state.purpose import Purpose
 from sottovoce.edge.tasks.adding import Base, base_of
 from sottovoce.edge.tasks.corrected import Corrected

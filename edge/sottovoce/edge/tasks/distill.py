@@ -30,7 +30,7 @@ from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.privacy.votes import VotePlan, ask, deal, tally
 from sottovoce.core.wire.limits import FEWEST_PRIVATE_EXAMPLES, FEWEST_PUBLIC
 from sottovoce.edge.client.log_probabilities import NextTokens
-from sottovoce.edge.client.openai_server import OpenAIServer
+from sottovoce.edge.client.openai_client import OpenAIServer
 from sottovoce.edge.state.ballots import Ballot, Ballots
 from sottovoce.edge.state.database import Store
 from sottovoce.edge.state.ledger import Ledger

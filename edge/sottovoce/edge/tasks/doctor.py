@@ -13,15 +13,15 @@ from sottovoce.core.bundle.manifest import bundle_id
 from sottovoce.core.bundle.signature import show_key
 from sottovoce.core.errors import BundleMismatch, NotReady, SottovoceError, Unauthenticated
 from sottovoce.core.privacy import inspection, policies
-from sottovoce.core.privacy.floors import Floors
+from sottovoce.core.privacy.limits import Floors
 from sottovoce.core.privacy.noise import SecureRandom
 from sottovoce.core.system.files import open_to_others
 from sottovoce.edge.client.cloud import Cloud
 from sottovoce.edge.config import Config
 from sottovoce.edge.state.database import Store
 from sottovoce.edge.state.device_key import InCredential, key_in
-from sottovoce.edge.state.keyring import Keyring
 from sottovoce.edge.state.ledger import Ledger
+from sottovoce.edge.state.noise_keys import Keyring
 from sottovoce.edge.tasks.bundle import open_current, signer
 from sottovoce.edge.tasks.engine import open_tagger
 

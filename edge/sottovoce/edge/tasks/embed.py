@@ -29,8 +29,8 @@ from sottovoce.core.wire.ordered import ordered
 from sottovoce.core.wire.padding import pad
 from sottovoce.edge.client.cloud import Cloud, Stoppable
 from sottovoce.edge.client.resending import WINDOW, Resending
-from sottovoce.edge.state.keyring import Keyring
 from sottovoce.edge.state.ledger import Ledger
+from sottovoce.edge.state.noise_keys import Keyring
 from sottovoce.edge.state.purpose import Purpose
 from sottovoce.edge.state.record import Record
 from sottovoce.edge.tasks.engine import Engine

@@ -16,7 +16,7 @@ from functools import partial
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import NotReady, SottovoceError
 from sottovoce.core.privacy.decisions import WINDOW
-from sottovoce.core.privacy.floors import Floors
+from sottovoce.core.privacy.limits import Floors
 from sottovoce.core.privacy.privatizer import Privatizer
 from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.system import memory

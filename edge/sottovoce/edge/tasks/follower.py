@@ -16,7 +16,7 @@ from contextlib import closing
 
 from sottovoce.core.errors import SottovoceError
 from sottovoce.edge.client.cloud import Cloud
-from sottovoce.edge.tasks.home import Home
+from sottovoce.edge.tasks.local_inference import Home
 
 __all__ = ["Follower"]
 

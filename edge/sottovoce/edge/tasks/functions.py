@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final, NoReturn
 
 from sottovoce.core.errors import InvalidInput
-from sottovoce.core.privacy.meanings import Place
 from sottovoce.core.privacy.restoration import Restoration
+from sottovoce.core.privacy.surrogate_table import Place
 from sottovoce.v1 import edge_chat_pb2 as chats
 from sottovoce.v1 import generation_pb2 as generation
 

@@ -17,11 +17,11 @@ from sottovoce.core.wire.ordered import ordered
 from sottovoce.core.wire.padding import pad
 from sottovoce.edge.client.cloud import Cloud
 from sottovoce.edge.client.resending import WINDOW, Resending
+from sottovoce.edge.state.opaque_ids import Pseudonyms
 from sottovoce.edge.state.outbox import Outbox
-from sottovoce.edge.state.pseudonyms import Pseudonyms
 from sottovoce.edge.state.purpose import Purpose
 from sottovoce.edge.state.record import Record
-from sottovoce.edge.tasks.home import Home
+from sottovoce.edge.tasks.local_inference import Home
 from sottovoce.edge.tasks.privatize import Releases, resolve
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import inference_pb2 as inference

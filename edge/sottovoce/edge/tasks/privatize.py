@@ -18,8 +18,8 @@ from sottovoce.core.privacy.release import Release
 from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.privacy.surrogates.document import Owners
 from sottovoce.core.system import memory
-from sottovoce.edge.state.keyring import Keyring
 from sottovoce.edge.state.ledger import Ledger
+from sottovoce.edge.state.noise_keys import Keyring
 from sottovoce.edge.state.purpose import FOR_APPS, Purpose
 from sottovoce.edge.tasks.engine import Engine, OpenBundle
 from sottovoce.v1 import edge_agent_pb2

@@ -28,8 +28,8 @@ from sottovoce.core.errors import (
 from sottovoce.core.wire import tracing
 from sottovoce.core.wire.padding import pad
 from sottovoce.edge.client.cloud import Cloud
+from sottovoce.edge.state.opaque_ids import Pseudonyms
 from sottovoce.edge.state.outbox import ENDED, Outbox
-from sottovoce.edge.state.pseudonyms import Pseudonyms
 from sottovoce.edge.state.purpose import Purpose
 from sottovoce.edge.state.record import Record, released_texts
 from sottovoce.v1 import edge_agent_pb2 as agent

@@ -44,9 +44,9 @@ from sottovoce.core.privacy.mechanisms.registry import MECHANISMS
 from sottovoce.core.privacy.noise import Floats2d
 from sottovoce.core.privacy.running_text import common, weights_by_class, weights_by_reading
 from sottovoce.core.text.names import LISTED, NameFinder
-from sottovoce.core.text.readings import READINGS
 from sottovoce.core.text.spacy_tagger import SpacyTagger
 from sottovoce.core.text.tagger import UPOS, OnnxTagger, Tagger
+from sottovoce.core.text.word_classes import READINGS
 from sottovoce.models import encoder as device_encoder
 from sottovoce.models import space
 from sottovoce.models.bundle import cards, denoisers, indexes

@@ -12,9 +12,9 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from sottovoce.core.text.looks import LOOKS
 from sottovoce.core.text.names import KINDS
 from sottovoce.core.text.tagger import HASHES
+from sottovoce.core.text.word_shapes import LOOKS
 from sottovoce.models.tagger.network import Forms
 from sottovoce.models.tagger.onnx_graph import Graph
 

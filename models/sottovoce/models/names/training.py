@@ -19,10 +19,10 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sottovoce.core.text.looks import LOOKS, looks
 from sottovoce.core.text.names import FORMAT, KINDS, Found, NameFinder
-from sottovoce.core.text.readings import READINGS, UNLISTED
 from sottovoce.core.text.tagger import FEATURES, HASHES, FeatureSpec
+from sottovoce.core.text.word_classes import READINGS, UNLISTED
+from sottovoce.core.text.word_shapes import LOOKS, looks
 from sottovoce.core.text.words import Kind, Word
 from sottovoce.models.names.data import (
     NONE,

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from sottovoce.core.errors import DataLoss, NotReady
 from sottovoce.core.privacy.mechanisms.pct2t2 import PCT2T2
-from sottovoce.core.text.readings import BY_TAG, READINGS, UNLISTED
 from sottovoce.core.text.tagger import UPOS, Tagger
+from sottovoce.core.text.word_classes import BY_TAG, READINGS, UNLISTED
 from sottovoce.models.corpus.frequencies import FrequencyTable
 from sottovoce.models.vocabulary.classes import CLOSED, CLOSED_TIMES, Carriers, tagger_votes
 from sottovoce.models.vocabulary.vocabulary import Vocabulary

@@ -9,7 +9,7 @@ from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.levels import ClassLevel, Level
 from sottovoce.core.errors import InvalidInput
 from sottovoce.core.privacy.mechanisms.pct2t2 import OWN, PCT2T2
-from sottovoce.core.text.readings import READINGS
+from sottovoce.core.text.word_classes import READINGS
 
 
 def test_what_it_promises() -> None:

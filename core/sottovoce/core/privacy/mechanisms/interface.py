@@ -59,7 +59,7 @@ class Mechanism(Protocol):
 
     contextual: ClassVar[bool]
     """Whether a word's ``tag`` is its part of speech in its context, as a tagger says, or its own
-    reading, see `sottovoce.core.text.readings`."""
+    reading, see `sottovoce.core.text.word_classes`."""
 
     @classmethod
     def of(cls, level: Level, readings: tuple[str, ...]) -> Self:

@@ -13,8 +13,8 @@ from typing import ClassVar, Self
 from sottovoce.core.bundle.levels import Level
 from sottovoce.core.bundle.manifest import class_name
 from sottovoce.core.privacy.mechanisms.interface import ALWAYS_LEAKS, Guarantee, SphericalNoise
-from sottovoce.core.text.readings import BY_TAG
 from sottovoce.core.text.tagger import UPOS
+from sottovoce.core.text.word_classes import BY_TAG
 
 __all__ = ["PCT2T"]
 

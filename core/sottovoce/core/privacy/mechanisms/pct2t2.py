@@ -1,9 +1,9 @@
 """`pct2t.v2`: a word may become any other of its own kind, and its kind is its own affair.
 
-Why it is here: under `pct2t.v1` a tagger that reads the neighbours decides within which class a
-word moves, so one word's release depends on another and the bound ends where the tag changes. Here
-the class follows from the word alone, see `sottovoce.core.text.readings`: exchanging a word within
-its class changes that word's own release and nothing else.
+Under `pct2t.v1` a tagger that reads the neighbours decides within which class a word moves. One
+word's release then depends on another, and the bound ends where the tag changes. Here the class
+follows from the word alone (`sottovoce.core.text.word_classes`): exchanging a word within its class
+changes that word's own release and nothing else.
 """
 
 from __future__ import annotations

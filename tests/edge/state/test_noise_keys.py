@@ -11,8 +11,8 @@ import pytest
 from sottovoce.core.errors import DataLoss, Unavailable
 from sottovoce.edge.state.conversations import Conversations
 from sottovoce.edge.state.database import Store
-from sottovoce.edge.state.keyring import Keyring
 from sottovoce.edge.state.ledger import Ledger, Spending
+from sottovoce.edge.state.noise_keys import Keyring
 
 
 def _shown(keyring: Keyring) -> bytes:
@@ -104,7 +104,7 @@ def test_a_change_cut_short_never_happened(tmp_path: Path, where: str) -> None:
     program = f"""
 import os, pathlib
 from sottovoce.edge.state.database import Store
-from sottovoce.edge.state.keyring import Keyring
+from sottovoce.edge.state.noise_keys import Keyring
 
 store = Store.open(pathlib.Path({str(tmp_path)!r}))
 store._connection.set_trace_callback(

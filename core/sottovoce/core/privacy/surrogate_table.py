@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 from sottovoce.core.privacy.policies import IDENTIFIER, NAMES
 from sottovoce.core.privacy.release import Release, WordRelease
 from sottovoce.core.text import casing
-from sottovoce.core.text.readings import UNLISTED
+from sottovoce.core.text.word_classes import UNLISTED
 
 __all__ = ["NEIGHBOUR", "TOKEN", "Entry", "Meaning", "Place", "forms", "observe", "table"]
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.core.text.casing import Case, shape
-from sottovoce.core.text.readings import READINGS
+from sottovoce.core.text.word_classes import READINGS
 from sottovoce.core.text.words import Kind, Word
 
 __all__ = ["EDGE", "FIRST_WORD", "IDENTIFIER", "LOOKS", "MARKS", "looks"]

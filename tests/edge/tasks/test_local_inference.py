@@ -23,7 +23,7 @@ from sottovoce.core.errors import (
 )
 from sottovoce.core.local.adapter import LocalAdapter
 from sottovoce.core.text.tagger import Tagger
-from sottovoce.edge.tasks import home as homes
+from sottovoce.edge.tasks import local_inference as homes
 from sottovoce.edge.tasks.agent import Agent
 from sottovoce.v1 import edge_adapters_pb2 as adapters
 from sottovoce.v1 import edge_agent_pb2 as agent

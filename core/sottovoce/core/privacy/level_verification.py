@@ -33,8 +33,8 @@ from sottovoce.core.privacy.running_text import (
 from sottovoce.core.privacy.search import ExactIndex, Search
 from sottovoce.core.privacy.sphere_map import Candidates, SphereMap
 from sottovoce.core.text.frequencies import PublicCounts
-from sottovoce.core.text.readings import READINGS
 from sottovoce.core.text.tagger import UPOS
+from sottovoce.core.text.word_classes import READINGS
 
 __all__ = ["MOST_GUESSED", "Figure", "measure"]
 

@@ -32,10 +32,10 @@ from sottovoce.core.text.checks import check_text
 from sottovoce.core.wire.limits import LARGEST_ADAPTER
 from sottovoce.edge.client.cloud import Cloud
 from sottovoce.edge.state.adapters import FOLLOWED, AdapterFolder, is_version
+from sottovoce.edge.state.opaque_ids import BY_ID, Pseudonyms
 from sottovoce.edge.state.outbox import Outbox
-from sottovoce.edge.state.pseudonyms import BY_ID, Pseudonyms
+from sottovoce.edge.tasks.answer_location import who_answers
 from sottovoce.edge.tasks.engine import Engine
-from sottovoce.edge.tasks.who import who_answers
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import training_pb2 as training
 

@@ -6,7 +6,7 @@ import pytest
 
 from sottovoce.core.errors import NotFound, SottovoceError
 from sottovoce.core.wire.limits import NAME
-from sottovoce.edge.state.pseudonyms import Pseudonyms, adapter_id, label_ids
+from sottovoce.edge.state.opaque_ids import Pseudonyms, adapter_id, label_ids
 from sottovoce.edge.state.sealing import Seal
 
 SEAL = Seal(bytes(32))

@@ -3,7 +3,7 @@
 import numpy as np
 
 from sottovoce.core.bundle.folder import Bundle
-from sottovoce.core.text.readings import READINGS, UNLISTED, look_up
+from sottovoce.core.text.word_classes import READINGS, UNLISTED, look_up
 
 
 def test_words_are_read_and_what_is_not_listed_says_so() -> None:

@@ -16,7 +16,7 @@ import pytest
 
 from sottovoce.cloud.config import Settings
 from sottovoce.cloud.server import listener
-from sottovoce.cloud.server.attendant import Attendant
+from sottovoce.cloud.server.idle_streams import Attendant
 from sottovoce.cloud.server.inference_service import CALLS, CALLS_PER_TENANT
 from sottovoce.cloud.state.credentials import Credentials, Scope
 from sottovoce.cloud.state.opening import open_database

@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sottovoce.core.text.looks import EDGE, FIRST_WORD, IDENTIFIER, LOOKS, MARKS, looks
-from sottovoce.core.text.readings import READINGS, UNLISTED
+from sottovoce.core.text.word_classes import READINGS, UNLISTED
+from sottovoce.core.text.word_shapes import EDGE, FIRST_WORD, IDENTIFIER, LOOKS, MARKS, looks
 from sottovoce.core.text.words import Kind, Word, split
 
 NOUN, VERB = READINGS.index("NOUN"), READINGS.index("VERB")

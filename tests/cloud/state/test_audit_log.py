@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sottovoce.cloud.state import acts, quotas
+from sottovoce.cloud.state import audit_log, quotas
 from sottovoce.cloud.state.credentials import Credentials
 from sottovoce.cloud.state.database import Database
 from sottovoce.cloud.state.tenants import Tenants
@@ -37,7 +37,7 @@ def test_every_act_is_noted_with_who_and_when_and_no_token(
     quotas.change(database, "acme", "examples", 7)
     quotas.change(database, "acme", "examples", None)
     tenants.enroll("other")
-    found = acts.recorded(database, most=100, tenant="acme")
+    found = audit_log.recorded(database, most=100, tenant="acme")
     assert [(a.what, a.detail) for a in reversed(found)] == [
         ("tenant enrolled", ""),
         ("token made", "pi: all, for ever"),
@@ -50,9 +50,9 @@ def test_every_act_is_noted_with_who_and_when_and_no_token(
         ("limit changed", "examples=7"),
         ("limit changed", "examples="),
     ]
-    assert {(a.who, a.done, a.tenant) for a in found} == {(acts.operator(), 1_000.0, "acme")}
-    assert len(acts.recorded(database, most=3)) == 3
-    assert acts.recorded(database, most=1)[0].tenant == "other"
+    assert {(a.who, a.done, a.tenant) for a in found} == {(audit_log.operator(), 1_000.0, "acme")}
+    assert len(audit_log.recorded(database, most=3)) == 3
+    assert audit_log.recorded(database, most=1)[0].tenant == "other"
     held = store.on_disk(tmp_path)
     assert not any(token.encode() in held for token in made)
 
@@ -67,22 +67,22 @@ def test_what_failed_is_not_noted(database: Database) -> None:
     ):
         with pytest.raises(InvalidInput):
             call()
-    assert [a.what for a in acts.recorded(database, most=9)] == ["tenant enrolled"]
+    assert [a.what for a in audit_log.recorded(database, most=9)] == ["tenant enrolled"]
 
 
 def test_the_newest_are_kept(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(acts, "KEPT", 3)
+    monkeypatch.setattr(audit_log, "KEPT", 3)
     for n in range(7):
-        acts.note(database, "act", "acme", str(n))
-    assert [a.detail for a in acts.recorded(database, most=9)] == ["6", "5", "4"]
+        audit_log.note(database, "act", "acme", str(n))
+    assert [a.detail for a in audit_log.recorded(database, most=9)] == ["6", "5", "4"]
 
 
 def test_who_called_sudo_is_named_and_cannot_write_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SUDO_USER", raising=False)
-    plain = acts.operator()
+    plain = audit_log.operator()
     assert "@" in plain
     monkeypatch.setenv("SUDO_USER", "ann\n\x1b[2J" + "x" * 200)
-    named = acts.operator()
+    named = audit_log.operator()
     assert named.startswith(f"{plain}, by sudo of ann")
     assert named.isprintable()
     assert len(named) < len(plain) + 90

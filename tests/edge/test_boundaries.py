@@ -10,7 +10,6 @@ import importlib
 import pkgutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -21,27 +20,12 @@ NEVER = ("torch", "transformers", "peft", "sottovoce.cloud")
 WHEN_ASKED_FOR = ("spacy", "hnswlib", "opentelemetry")
 """May be imported within a function of a module that needs it, never by importing the module."""
 
-SURFACE = Path(__file__).with_name("surface.txt")
 MODULES = sorted(
     found.name
     for package in (sottovoce.core, sottovoce.edge)
     for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
     if not found.ispkg
 )
-
-
-def surface() -> str:
-    """A line for each module: its name inside the namespace, and what it exports."""
-    lines = []
-    for name in MODULES:
-        exported = sorted(importlib.import_module(name).__all__)
-        lines.append(f"{name.removeprefix('sottovoce.')}: {' '.join(exported)}\n")
-    return "".join(lines)
-
-
-def test_what_modules_export_is_pinned() -> None:
-    """A change here is a change for all who import it: make it on purpose, in both places."""
-    assert surface().splitlines() == SURFACE.read_text(encoding="utf-8").splitlines()
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -38,7 +38,7 @@ def test_a_name_is_what_is_found_to_be_one(small_bundle: Bundle) -> None:
             return np.zeros((len(words), 1), np.float32)
 
         def among(self, alone: NDArray[np.float32], looks: NDArray[np.uint8]) -> Found:
-            self.looks = word_shapes.tolist()
+            self.looks = looks.tolist()
             return found([NAMES.index("PLACE"), *(0 for _ in looks[1:])])
 
     finder = First()

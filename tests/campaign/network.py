@@ -37,6 +37,7 @@ from sottovoce.v1 import training_pb2 as training
 from tests.campaign.daemons import PROGRAM, Daemon
 from tests.campaign.faulty_line import KINDS, WAYS, Fault, FaultyLine
 from tests.campaign.tally import Tally
+from tests.support.agent import wanted
 from tests.support.processes import environment
 from tests.support.waiting import until
 
@@ -215,7 +216,7 @@ def _talked(world: World, name: str) -> Iterator[object]:
 
 def customized(world: World, adapter: str, name: str, epochs: int = 1) -> agent.Customization:
     """A customisation, known again by ``name``: trained, or, if it is a long one, taken in."""
-    settings = agent.CustomizationSettings(
+    settings = wanted(
         adapter=adapter,
         epochs=epochs,
         request_id=name,

@@ -131,6 +131,14 @@ def customizer(device: Agent) -> Customizer:
     )
 
 
+def wanted(adapter: str = "desk", **settings: Any) -> edge_agent_pb2.CustomizationSettings:
+    """Settings of a customisation; those of the training may be among them."""
+    fields = training_pb2.TrainingSettings.DESCRIPTOR.fields_by_name
+    trained = {name: settings.pop(name) for name in [*settings] if name in fields}
+    training = training_pb2.TrainingSettings(**trained) if trained else None
+    return edge_agent_pb2.CustomizationSettings(adapter=adapter, training=training, **settings)
+
+
 def teach(
     device: Agent, name: str, pairs: tuple[tuple[str, str], ...], **settings: Any
 ) -> edge_agent_pb2.Customization:
@@ -138,7 +146,7 @@ def teach(
     which has ended."""
     if not settings.get("add"):
         settings["privacy"] = edge_agent_pb2.PrivacyOptions(level="light")
-    asked = edge_agent_pb2.CustomizationSettings(adapter=name, **settings)
+    asked = wanted(name, **settings)
     examples = [edge_agent_pb2.LabelledText(text=text, label=label) for text, label in pairs]
     record = customizer(device).accept(asked, [each for each in examples for _ in range(5)])
     Uploader(device.cloud, device.outbox).carry(record.id)

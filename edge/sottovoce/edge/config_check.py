@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from sottovoce.core.bundle.signature import is_key
 from sottovoce.core.errors import ConfigError, NotFound
 from sottovoce.core.privacy import policies
-from sottovoce.core.wire.limits import MOST
+from sottovoce.core.wire.limits import MOST_PLAIN_TOKENS
 
 if TYPE_CHECKING:
     from sottovoce.edge.config import Config
@@ -38,9 +38,9 @@ def check(config: Config) -> None:
         ),
         (privacy.warn_after >= 0, "privacy.warn_after", "a number of messages, 0 for never"),
         (
-            0 <= privacy.plain_tokens <= MOST["plain_tokens"],
+            0 <= privacy.plain_tokens <= MOST_PLAIN_TOKENS,
             "privacy.plain_tokens",
-            f"a number from 0 to {MOST['plain_tokens']}",
+            f"a number from 0 to {MOST_PLAIN_TOKENS}",
         ),
         (
             not config.bundle.key or is_key(config.bundle.key),

@@ -8,9 +8,10 @@ import pytest
 
 from sottovoce.core.errors import InvalidInput
 from sottovoce.core.wire import training_settings
-from sottovoce.core.wire.limits import MOST
+from sottovoce.core.wire.training_settings import MOST
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import training_pb2 as training
+from tests.support.agent import wanted
 
 
 def test_every_method_of_the_wire_has_a_name() -> None:
@@ -21,7 +22,7 @@ def test_every_method_of_the_wire_has_a_name() -> None:
 def test_what_the_app_asks_for_is_what_the_cloud_is_asked_for() -> None:
     shared = {f.name for f in training.TrainingSettings.DESCRIPTOR.fields} - {"plain_tokens"}
     shared -= {"continues"}  # decided by `added`
-    asked = agent.CustomizationSettings(
+    asked = wanted(
         method=training.METHOD_PREFIX_TUNING,
         reconstruction=True,
         epochs=3,
@@ -38,11 +39,11 @@ def test_what_the_app_asks_for_is_what_the_cloud_is_asked_for() -> None:
         task=training.TASK_GENERATION,
         pate=True,
     )
-    wanted = training_settings.of(asked, 9)
-    assert wanted.plain_tokens == 9
+    given = training_settings.of(asked, 9)
+    assert given.plain_tokens == 9
     for name in shared:
-        assert getattr(asked, name), f"{name} is not tried here"
-        assert getattr(wanted, name) == getattr(asked, name)
+        assert getattr(asked.training, name), f"{name} is not tried here"
+        assert getattr(given, name) == getattr(asked.training, name)
 
 
 def test_every_task_of_the_wire_has_a_name() -> None:
@@ -100,7 +101,7 @@ def test_sizes_go_with_their_methods(
     ("change", "field"),
     [
         ({"reconstruction": True}, "plain_tokens"),
-        ({"plain_tokens": 3}, "plain_tokens"),
+        ({"plain_tokens": 3}, "training.plain_tokens"),
         ({"reconstruction_width": 96}, "reconstruction_width"),
         ({"reconstruction_weight": 0.5}, "reconstruction_weight"),
         ({"learning_rate": 0.2}, "learning_rate"),
@@ -171,7 +172,7 @@ def test_the_largest_of_everything_passes() -> None:
 @pytest.mark.parametrize(
     ("change", "field"),
     [
-        ({"plain_tokens": 3}, "plain_tokens"),
+        ({"plain_tokens": 3}, "training.plain_tokens"),
         ({"plain_sequences": 3}, "plain_sequences"),
         ({"plain_vocabulary": 3}, "plain_vocabulary"),
         ({"plain_sampling": agent.PLAIN_SAMPLING_UNIFORM}, "plain_sampling"),
@@ -181,13 +182,13 @@ def test_the_largest_of_everything_passes() -> None:
 )
 def test_plain_tokens_need_the_reconstruction(change: dict[str, object], field: str) -> None:
     with pytest.raises(InvalidInput) as caught:
-        training_settings.check_plain(agent.CustomizationSettings(**change))
+        training_settings.check_plain(wanted(**change))
     assert caught.value.subject == field
 
 
 def test_choices_about_plain_tokens_pass_with_it() -> None:
     training_settings.check_plain(
-        agent.CustomizationSettings(
+        wanted(
             reconstruction=True,
             plain_tokens=40,
             plain_sequences=5,

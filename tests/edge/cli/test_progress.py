@@ -10,19 +10,22 @@ from rich.console import Console
 from sottovoce.core.system.console import progress_bar
 from sottovoce.edge.cli.progress import brief, sentence
 from sottovoce.v1 import edge_agent_pb2 as agent
+from sottovoce.v1 import training_pb2 as training
 
 
 def test_figures_of_the_training_are_told() -> None:
     record = agent.Customization(
         adapter="desk",
         state=agent.CUSTOMIZATION_STATE_TRAINING,
-        epoch=1,
-        epochs=4,
-        loss=0.5,
-        reconstruction_loss=6.25,
-        held_out_accuracy=0.75,
-        examples_per_second=120.4,
-        seconds_left=33.3,
+        progress=training.JobProgress(
+            epoch=1,
+            epochs=4,
+            loss=0.5,
+            reconstruction_loss=6.25,
+            held_out_accuracy=0.75,
+            examples_per_second=120.4,
+            seconds_left=33.3,
+        ),
     )
     said = sentence(record)
     for part in ("epoch 1 of 4", "loss 0.500", "reconstruction loss 6.250", "75.0%"):
@@ -34,7 +37,11 @@ def test_a_bar_has_room_for_its_figures_in_80_columns(monkeypatch: pytest.Monkey
     shown = io.StringIO()
     narrow = Console(file=shown, width=80, force_terminal=True, legacy_windows=False)
     monkeypatch.setattr("rich.console.Console", lambda **_: narrow)
-    record = agent.Customization(epoch=3, epochs=10, held_out_accuracy=0.875, seconds_left=1234)
+    record = agent.Customization(
+        progress=training.JobProgress(
+            epoch=3, epochs=10, held_out_accuracy=0.875, seconds_left=1234
+        )
+    )
     with progress_bar() as bars:
         task = bars.add_task("privatising", total=10_000, completed=4_321, note=brief(record))
         bars.refresh()

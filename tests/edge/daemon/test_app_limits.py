@@ -26,7 +26,7 @@ from sottovoce.v1 import edge_agent_pb2_grpc
 from sottovoce.v1 import edge_chat_pb2 as chats
 from sottovoce.v1 import generation_pb2 as generation
 from tests.support.admission import ASKED, TEXT, Asked, asked, asking, refused, with_token
-from tests.support.agent import configured
+from tests.support.agent import configured, wanted
 from tests.support.echo import echoing_cloud
 from tests.support.fake_cloud import fake_cloud
 from tests.support.waiting import until
@@ -141,7 +141,7 @@ def test_what_is_drawn_ahead_on_a_stream_is_the_apps_too(
     with fake_cloud() as cloud:
         config = asking(tmp_path, small_bundle_folder, SOTTO_CLOUD_ADDRESS=cloud.address)
         with asked(config, lexicon_tagger) as device:
-            settings = agent.CustomizationSettings(adapter="desk", epochs=1)
+            settings = wanted(adapter="desk", epochs=1)
             texts = [
                 agent.LabelledText(text=f"{TEXT} {n + 100}", label="ab"[n % 2]) for n in range(20)
             ]

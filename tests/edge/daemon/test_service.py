@@ -16,7 +16,7 @@ from sottovoce.core.text.tagger import Tagger
 from sottovoce.edge.config import Config
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import edge_agent_pb2_grpc
-from tests.support.agent import configured, running
+from tests.support.agent import configured, running, wanted
 from tests.support.fake_cloud import fake_cloud
 from tests.support.waiting import until
 
@@ -41,9 +41,7 @@ def app(
 def _requests(
     number: int = 20, adapter: str = "desk", request_id: str = "r"
 ) -> Iterator[agent.CustomizeRequest]:
-    yield agent.CustomizeRequest(
-        settings=agent.CustomizationSettings(adapter=adapter, request_id=request_id, epochs=2)
-    )
+    yield agent.CustomizeRequest(settings=wanted(adapter=adapter, request_id=request_id, epochs=2))
     for n in range(number):
         example = agent.LabelledText(text=f"{TEXT} {NUMBER + n}", label="ab"[n % 2])
         yield agent.CustomizeRequest(examples=agent.LabelledTexts(examples=[example]))

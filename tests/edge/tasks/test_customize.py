@@ -15,10 +15,10 @@ from sottovoce.edge.state.ledger import Spending
 from sottovoce.edge.tasks.agent import Agent
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import training_pb2 as training
-from tests.support.agent import customizing, labelled, queued
+from tests.support.agent import customizing, labelled, queued, wanted
 from tests.support.full_disk import in_memory, no_mounts
 
-SETTINGS = agent.CustomizationSettings(adapter="desk")
+SETTINGS = wanted(adapter="desk")
 
 
 def _own(device: Agent, example: training.PrivatizedExample) -> str:
@@ -69,7 +69,7 @@ def test_repeated_texts_are_released_and_charged_once(
         assert len(alike) == len(set(alike)) == 2
         spent = device.ledger.spending()
         assert spent.releases == 20
-        customizer.accept(agent.CustomizationSettings(adapter="again"), labelled())
+        customizer.accept(wanted(adapter="again"), labelled())
         assert device.ledger.spending() == spent
 
 
@@ -77,7 +77,7 @@ def test_the_same_request_is_the_same_customisation(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:
     with customizing(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, device):
-        settings = agent.CustomizationSettings(adapter="desk", request_id="r")
+        settings = wanted(adapter="desk", request_id="r")
         first = customizer.accept(settings, labelled())
         assert customizer.accept(settings, iter(())) == first
         assert len(device.outbox.all()) == 1
@@ -87,7 +87,7 @@ def test_the_same_request_twice_at_once_is_one_customisation(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:
     with customizing(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, device):
-        settings = agent.CustomizationSettings(adapter="desk", request_id="r")
+        settings = wanted(adapter="desk", request_id="r")
         inner: list[agent.Customization] = []
 
         def examples() -> Iterator[agent.LabelledText]:
@@ -104,7 +104,7 @@ def test_plain_tokens_are_drawn_for_each_example_and_released_with_it(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:
     with customizing(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, device):
-        settings = agent.CustomizationSettings(
+        settings = wanted(
             adapter="desk", reconstruction=True, privacy=agent.PrivacyOptions(level="light")
         )
         record = customizer.accept(settings, labelled())
@@ -125,7 +125,7 @@ def test_the_methods_settings_reach_the_cloud_and_few_sequences_are_shared(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:
     with customizing(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, device):
-        settings = agent.CustomizationSettings(
+        settings = wanted(
             adapter="desk",
             method=training.METHOD_PREFIX_TUNING,
             virtual_tokens=7,
@@ -149,7 +149,7 @@ def test_without_word_frequencies_nothing_is_spent(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:
     with customizing(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, device):
-        settings = agent.CustomizationSettings(
+        settings = wanted(
             adapter="desk", reconstruction=True, plain_sampling=agent.PLAIN_SAMPLING_FREQUENCY
         )
         with pytest.raises(NotReady, match="word frequencies"):
@@ -184,7 +184,7 @@ def test_wrong_settings_are_refused(
     said: str,
 ) -> None:
     with customizing(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, device):
-        settings = agent.CustomizationSettings(**{"adapter": "desk", **change})
+        settings = wanted(**change)
         with pytest.raises(InvalidInput, match=said):
             customizer.accept(settings, labelled())
         assert _untouched(device)
@@ -228,15 +228,15 @@ def test_few_examples_are_not_trained_on_privately_unless_that_is_asked_for(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:
     with customizing(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, device):
-        settings = agent.CustomizationSettings(adapter="desk", dp_epsilon=3.0)
+        settings = wanted(adapter="desk", dp_epsilon=3.0)
         with pytest.raises(InvalidInput, match="20 examples are few") as caught:
             customizer.accept(settings, labelled())
         assert "1,000" in caught.value.fix
         assert _untouched(device)
         settings.dp_few_examples = True
         record = customizer.accept(settings, labelled())
-        wanted = device.outbox.job_request(record.id).training
-        assert (wanted.dp_epsilon, wanted.dp_delta) == (3.0, 1e-5)
+        asked = device.outbox.job_request(record.id).training
+        assert (asked.dp_epsilon, asked.dp_delta) == (3.0, 1e-5)
         spent = device.ledger.spending()
         assert (spent.adapters_private, spent.adapter_epsilon) == (1, 3.0)
         settings.replace = True
@@ -256,7 +256,7 @@ def test_public_texts_are_released_and_charged_as_the_others_are_and_have_no_lab
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:
     with customizing(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, device):
-        settings = agent.CustomizationSettings(
+        settings = wanted(
             adapter="desk", dp_epsilon=3.0, dp_few_examples=True, pate=True, label_epsilon=2.0
         )
         record = customizer.accept(settings, labelled() + _public())
@@ -298,9 +298,7 @@ def test_public_texts_that_make_no_sense_are_refused(
     said: str,
 ) -> None:
     with customizing(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, device):
-        settings = agent.CustomizationSettings(
-            adapter="desk", dp_epsilon=3.0, dp_few_examples=True, pate=pate
-        )
+        settings = wanted(adapter="desk", dp_epsilon=3.0, dp_few_examples=True, pate=pate)
         with pytest.raises(InvalidInput, match=said):
             customizer.accept(settings, labelled() + public)
         assert _untouched(device)
@@ -336,9 +334,7 @@ def test_an_unknown_level_is_refused_before_the_first_example(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:
     with customizing(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, device):
-        settings = agent.CustomizationSettings(
-            adapter="desk", privacy=agent.PrivacyOptions(level="weak")
-        )
+        settings = wanted(adapter="desk", privacy=agent.PrivacyOptions(level="weak"))
         with pytest.raises(NotFound):
             customizer.accept(settings, labelled())
         assert _untouched(device)

@@ -11,9 +11,9 @@ from sottovoce.core.text.tagger import Tagger
 from sottovoce.edge.state.ledger import Spending
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import training_pb2 as training
-from tests.support.agent import customizing, queued
+from tests.support.agent import customizing, queued, wanted
 
-SETTINGS = agent.CustomizationSettings(adapter="desk", task=training.TASK_GENERATION, replace=True)
+SETTINGS = wanted(adapter="desk", task=training.TASK_GENERATION, replace=True)
 
 
 def written(number: int = 12) -> list[agent.LabelledText]:
@@ -71,10 +71,8 @@ def test_what_cannot_be_learnt_is_refused_before_privacy_is_spent(
     small_bundle_folder: Path,
     lexicon_tagger: Tagger,
 ) -> None:
-    asked = agent.CustomizationSettings()
-    asked.CopyFrom(SETTINGS)
-    for name, value in settings.items():
-        setattr(asked, name, value)
+    given = {"task": training.TASK_GENERATION, "replace": True, **settings}
+    asked = wanted(**given)
     examples = [*written(0 if settings.get("task") == 0 else 9), example]
     with customizing(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, device):
         with pytest.raises(InvalidInput, match=said):

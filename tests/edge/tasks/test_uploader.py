@@ -20,7 +20,7 @@ from sottovoce.edge.tasks.agent import Agent
 from sottovoce.edge.tasks.uploader import Uploader
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import training_pb2 as training
-from tests.support.agent import configured, customizer, opened
+from tests.support.agent import configured, customizer, opened, wanted
 from tests.support.fake_cloud import FakeCloud, fake_cloud
 from tests.support.full_disk import in_memory, no_mounts
 from tests.support.waiting import until
@@ -45,7 +45,7 @@ def _queued(
             agent.LabelledText(text=f"The river {n} was cold", label="ab"[n % 2])
             for n in range(number)
         )
-        settings = agent.CustomizationSettings(adapter="desk", epochs=2)
+        settings = wanted(adapter="desk", epochs=2)
         record = customizer(device).accept(settings, examples)
         yield device, record.id
 
@@ -71,8 +71,9 @@ def test_examples_arrive_once_and_the_end_is_told(
         uploader.carry(identity)  # twice is once
         seen = list(device.outbox.watch(identity, lambda: False))
         assert seen[-1].state == SUCCEEDED
-        assert (seen[-1].uploaded, seen[-1].epoch, seen[-1].epochs) == (600, 2, 2)
-        assert seen[-1].held_out_accuracy == 0.875
+        assert seen[-1].uploaded == 600
+        assert (seen[-1].progress.epoch, seen[-1].progress.epochs) == (2, 2)
+        assert seen[-1].progress.held_out_accuracy == 0.875
         assert seen[-1].bytes_sent > sum(e.ByteSize() for e in cloud.examples())
         assert _complete(cloud, 600)
         assert len(cloud.sequences) == len(set(cloud.sequences))
@@ -376,8 +377,8 @@ def test_the_record_holds_all_that_is_carried(
     with fake_cloud() as cloud:
         config = configured(tmp_path, bundle=small_bundle_folder, SOTTO_CLOUD_ADDRESS=cloud.address)
         with opened(config, lexicon_tagger) as device:
-            wanted = agent.CustomizationSettings(adapter="desk", **settings)
-            identity = customizer(device).accept(wanted, examples).id
+            asked = wanted(**settings)
+            identity = customizer(device).accept(asked, examples).id
             record = Record(on=True)
             uploader = Uploader(device.cloud, device.outbox, record, first_wait=0.02)
             uploader.carry(identity)

@@ -11,9 +11,9 @@ from sottovoce.core.text.tagger import Tagger
 from sottovoce.edge.state.ledger import Spending
 from sottovoce.edge.tasks.agent import Agent
 from sottovoce.v1 import edge_agent_pb2 as agent
-from tests.support.agent import customizing, labelled, queued
+from tests.support.agent import customizing, labelled, queued, wanted
 
-SETTINGS = agent.CustomizationSettings(adapter="desk", replace=True)
+SETTINGS = wanted(adapter="desk", replace=True)
 
 
 def _labels(device: Agent, adapter: str) -> dict[str, str]:
@@ -41,7 +41,7 @@ def test_labels_are_randomised_once_and_for_all(
         }
         assert len(released) == number
         for adapter in ("one", "two"):
-            settings = agent.CustomizationSettings(adapter=adapter, label_epsilon=epsilon)
+            settings = wanted(adapter=adapter, label_epsilon=epsilon)
             customizer.accept(settings, _spelt(number))
         sent = _labels(device, "one")
         assert sent.keys() == released.keys()
@@ -52,7 +52,7 @@ def test_labels_are_randomised_once_and_for_all(
         assert abs(kept - len(sent) * keep) < 4.9 * spread
         on_disk = b"".join(p.read_bytes() for p in device.store.folder.iterdir())
         assert b"outside" not in on_disk
-        settings = agent.CustomizationSettings(adapter="three", label_epsilon=0.5)
+        settings = wanted(adapter="three", label_epsilon=0.5)
         customizer.accept(settings, _spelt(number))
         assert _labels(device, "three") != sent
 
@@ -70,7 +70,7 @@ def test_near_copies_share_the_noise_of_their_label(
     ]
     with customizing(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, device):
         rest = [e for e in labelled(40) if e.label == "clinic"]
-        settings = agent.CustomizationSettings(adapter="desk", label_epsilon=0.05)
+        settings = wanted(adapter="desk", label_epsilon=0.05)
         customizer.accept(settings, copies + rest)
         released = {device.releases.release(e.text, device.default).text for e in copies}
         labels = {label for text, label in _labels(device, "desk").items() if text in released}
@@ -82,7 +82,7 @@ def test_labels_are_charged_apart_from_words_and_once(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:
     def customize(epsilon: float, number: int = 20) -> Spending:
-        settings = agent.CustomizationSettings(adapter="desk", label_epsilon=epsilon, replace=True)
+        settings = wanted(adapter="desk", label_epsilon=epsilon, replace=True)
         customizer.accept(settings, labelled(number))
         return device.ledger.spending()
 
@@ -120,7 +120,7 @@ def test_words_of_labels_leave_where_a_decoder_is_to_read_them(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:
     with customizing(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, device):
-        settings = agent.CustomizationSettings(adapter="desk", label_words=True)
+        settings = wanted(adapter="desk", label_words=True)
         record = customizer.accept(settings, labelled())
         assert {e.label for e in queued(device, record.id)} == {"outside", "clinic"}
         assert device.outbox.adapter("desk")[0].label("clinic") == "clinic"
@@ -139,7 +139,7 @@ def test_the_place_of_an_example_tells_nothing(
         }
         orders = []
         for adapter in ("one", "two"):
-            settings = agent.CustomizationSettings(adapter=adapter)
+            settings = wanted(adapter=adapter)
             record = customizer.accept(settings, examples)
             orders.append([place[e.released_text] for e in queued(device, record.id)])
             assert [place[e.released_text] for e in queued(device, record.id)] == orders[-1]

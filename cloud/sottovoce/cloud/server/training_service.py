@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import fields
+from dataclasses import asdict, fields
 from typing import Final, Protocol
 
 import grpc
@@ -44,7 +44,7 @@ ALIKE: Final = [f.name for f in fields(TrainingOptions) if f.name not in ("metho
 
 def job_message(job: Job) -> wire.Job:
     """A job as the wire shows it."""
-    training, release, progress = job.training, job.release, job.progress
+    training = job.training
     message = wire.Job(
         id=job.id,
         adapter=job.adapter,
@@ -54,25 +54,9 @@ def job_message(job: Job) -> wire.Job:
             task=TASKS[training.task],
             **{name: getattr(training, name) for name in ALIKE},
         ),
-        release=wire.ReleaseSettings(
-            mechanism=release.mechanism,
-            eta=release.eta,
-            level=release.level,
-            bundle_id=release.bundle_id,
-            policy=release.policy,
-        ),
+        release=wire.ReleaseSettings(**asdict(job.release)),
         next_sequence=job.next_sequence,
-        progress=wire.JobProgress(
-            epoch=progress.epoch,
-            epochs=progress.epochs,
-            step=progress.step,
-            steps=progress.steps,
-            loss=progress.loss,
-            reconstruction_loss=progress.reconstruction_loss,
-            held_out_accuracy=progress.held_out_accuracy,
-            examples_per_second=progress.examples_per_second,
-            seconds_left=progress.seconds_left,
-        ),
+        progress=wire.JobProgress(**asdict(job.progress)),
         labels=job.labels,
         message=job.message,
     )

@@ -8,8 +8,6 @@ affair, and begins with these.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Final
 
 __all__ = [
@@ -25,10 +23,10 @@ __all__ = [
     "LARGEST_TEXT",
     "LONGEST_LABEL",
     "LONGEST_STOP",
-    "MOST",
     "MOST_EXAMPLES",
     "MOST_LABELS",
     "MOST_NEW_TOKENS",
+    "MOST_PLAIN_TOKENS",
     "MOST_SEQUENCES",
     "MOST_STOPS",
     "MOST_TURNS",
@@ -88,21 +86,8 @@ MOST_STOPS: Final = 16
 LONGEST_STOP: Final = 256
 """Bytes of UTF-8 in one string that ends a text."""
 
+MOST_PLAIN_TOKENS: Final = 64
+"""In front of one example."""
+
 MOST_SEQUENCES: Final = 10_000
 """Sequences of plain tokens that examples choose from."""
-
-MOST: Final[Mapping[str, float]] = MappingProxyType(
-    {
-        "plain_tokens": 64,
-        "epochs": 200,
-        "batch_size": 256,
-        "rank": 256,
-        "virtual_tokens": 512,
-        "reconstruction_width": 4096,
-        "learning_rate": 0.1,
-        "reconstruction_weight": 100.0,
-        "dp_epsilon": 50.0,
-        "dp_delta": 0.01,
-    }
-)
-"""Largest value of each field of the wire's ``TrainingSettings`` that has one; the least is 0."""

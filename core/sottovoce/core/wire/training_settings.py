@@ -1,22 +1,24 @@
-"""Which training settings make sense, alone and together.
+"""Training settings: their names, ranges and help, and which make sense together.
 
-Why it is here: a device must spend no privacy on a job that the cloud will refuse, so both sides
-ask the same rules; what a cloud can run is its own affair.
+A device must spend no privacy on a job that the cloud will refuse, so both sides check by the same
+rules. A new setting is a field of ``TrainingSettings``, a line in `FIELDS`, and a field of the
+cloud's ``TrainingOptions``.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
 from sottovoce.core.errors import InvalidInput
-from sottovoce.core.wire.limits import MOST, MOST_SEQUENCES
+from sottovoce.core.wire.limits import MOST_PLAIN_TOKENS, MOST_SEQUENCES
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import training_pb2 as training
 
-__all__ = ["METHODS", "TASKS", "WITH_ADDED", "added", "check", "check_plain", "of"]
+__all__ = ["FIELDS", "METHODS", "MOST", "TASKS", "Field", "added", "check", "check_plain", "of"]
 
 METHODS: Final[Mapping[str, training.Method]] = MappingProxyType(
     {
@@ -35,9 +37,83 @@ TASKS: Final[Mapping[str, training.Task]] = MappingProxyType(
 )
 """What people and files call a task."""
 
-WITH_ADDED: Final = ("adapter", "label_epsilon", "epochs", "batch_size", "learning_rate", "seed")
-"""Settings that go with added examples; the others are the adapter's."""
 
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field of ``TrainingSettings`` that people may give.
+
+    Attributes:
+        name: on the wire; with hyphens, of the command's option.
+        help: of that option.
+        largest: of a number; the least is 0, which takes the default.
+        names: of an enum's values.
+        added: whether it may be given together with added examples.
+    """
+
+    name: str
+    help: str
+    largest: float = math.inf
+    names: Mapping[str, int] | None = None
+    added: bool = False
+
+
+FIELDS: Final = (
+    Field(
+        "method",
+        "What is trained: low-rank updates (qlora: of a backbone in 4 bits), a soft prompt, a "
+        "prefix in every layer, the full backbone, or a linear head alone.",
+        names=METHODS,
+    ),
+    Field("rank", "Of the updates, with lora and qlora.  [default: the cloud's]", 256),
+    Field("virtual_tokens", "Length of the prompt or the prefix.  [default: the cloud's]", 512),
+    Field(
+        "label_words",
+        "Have a decoder score the words of the labels, in place of training a head. Sends the "
+        "cloud the labels as you wrote them; else it gets ids in their place.",
+    ),
+    Field(
+        "reconstruction",
+        "Train with the reconstruction head, which learns to name plain tokens.",
+    ),
+    Field(
+        "plain_tokens",
+        "Plain tokens in front of each example, with --reconstruction; 40 as published.  "
+        "[default: configured]",
+        MOST_PLAIN_TOKENS,
+    ),
+    Field("reconstruction_width", "Hidden size of the reconstruction head.  [default: 96]", 4096),
+    Field(
+        "reconstruction_weight",
+        "Weight of its loss beside the task's.  [default: the cloud's]",
+        100.0,
+    ),
+    Field("epochs", "[default: the cloud's]", 200, added=True),
+    Field("batch_size", "[default: the cloud's]", 256, added=True),
+    Field("learning_rate", "[default: the cloud's]", 0.1, added=True),
+    Field("seed", "Of the training in the cloud.", 2**64 - 1, added=True),
+    Field(
+        "dp_epsilon",
+        "Train so that the adapter tells next to nothing of any one example, to whoever gets or "
+        "asks it: differential privacy with this epsilon; 1 is strong, 8 weak.  [default: not so]",
+        50.0,
+    ),
+    Field(
+        "dp_delta",
+        "With --dp-epsilon.  [default: 1e-5, or a tenth of one in the number of examples]",
+        0.01,
+    ),
+)
+"""In the order of the command's help; `task`, `pate` and `continues` follow from what is given."""
+
+MOST: Final[Mapping[str, float]] = MappingProxyType(
+    {field.name: field.largest for field in FIELDS if math.isfinite(field.largest)}
+)
+"""Largest value of each number; the least is 0."""
+
+_ADDED = frozenset(field.name for field in FIELDS if field.added)
+_BESIDE_ADDED = frozenset(
+    {"adapter", "training", "label_epsilon", "request_id", "add", "corrections"}
+)
 _WITH_RANK = (training.METHOD_LORA, training.METHOD_QLORA)
 _PRIVATE = (
     training.METHOD_LORA,
@@ -49,31 +125,19 @@ _WITH_VIRTUAL_TOKENS = (training.METHOD_PROMPT_TUNING, training.METHOD_PREFIX_TU
 
 
 def of(settings: agent.CustomizationSettings, plain_tokens: int) -> training.TrainingSettings:
-    """What the cloud is asked for; ``plain_tokens`` is the number in front of each example."""
-    return training.TrainingSettings(
-        method=settings.method or training.METHOD_LORA,
-        reconstruction=settings.reconstruction,
-        plain_tokens=plain_tokens,
-        epochs=settings.epochs,
-        batch_size=settings.batch_size,
-        learning_rate=settings.learning_rate,
-        seed=settings.seed,
-        virtual_tokens=settings.virtual_tokens,
-        rank=settings.rank,
-        label_words=settings.label_words,
-        reconstruction_width=settings.reconstruction_width,
-        reconstruction_weight=settings.reconstruction_weight,
-        dp_epsilon=settings.dp_epsilon,
-        dp_delta=settings.dp_delta,
-        task=settings.task,
-        pate=settings.pate,
-    )
+    """Return what the cloud is asked for; ``plain_tokens`` stand in front of each example."""
+    wanted = training.TrainingSettings()
+    wanted.CopyFrom(settings.training)
+    wanted.method = wanted.method or training.METHOD_LORA
+    wanted.plain_tokens = plain_tokens
+    wanted.continues = False
+    return wanted
 
 
 def added(
     settings: agent.CustomizationSettings, base: training.TrainingSettings
 ) -> training.TrainingSettings:
-    """What the cloud is asked for where examples are added to an adapter.
+    """Return what the cloud is asked for where examples are added to an adapter.
 
     Args:
         settings: as asked for.
@@ -82,28 +146,19 @@ def added(
     Raises:
         InvalidInput: settings that the adapter decides; ``subject`` is the field's name.
     """
-    given = {field.name for field, _ in settings.ListFields()} - {
-        "add",
-        "corrections",
-        "request_id",
-    }
-    for name in sorted(given.difference(WITH_ADDED)):
+    given = {field.name for field, _ in settings.ListFields()} - _BESIDE_ADDED
+    given |= {field.name for field, _ in settings.training.ListFields()} - _ADDED
+    for name in sorted(given):
         raise InvalidInput(
             f"{name.replace('_', ' ')} together with added examples",
             fix=f"leave {name} out: the adapter keeps what it was trained with",
             subject=name,
         )
+    kept = ("method", "rank", "virtual_tokens", "task", "label_words", "dp_epsilon")
     return training.TrainingSettings(
-        method=base.method,
-        rank=base.rank,
-        virtual_tokens=base.virtual_tokens,
-        task=base.task,
-        epochs=settings.epochs,
-        batch_size=settings.batch_size,
-        learning_rate=settings.learning_rate,
-        seed=settings.seed,
         continues=True,
-        **{name: getattr(base, name) for name in ("label_words", "dp_epsilon")},
+        **{name: getattr(base, name) for name in kept},
+        **{name: getattr(settings.training, name) for name in sorted(_ADDED)},
     )
 
 
@@ -216,11 +271,13 @@ def check_plain(settings: agent.CustomizationSettings) -> None:
             fix="use PLAIN_SAMPLING_UNIFORM or PLAIN_SAMPLING_FREQUENCY",
             subject="plain_sampling",
         )
-    if settings.reconstruction:
+    if settings.training.reconstruction:
         return
-    for name in ("plain_tokens", "plain_sequences", "plain_vocabulary", "plain_sampling"):
+    for name in ("plain_sequences", "plain_vocabulary", "plain_sampling"):
         if getattr(settings, name):
             raise _without_reconstruction(name, name)
+    if settings.training.plain_tokens:
+        raise _without_reconstruction("training.plain_tokens", "plain_tokens")
 
 
 def _refused(name: str, problem: str, fix: str) -> InvalidInput:

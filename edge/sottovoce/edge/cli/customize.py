@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypeVar
 
 import click
 from rich.progress import Progress
@@ -12,7 +12,7 @@ from rich.progress import Progress
 from sottovoce.core.errors import InvalidInput, NotReady
 from sottovoce.core.system.console import Command, json_option, print_json, progress_bar
 from sottovoce.core.wire import training_settings
-from sottovoce.core.wire.limits import MOST, MOST_SEQUENCES
+from sottovoce.core.wire.limits import MOST_SEQUENCES
 from sottovoce.edge.cli import progress as told
 from sottovoce.edge.cli import views
 from sottovoce.edge.cli.client import Remote, remote, request_id
@@ -26,9 +26,9 @@ from sottovoce.v1 import training_pb2 as training
 __all__ = ["command"]
 
 _EXAMPLES_A_MESSAGE = 16
-_WITH_ADDED: Final = frozenset({"source", "add", "corrections", "watch", "as_json"}).union(
-    training_settings.WITH_ADDED
-)
+_WITH_ADDED: Final = frozenset(
+    {"adapter", "source", "add", "corrections", "label_epsilon", "watch", "as_json"}
+).union(field.name for field in training_settings.FIELDS if field.added)
 
 _SAMPLING = {
     "uniform": agent.PLAIN_SAMPLING_UNIFORM,
@@ -36,8 +36,35 @@ _SAMPLING = {
 }
 
 
-def _up_to(setting: str) -> click.IntRange:
-    return click.IntRange(0, int(MOST[setting]))
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+def _training_options(function: _F) -> _F:
+    """Add an option for each of `training_settings.FIELDS`."""
+    for field in reversed(training_settings.FIELDS):
+        option = f"--{field.name.replace('_', '-')}"
+        wire = training.TrainingSettings.DESCRIPTOR.fields_by_name[field.name]
+        if field.names is not None:
+            first, *_ = field.names
+            kind: dict[str, Any] = {"type": click.Choice([*field.names]), "default": first}
+            kind["show_default"] = True
+        elif wire.cpp_type == wire.CPPTYPE_BOOL:
+            kind = {"is_flag": True}
+        elif wire.cpp_type == wire.CPPTYPE_DOUBLE:
+            kind = {"type": click.FloatRange(0.0, field.largest), "default": 0.0}
+        else:
+            kind = {"type": click.IntRange(0, int(field.largest)), "default": 0}
+        function = click.option(option, help=field.help, **kind)(function)
+    return function
+
+
+def _training_of(given: Mapping[str, Any]) -> training.TrainingSettings:
+    """The settings that those options make."""
+    values: dict[str, Any] = {
+        field.name: field.names[given[field.name]] if field.names else given[field.name]
+        for field in training_settings.FIELDS
+    }
+    return training.TrainingSettings(**values)
 
 
 @click.command("customize", cls=Command)
@@ -50,45 +77,7 @@ def _up_to(setting: str) -> click.IntRange:
     "With input and output instead, the cloud's decoder learns to write the outputs.",
 )
 @privacy_options
-@click.option(
-    "--method",
-    type=click.Choice(list(training_settings.METHODS)),
-    default="lora",
-    show_default=True,
-    help="What is trained: low-rank updates (qlora: of a backbone in 4 bits), a soft "
-    "prompt, a prefix in every layer, the full backbone, or a linear head alone.",
-)
-@click.option(
-    "--rank",
-    type=_up_to("rank"),
-    default=0,
-    help="Of the updates, with lora and qlora.  [default: the cloud's]",
-)
-@click.option(
-    "--virtual-tokens",
-    type=_up_to("virtual_tokens"),
-    default=0,
-    help="Length of the prompt or the prefix.  [default: the cloud's]",
-)
-@click.option(
-    "--label-words",
-    is_flag=True,
-    help="Have a decoder score the words of the labels, in place of training a head. Sends the "
-    "cloud the labels as you wrote them; else it gets ids in their place.",
-)
-@click.option(
-    "--reconstruction/--no-reconstruction",
-    default=False,
-    show_default=True,
-    help="Train with the reconstruction head, which learns to name plain tokens.",
-)
-@click.option(
-    "--plain-tokens",
-    type=_up_to("plain_tokens"),
-    default=0,
-    help="Plain tokens in front of each example, with --reconstruction; 40 as published.  "
-    "[default: configured]",
-)
+@_training_options
 @click.option(
     "--plain-sequences",
     type=click.IntRange(0, MOST_SEQUENCES),
@@ -109,43 +98,10 @@ def _up_to(setting: str) -> click.IntRange:
     help="Draw words uniformly, or as often as public text has them.  [default: uniform]",
 )
 @click.option(
-    "--reconstruction-width",
-    type=_up_to("reconstruction_width"),
-    default=0,
-    help="Hidden size of the reconstruction head.  [default: 96]",
-)
-@click.option(
-    "--reconstruction-weight",
-    type=click.FloatRange(0.0, MOST["reconstruction_weight"]),
-    default=0.0,
-    help="Weight of its loss beside the task's.  [default: the cloud's]",
-)
-@click.option("--epochs", type=_up_to("epochs"), default=0, help="[default: the cloud's]")
-@click.option("--batch-size", type=_up_to("batch_size"), default=0, help="[default: the cloud's]")
-@click.option(
-    "--learning-rate",
-    type=click.FloatRange(0.0, MOST["learning_rate"]),
-    default=0.0,
-    help="[default: the cloud's]",
-)
-@click.option(
     "--label-epsilon",
     type=float,
     default=0.0,
     help="Randomised response on labels with this epsilon.  [default: labels as they are]",
-)
-@click.option(
-    "--dp-epsilon",
-    type=click.FloatRange(0.0, MOST["dp_epsilon"]),
-    default=0.0,
-    help="Train so that the adapter tells next to nothing of any one example, to whoever gets or "
-    "asks it: differential privacy with this epsilon; 1 is strong, 8 weak.  [default: not so]",
-)
-@click.option(
-    "--dp-delta",
-    type=click.FloatRange(0.0, MOST["dp_delta"]),
-    default=0.0,
-    help="With --dp-epsilon.  [default: 1e-5, or a tenth of one in the number of examples]",
 )
 @click.option(
     "--dp-few-examples",
@@ -159,12 +115,6 @@ def _up_to(setting: str) -> click.IntRange:
     type=click.Path(path_type=Path),
     help="With --dp-epsilon, learn by PATE: from the texts in this file, one a line, which are "
     "nobody's secret and have no labels; teachers on shares of the input vote on those.",
-)
-@click.option(
-    "--seed",
-    type=click.IntRange(0, 2**64 - 1),
-    default=0,
-    help="Of the training in the cloud.",
 )
 @click.option(
     "--replace",
@@ -188,36 +138,24 @@ def _up_to(setting: str) -> click.IntRange:
 @click.pass_context
 def command(
     ctx: click.Context,
+    /,
     adapter: str,
     source: Path | None,
     level: str,
     mechanism: str,
     policy: str,
-    method: str,
-    rank: int,
-    virtual_tokens: int,
-    label_words: bool,
-    reconstruction: bool,
-    plain_tokens: int,
     plain_sequences: int,
     plain_vocabulary: int,
     plain_sampling: str | None,
-    reconstruction_width: int,
-    reconstruction_weight: float,
-    epochs: int,
-    batch_size: int,
-    learning_rate: float,
     label_epsilon: float,
-    dp_epsilon: float,
-    dp_delta: float,
     dp_few_examples: bool,
     public: Path | None,
-    seed: int,
     replace: bool,
     add: bool,
     corrections: bool,
     watch: bool,
     as_json: bool,
+    **trained: Any,
 ) -> None:
     """Train the adapter NAME on labelled texts, or inputs and outputs, privatised first. The name
     stays on the device.
@@ -232,37 +170,25 @@ def command(
     settings = agent.CustomizationSettings(
         adapter=adapter,
         privacy=agent.PrivacyOptions(level=level, mechanism=mechanism, policy=policy),
-        method=training_settings.METHODS[method],
-        rank=rank,
-        virtual_tokens=virtual_tokens,
-        label_words=label_words,
-        reconstruction=reconstruction,
-        plain_tokens=plain_tokens,
+        training=_training_of(trained),
         plain_sequences=plain_sequences,
         plain_vocabulary=plain_vocabulary,
         plain_sampling=_SAMPLING[plain_sampling] if plain_sampling else None,
-        reconstruction_width=reconstruction_width,
-        reconstruction_weight=reconstruction_weight,
         label_epsilon=label_epsilon,
-        dp_epsilon=dp_epsilon,
-        dp_delta=dp_delta,
         dp_few_examples=dp_few_examples,
-        pate=public is not None,
-        epochs=epochs,
-        batch_size=batch_size,
-        learning_rate=learning_rate,
-        seed=seed,
         corrections=corrections,
     )
+    settings.training.pate = public is not None
     if add:
         settings = _added(ctx, settings)
     else:
         training_settings.check_plain(settings)
-        training_settings.check(training_settings.of(settings, plain_tokens or int(reconstruction)))
+        count = settings.training.plain_tokens or int(settings.training.reconstruction)
+        training_settings.check(training_settings.of(settings, count))
     with remote(config) as running:
         examples = read_table(source, *FOR_EITHER) if source else []
         if examples and examples[0].output:
-            settings.task = training.TASK_GENERATION
+            settings.training.task = training.TASK_GENERATION
         if public:
             examples += _public_texts(public)
         before = running.status().customizations
@@ -305,8 +231,16 @@ def _added(ctx: click.Context, given: agent.CustomizationSettings) -> agent.Cust
                 fix="leave it out: the adapter keeps what it was trained with",
                 subject=name,
             )
-    kept = {name: getattr(given, name) for name in training_settings.WITH_ADDED}
-    return agent.CustomizationSettings(add=True, corrections=given.corrections, **kept)
+    kept = {field.name for field in training_settings.FIELDS if field.added}
+    return agent.CustomizationSettings(
+        adapter=given.adapter,
+        training=training.TrainingSettings(
+            **{name: getattr(given.training, name) for name in sorted(kept)}
+        ),
+        label_epsilon=given.label_epsilon,
+        add=True,
+        corrections=given.corrections,
+    )
 
 
 def _waiting(running: Remote, adapter: str) -> int:
@@ -340,10 +274,9 @@ def _watch(
     record, news = queued, None
     for record in _until_interrupted(running.watch(queued.id), quiet=quiet):
         progress.update(upload, completed=record.uploaded)
-        progress.update(
-            train, completed=record.epoch, total=record.epochs or None, note=told.brief(record)
-        )
-        now = (record.state, record.uploaded, record.epoch, record.message)
+        epoch, epochs = record.progress.epoch, record.progress.epochs
+        progress.update(train, completed=epoch, total=epochs or None, note=told.brief(record))
+        now = (record.state, record.uploaded, epoch, record.message)
         if progress.disable and not quiet and now != news:
             click.echo(told.sentence(record), err=True)
             news = now

@@ -12,7 +12,7 @@ import click
 from sottovoce.core.errors import ConfigError, InvalidInput
 from sottovoce.core.system.console import Command, json_option, print_json, progress_bar
 from sottovoce.core.system.files import atomic
-from sottovoce.core.wire.limits import MOST
+from sottovoce.core.wire.training_settings import MOST
 from sottovoce.edge.cli.answers import asking
 from sottovoce.edge.cli.client import in_process
 from sottovoce.edge.cli.common import load_config, privacy_options

@@ -53,7 +53,7 @@ def command(ctx: click.Context, as_json: bool) -> None:
                 each.id[:8],
                 views.standing(each),
                 f"{each.examples:,}",
-                f"{each.held_out_accuracy:.1%}" if each.held_out_accuracy else "-",
+                views.accuracy(each),
                 each.privacy.level or "-",
                 f"{sum(views.corrections(status, each.adapter).values()):,}",
                 views.day(each.create_time),

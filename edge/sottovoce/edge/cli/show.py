@@ -48,7 +48,7 @@ def command(ctx: click.Context, name: str, as_json: bool) -> None:
                 each.id[:8],
                 views.standing(each),
                 f"{each.examples:,}",
-                f"{each.held_out_accuracy:.1%}" if each.held_out_accuracy else "-",
+                views.accuracy(each),
                 views.day(each.create_time),
             )
             for each in records

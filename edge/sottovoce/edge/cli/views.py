@@ -19,6 +19,7 @@ from sottovoce.v1 import generation_pb2 as generation
 from sottovoce.v1 import training_pb2 as training
 
 __all__ = [
+    "accuracy",
     "answer",
     "by_standing",
     "corrections",
@@ -126,6 +127,12 @@ def state_name(record: agent.Customization) -> str:
     return name.removeprefix("CUSTOMIZATION_STATE_")
 
 
+def accuracy(record: agent.Customization) -> str:
+    """Accuracy on the held-out part, or a dash where there is none."""
+    found = record.progress.held_out_accuracy
+    return f"{found:.1%}" if found else "-"
+
+
 def customization(record: agent.Customization) -> dict[str, Any]:
     """A customisation and how far it is."""
     return {
@@ -135,13 +142,13 @@ def customization(record: agent.Customization) -> dict[str, Any]:
         "examples": record.examples,
         "uploaded": record.uploaded,
         "job_id": record.job_id,
-        "epoch": record.epoch,
-        "epochs": record.epochs,
-        "loss": record.loss,
-        "reconstruction_loss": record.reconstruction_loss,
-        "held_out_accuracy": record.held_out_accuracy,
-        "examples_per_second": record.examples_per_second,
-        "seconds_left": record.seconds_left,
+        "epoch": record.progress.epoch,
+        "epochs": record.progress.epochs,
+        "loss": record.progress.loss,
+        "reconstruction_loss": record.progress.reconstruction_loss,
+        "held_out_accuracy": record.progress.held_out_accuracy,
+        "examples_per_second": record.progress.examples_per_second,
+        "seconds_left": record.progress.seconds_left,
         "message": record.message,
         "create_time": record.create_time.ToJsonString(),
         "bytes_sent": record.bytes_sent,

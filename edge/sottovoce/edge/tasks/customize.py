@@ -198,7 +198,7 @@ class Customizer:
             )
         if settings.label_epsilon:
             check_epsilon(settings.label_epsilon)
-            if settings.task == training.TASK_GENERATION:
+            if settings.training.task == training.TASK_GENERATION:
                 raise InvalidInput(
                     "an epsilon for labels, and generation has none",
                     fix="leave label_epsilon out",
@@ -209,8 +209,8 @@ class Customizer:
             training_settings.check(wanted)
             return wanted
         training_settings.check_plain(settings)
-        count = settings.plain_tokens or self._defaults.plain_tokens
-        wanted = training_settings.of(settings, count if settings.reconstruction else 0)
+        count = settings.training.plain_tokens or self._defaults.plain_tokens
+        wanted = training_settings.of(settings, count if settings.training.reconstruction else 0)
         training_settings.check(wanted)
         return wanted
 

@@ -72,19 +72,20 @@ def check_private(settings: agent.CustomizationSettings, examples: int, public: 
     Raises:
         InvalidInput: they have not; or public texts without PATE.
     """
-    if public and not settings.pate:
+    if public and not settings.training.pate:
         raise InvalidInput(
             "public texts without PATE: nothing learns from them",
             fix="leave them out, or ask for pate",
             subject="examples",
         )
-    if settings.pate and public < FEWEST_PUBLIC:
+    if settings.training.pate and public < FEWEST_PUBLIC:
         raise InvalidInput(
             f"{public} public texts are too few",
             fix=f"give at least {FEWEST_PUBLIC}, hundreds if you can",
             subject="examples",
         )
-    if settings.dp_epsilon and examples < FEWEST_PRIVATE_EXAMPLES and not settings.dp_few_examples:
+    few = examples < FEWEST_PRIVATE_EXAMPLES and not settings.dp_few_examples
+    if settings.training.dp_epsilon and few:
         raise InvalidInput(
             f"{examples} examples are few for private training: it would cost much accuracy",
             fix=f"give {FEWEST_PRIVATE_EXAMPLES:,}, or ask for it all the same (--dp-few-examples)",

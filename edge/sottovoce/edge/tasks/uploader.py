@@ -204,13 +204,7 @@ class Uploader:
         record.message = names.reveal(job.message)
         if job.state == training.JOB_STATE_QUEUED:
             record.message = "queued in the cloud"
-        progress = job.progress
-        record.epoch, record.epochs = progress.epoch, progress.epochs
-        record.loss = progress.loss
-        record.reconstruction_loss = progress.reconstruction_loss
-        record.held_out_accuracy = progress.held_out_accuracy
-        record.examples_per_second = progress.examples_per_second
-        record.seconds_left = progress.seconds_left
+        record.progress.CopyFrom(job.progress)
         state = _ENDS.get(job.state, agent.CUSTOMIZATION_STATE_TRAINING)
         if record.state != state:
             self._note(record, state)

@@ -114,7 +114,7 @@ def _adapter(record: agent.Customization, status: agent.GetStatusResponse) -> di
         "usable": is_usable(record),
         "examples": record.examples,
         "uploaded": record.uploaded,
-        "accuracy": record.held_out_accuracy,
+        "accuracy": record.progress.held_out_accuracy,
         "message": record.message,
         "created": record.create_time.ToJsonString(),
         "corrections": sum(each.waiting + each.taken for each in kept),

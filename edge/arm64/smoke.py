@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import grpc
-import hnswlib
 import numpy as np
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
@@ -32,15 +31,17 @@ from sottovoce.core.local.adapter import LocalAdapter
 from sottovoce.core.local.encoder import Additions, Encoder, Shape
 from sottovoce.core.local.learning import fit
 from sottovoce.core.privacy.denoiser import Denoiser
+from sottovoce.core.privacy.graphs import GRAPHS, Graphs
 from sottovoce.core.privacy.mechanisms.pct2t import PCT2T
 from sottovoce.core.privacy.noise import draw
 from sottovoce.core.privacy.privatizer import Privatizer
 from sottovoce.core.privacy.release import Release
-from sottovoce.core.privacy.search import ExactIndex, HnswIndex
+from sottovoce.core.privacy.search import ExactIndex
 from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.privacy.vectors import Vectors
 from sottovoce.core.text.tagger import OnnxTagger
 from sottovoce.core.text.words import split
+from sottovoce.edge.state.sealing import Seal
 from sottovoce.v1 import edge_agent_pb2, edge_agent_pb2_grpc
 
 TEXT: Final = """\
@@ -100,27 +101,23 @@ def released(bundle: Bundle) -> list[str]:
 def released_exactly(bundle: Bundle) -> list[str]:
     """The same, every class searched exactly."""
     classes = {
-        name: dataclasses.replace(stored, index=None)
-        for name, stored in bundle.manifest.classes.items()
+        name: dataclasses.replace(stored, ef=0) for name, stored in bundle.manifest.classes.items()
     }
     manifest = dataclasses.replace(bundle.manifest, classes=classes)
     return released(Bundle(bundle.folder, manifest, bundle.id))
 
 
 def searched(bundle: Bundle) -> dict[str, list[int]]:
-    """Nearest words to noisy ones, by a graph built, written and read here, and exactly."""
+    """Nearest words to noisy ones, by a graph built, kept and read here, and exactly."""
     rows = np.ascontiguousarray(bundle.space[:GRAPH_WORDS])
     eta = bundle.manifest.level(PCT2T.name, "balanced").eta
     noisy = rows + draw(np.random.default_rng(1), len(rows), rows.shape[1], eta)
-    graph = hnswlib.Index(space="l2", dim=rows.shape[1])
-    graph.init_index(len(rows), M=16, ef_construction=100, random_seed=0)
-    graph.add_items(rows, np.arange(len(rows)), num_threads=1)
     with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "graph.hnsw"
-        graph.save_index(str(file))
-        read = HnswIndex(file, len(rows), rows.shape[1], 100)
+        graphs = Graphs(Path(folder) / GRAPHS, Seal(bytes(32)).name)
+        for _ in ("built", "read"):
+            graph = graphs.index(rows, 100, bundle.space_id, "smoke")
     return {
-        "graph": read.nearest(noisy).tolist(),
+        "graph": graph.nearest(noisy).tolist(),
         "exact": ExactIndex(rows).nearest(noisy).tolist(),
     }
 

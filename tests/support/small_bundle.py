@@ -1,7 +1,7 @@
 """A small bundle that has all a real one has, over some hundred words: no build, no model.
 
-Graph and exact classes, clitics, a tokenizer saved with padding and truncation. Its vectors are
-random; its levels are not calibrated.
+It has classes with and without a graph, clitics, and a tokenizer saved with padding and truncation.
+Its vectors are random; its levels are not calibrated.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import ClassVar
 
-import hnswlib
 import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
 
 from sottovoce.core.bundle import manifest as bundles
 from sottovoce.core.bundle import tokenizer as tokenizing
+from sottovoce.core.bundle.folder import CARDS
 from sottovoce.core.bundle.levels import EmbedLevel, Level
 from sottovoce.core.privacy.mechanisms.pct2t2 import PCT2T2
 from sottovoce.core.privacy.policies import NAMES
@@ -122,7 +122,8 @@ def write_small_bundle(folder: Path) -> None:
     for word in sorted({w for group in free.values() for w in group}):
         members.setdefault(mechanism.word_class(reading(word), False), []).append(word)
 
-    (folder / "indexes").mkdir(parents=True)
+    (folder / CARDS).mkdir(parents=True)
+    (folder / CARDS / "words.md").write_text("# Words\n\nRandom vectors.\n", encoding="utf-8")
     np.save(folder / "readings.npy", found)
     (folder / "words.txt").write_text("".join(f"{word}\n" for word in words), encoding="utf-8")
     space = random.standard_normal((len(words), DIMENSIONS)).astype(np.float32)
@@ -138,10 +139,8 @@ def write_small_bundle(folder: Path) -> None:
     classes, slices, offset = {}, [], 0
     for name, group in sorted(members.items()):
         ids = np.unique(np.array([number[word] for word in group], np.int32))
-        index = {"NOUN": "indexes/NOUN.hnsw", bundles.ANY: "indexes/ANY.hnsw"}.get(name)
-        if index is not None:
-            _write_graph(folder / index, space[ids])
-        classes[name] = bundles.WordClass(offset, len(ids), index, 200, {})
+        ef = 200 if name in ("NOUN", bundles.ANY) else 0
+        classes[name] = bundles.WordClass(offset, len(ids), ef, {})
         slices.append(ids)
         offset += len(ids)
     np.save(folder / "members.npy", np.concatenate(slices))
@@ -173,14 +172,6 @@ def write_small_bundle(folder: Path) -> None:
 
 def _level(eta: float) -> Level:
     return Level(eta, 0.5, 0.5, 0.5, 0.5, 0.5)
-
-
-def _write_graph(file: Path, rows: NDArray[np.float32]) -> None:
-    graph = hnswlib.Index(space="l2", dim=DIMENSIONS)
-    graph.init_index(max_elements=len(rows), M=16, ef_construction=200, random_seed=1)
-    graph.set_num_threads(1)
-    graph.add_items(rows, np.arange(len(rows)))
-    graph.save_index(str(file))
 
 
 def _tokenizer(words: Sequence[str]) -> Tokenizer:

@@ -201,7 +201,7 @@ def test_a_second_process_waits_for_the_first(machine: Machine) -> None:
 
 
 @on_both_objects
-@pytest.mark.parametrize("name", ["rows.npy", "indexes/NOUN.hnsw", "encoder/encoder.onnx"])
+@pytest.mark.parametrize("name", ["rows.npy", "cards/words.md", "encoder/encoder.onnx"])
 @pytest.mark.parametrize("instead", ["others", "half", "more", "none"])
 def test_an_object_that_is_not_what_was_published_is_refused_by_name(
     machine: Machine, name: str, instead: str

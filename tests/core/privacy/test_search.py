@@ -1,22 +1,24 @@
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 import threading
 import tracemalloc
-from pathlib import Path
 
-import hnswlib
 import numpy as np
 import pytest
 
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.manifest import ANY
-from sottovoce.core.errors import DataLoss, NotReady
 from sottovoce.core.privacy import search as searching
+from sottovoce.core.privacy.graphs import HnswIndex
 from sottovoce.core.privacy.noise import draw
-from sottovoce.core.privacy.search import ExactIndex, HnswIndex, Search
+from sottovoce.core.privacy.search import ExactIndex, Search
+
+
+@pytest.fixture
+def hnswlib() -> None:
+    pytest.importorskip("hnswlib", reason="graphs need the extra `graph` (hnswlib)")
 
 
 def queries(bundle: Bundle, name: str, n: int, eta: float, seed: int = 0) -> np.ndarray:
@@ -78,6 +80,7 @@ def test_classes_are_searched_where_they_lie_in_the_file(small_bundle: Bundle) -
         assert np.shares_memory(ExactIndex(rows)._rows, small_bundle.rows)
 
 
+@pytest.mark.usefixtures("hnswlib")
 def test_an_agent_without_graphs_does_not_load_their_library(small_bundle: Bundle) -> None:
     script = """if True:
         import sys
@@ -94,6 +97,7 @@ def test_an_agent_without_graphs_does_not_load_their_library(small_bundle: Bundl
     assert ran.stdout.split() == ["False", "True"]
 
 
+@pytest.mark.usefixtures("hnswlib")
 def test_the_graph_agrees_with_exact_search(small_bundle: Bundle) -> None:
     noisy = queries(small_bundle, "NOUN", 500, 5.0)
     rows = small_bundle.space[small_bundle.class_members("NOUN")]
@@ -102,21 +106,11 @@ def test_the_graph_agrees_with_exact_search(small_bundle: Bundle) -> None:
     assert np.array_equal(Search(small_bundle).nearest("NOUN", noisy), found)
 
 
-def test_a_graph_of_a_single_word_finds_it(tmp_path: Path) -> None:
-    graph = hnswlib.Index(space="l2", dim=2)
-    graph.init_index(max_elements=1)
-    graph.add_items(np.eye(1, 2), [0])
-    graph.save_index(str(tmp_path / "one.hnsw"))
-    found = HnswIndex(tmp_path / "one.hnsw", 1, 2, 50).nearest(np.ones((3, 2), np.float32))
-    assert found.tolist() == [0, 0, 0]
-
-
+@pytest.mark.usefixtures("hnswlib")
 def test_both_indexes_answer_in_one_type(small_bundle: Bundle) -> None:
     noisy = queries(small_bundle, "NOUN", 3, 5.0)
-    graph = small_bundle.folder / "indexes" / "NOUN.hnsw"
-    words = len(small_bundle.class_members("NOUN"))
-    exact = ExactIndex(small_bundle.class_rows("NOUN"))
-    for index in (exact, HnswIndex(graph, words, small_bundle.manifest.dimensions, 50)):
+    rows = small_bundle.class_rows("NOUN")
+    for index in (ExactIndex(rows), HnswIndex.build(rows, 50)):
         assert index.nearest(noisy).dtype == np.int64
 
 
@@ -140,25 +134,6 @@ def test_classes_the_bundle_lacks_fall_back(small_bundle: Bundle) -> None:
     assert search.known_class("NOUN+clitic") == "*+clitic"
 
 
-def test_indexes_are_opened_when_first_asked_for(small_bundle_folder: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "bundle"
-    shutil.copytree(small_bundle_folder, folder)
-    (folder / "indexes" / "NOUN.hnsw").write_bytes(b"")
-    bundle = Bundle(folder, Bundle.open(small_bundle_folder).manifest, "0")
-    search = Search(bundle)
-    search.nearest("VERB", queries(bundle, "VERB", 1, 5.0))
-    with pytest.raises(DataLoss, match=r"NOUN\.hnsw") as caught:
-        search.nearest("NOUN", queries(bundle, "NOUN", 1, 5.0))
-    assert caught.value.subject == "NOUN.hnsw"
-
-
-def test_an_index_of_another_size_is_refused(small_bundle: Bundle) -> None:
-    file = small_bundle.folder / "indexes" / "NOUN.hnsw"
-    words = len(small_bundle.class_members("NOUN"))
-    with pytest.raises(DataLoss):
-        HnswIndex(file, words + 1, small_bundle.manifest.dimensions, 50)
-
-
 def test_threads_share_one_search(small_bundle: Bundle) -> None:
     search = Search(small_bundle)
     names = [name for name in small_bundle.manifest.classes if "clitic" not in name]
@@ -180,52 +155,21 @@ def test_threads_share_one_search(small_bundle: Bundle) -> None:
     assert not wrong
 
 
-def test_an_agent_without_hnswlib_says_what_a_bundle_with_graphs_needs(
+def test_an_agent_without_hnswlib_compares_with_every_word(
     small_bundle: Bundle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "hnswlib", None)  # as if it were not installed
-    noisy = queries(small_bundle, "NOUN", 3, 5.0)
-    with pytest.raises(NotReady, match="sottovoce-edge\\[graph\\]") as caught:
-        Search(small_bundle).nearest("NOUN", noisy)
-    assert caught.value.subject == "bundle"
-    assert len(Search(small_bundle).nearest("VERB", noisy)) == 3  # exact, so nothing is missing
-
-
-@pytest.fixture(scope="module")
-def thin_graph(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, np.ndarray]:
-    """A graph so thin that finding a neighbour takes effort, and its rows (2000, 8)."""
-    hnswlib = pytest.importorskip("hnswlib")
-    rows = np.random.default_rng(5).standard_normal((2_000, 8)).astype(np.float32)
-    graph = hnswlib.Index(space="l2", dim=8)
-    graph.init_index(max_elements=len(rows), M=4, ef_construction=20, random_seed=1)
-    graph.add_items(rows, np.arange(len(rows)), num_threads=1)
-    file = tmp_path_factory.mktemp("graph") / "thin.hnsw"
-    graph.save_index(str(file))
-    return file, rows
-
-
-def test_a_graph_is_searched_with_the_effort_it_was_measured_at(
-    thin_graph: tuple[Path, np.ndarray],
-) -> None:
-    file, rows = thin_graph
-    noisy = rows[:300] + draw(np.random.default_rng(6), 300, 8, 8.0)
-    truth = nearest_by_distance(rows, noisy)
-    found = {
-        ef: float((HnswIndex(file, len(rows), 8, ef).nearest(noisy) == truth).mean())
-        for ef in (1, 10, 2_000)
-    }
-    # 10 is what the library takes if it is told nothing.
-    assert found[1] < found[10] < found[2_000] - 0.05
-    assert found[2_000] > 0.97
+    noisy = queries(small_bundle, "NOUN", 300, 5.0)
+    rows = small_bundle.class_rows("NOUN")
+    found = small_bundle.class_members("NOUN")[nearest_by_distance(rows, noisy)]
+    assert np.array_equal(Search(small_bundle).nearest("NOUN", noisy), found)
 
 
 def test_the_effort_is_the_manifests(small_bundle: Bundle, monkeypatch: pytest.MonkeyPatch) -> None:
-    stored = small_bundle.manifest.classes["NOUN"]
-    asked: list[tuple[object, ...]] = []
-    monkeypatch.setattr(searching, "HnswIndex", lambda *how: asked.append(how))
+    asked: list[tuple[object, int]] = []
+    monkeypatch.setattr(HnswIndex, "build", lambda rows, ef: asked.append((rows.shape, ef)))
     Search(small_bundle)._open("NOUN")
-    file = small_bundle.folder / "indexes" / "NOUN.hnsw"
-    assert asked == [(file, stored.words, small_bundle.manifest.dimensions, 200)]
+    assert asked == [(small_bundle.class_rows("NOUN").shape, 200)]
 
 
 def test_a_search_opens_each_index_once(

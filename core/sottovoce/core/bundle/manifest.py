@@ -66,18 +66,19 @@ class Backbone:
 class WordClass:
     """A list of words that replace one another.
 
-    ``offset`` and ``words`` slice ``members.npy`` and ``rows.npy``; ``index`` is
-    a file path, or None where exact search is used; ``recall`` is recall@1 by mechanism and
-    level, "pct2t.v1/strong" (1.0 for exact search), and ``kept_difference`` the
-    share of words released as they were, minus that under exact search (0.0).
+    ``offset`` and ``words`` slice ``members.npy`` and ``rows.npy``. ``ef`` is the effort of a
+    search over a graph that the device builds, 0 where comparing with every word is faster.
+    ``recall`` is recall@1 by mechanism and level, "pct2t.v1/strong" (1.0 for exact search), and
+    ``kept_difference`` the share of words released as they were, minus that under exact search
+    (0.0). ``index`` was the path of a graph in the bundle; it stays for devices that ask for it.
     """
 
     offset: int
     words: int
-    index: str | None
     ef: int
     recall: dict[str, float]
     kept_difference: dict[str, float] = field(default_factory=dict)
+    index: None = None
 
 
 @dataclass(frozen=True, slots=True)

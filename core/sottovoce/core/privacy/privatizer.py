@@ -23,6 +23,7 @@ from sottovoce.core.bundle.manifest import ANY
 from sottovoce.core.errors import NotReady
 from sottovoce.core.privacy import policies
 from sottovoce.core.privacy.decisions import Decider, Decision, Finder, Stage
+from sottovoce.core.privacy.graphs import Graphs
 from sottovoce.core.privacy.keyed import Draws, Fresh, Key
 from sottovoce.core.privacy.limits import Floors
 from sottovoce.core.privacy.mechanisms import registry
@@ -72,6 +73,7 @@ class Privatizer:
         tagger: opens a tagger; asked by mechanisms that read context, and by no other.
         unsure_below: under such a mechanism a word whose tag is less probable never passes.
         floors: what the owner allows at most.
+        graphs: keeps the graphs that searches build, see `Search`.
         stage: entered with the name of each of `STAGES` while it runs, for measurements.
     """
 
@@ -83,13 +85,14 @@ class Privatizer:
         tagger: Callable[[], Tagger] = no_tagger,
         unsure_below: float = UNSURE_BELOW,
         floors: Floors = _NO_FLOORS,
+        graphs: Graphs | None = None,
         stage: Stage = nullcontext,
     ) -> None:
         self._bundle = bundle
         self._floors = floors
         self._stage = stage
         self._decider = Decider(bundle, finder, tagger, unsure_below, stage)
-        self._search = Search(bundle)
+        self._search = Search(bundle, graphs)
         self._listed = bundle.words
 
     @classmethod
@@ -100,6 +103,7 @@ class Privatizer:
         tagger: Callable[[], Tagger] | None = None,
         unsure_below: float = UNSURE_BELOW,
         floors: Floors = _NO_FLOORS,
+        graphs: Graphs | None = None,
         stage: Stage = nullcontext,
     ) -> Self:
         """Over ``bundle``, with the parts that it brings and, if given, another tagger."""
@@ -113,6 +117,7 @@ class Privatizer:
             tagger=cache(opened),
             unsure_below=unsure_below,
             floors=floors,
+            graphs=graphs,
             stage=stage,
         )
 

@@ -1,15 +1,16 @@
 """Finds the word nearest to a noisy vector.
 
-Why it is here: this is pure post-processing, and the module is cut so that it can be nothing else.
-It receives noisy vectors and the name of a word class; the true word, its neighbours or its place
-in the graph never reach it. An approximate search is therefore as private as an exact one, and the
-builder picks, class by class, whichever measured better.
+The search is pure post-processing. It receives noisy vectors and the name of a word class; the true
+word never reaches it. An approximate search is therefore as private as an exact one. The builder
+measures, class by class, whether a graph is faster, and the manifest says with which effort ``ef``.
+A device builds that graph itself, see `sottovoce.core.privacy.graphs`. Where hnswlib is not
+installed, it compares with every word instead.
 """
 
 from __future__ import annotations
 
+import logging
 import threading
-from pathlib import Path
 from typing import Protocol
 
 import numpy as np
@@ -17,10 +18,11 @@ from numpy.typing import NDArray
 
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.manifest import ANY, CLITIC
-from sottovoce.core.errors import DataLoss, NotReady
+from sottovoce.core.errors import NotReady
+from sottovoce.core.privacy.graphs import Graphs, HnswIndex
 from sottovoce.core.privacy.noise import Floats2d
 
-__all__ = ["ExactIndex", "HnswIndex", "Index", "Search"]
+__all__ = ["ExactIndex", "Index", "Search"]
 
 _QUERIES = 32
 """Queries compared at once in exact search: enough for the matrix product to run at full speed."""
@@ -31,6 +33,8 @@ the time."""
 
 _SCORES = 1 << 15
 """Scores held at once: 128 KiB, which stay in a processor's own cache."""
+
+_log = logging.getLogger(__name__)
 
 
 class Index(Protocol):
@@ -93,54 +97,17 @@ def _best(
     return place, tile[np.arange(n), place]
 
 
-class HnswIndex:
-    """A graph search (hnswlib), with the effort ``ef`` the builder measured its recall at.
+class Search:
+    """The indexes of a bundle, each opened when its class is first asked for.
 
-    The library is loaded here and not above: an agent without graphs needs none.
-
-    Raises:
-        DataLoss: the file does not hold ``words`` rows of dimension ``r``.
-        NotReady: hnswlib is not installed.
+    Args:
+        bundle: whose words are searched.
+        graphs: keeps the graphs that are built; without it they last as long as the process.
     """
 
-    def __init__(self, file: Path, words: int, r: int, ef: int) -> None:
-        try:
-            import hnswlib
-        except ImportError as error:
-            raise NotReady(
-                "the bundle has graphs, and hnswlib is not installed",
-                fix="run `pip install 'sottovoce-edge[graph]'`, or pull a bundle without graphs",
-                subject="bundle",
-            ) from error
-
-        self._graph = hnswlib.Index(space="l2", dim=r)
-        try:
-            self._graph.load_index(str(file), max_elements=words)
-        except RuntimeError as error:
-            raise _damaged(file) from error
-        if self._graph.get_current_count() != words:
-            raise _damaged(file)
-        self._graph.set_ef(ef)
-        self._graph.set_num_threads(1)
-
-    def nearest(self, queries: Floats2d) -> NDArray[np.int64]:
-        labels, _ = self._graph.knn_query(queries, k=1)
-        return np.asarray(labels[:, 0], np.int64)
-
-
-def _damaged(file: Path) -> DataLoss:
-    return DataLoss(
-        f"bundle file {file.name} is not the index the manifest describes",
-        fix="fetch it again with `sotto pull`",
-        subject=file.name,
-    )
-
-
-class Search:
-    """The indexes of a bundle, each opened when its class is first asked for."""
-
-    def __init__(self, bundle: Bundle) -> None:
+    def __init__(self, bundle: Bundle, graphs: Graphs | None = None) -> None:
         self._bundle = bundle
+        self._graphs = graphs
         self._indexes: dict[str, Index] = {}
         self._opening = threading.Lock()
 
@@ -174,9 +141,13 @@ class Search:
             return self._indexes[name]
 
     def _open(self, name: str) -> Index:
-        manifest = self._bundle.manifest
-        stored = manifest.classes[name]
-        if stored.index is None:
-            return ExactIndex(self._bundle.class_rows(name))
-        file = self._bundle.folder / stored.index
-        return HnswIndex(file, stored.words, manifest.dimensions, stored.ef)
+        rows, ef = self._bundle.class_rows(name), self._bundle.manifest.classes[name].ef
+        if not ef:
+            return ExactIndex(rows)
+        try:
+            if self._graphs is None:
+                return HnswIndex.build(rows, ef)
+            return self._graphs.index(rows, ef, self._bundle.space_id, name)
+        except NotReady:
+            _log.info("hnswlib is not installed: words are compared one by one")
+            return ExactIndex(rows)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Iterator
 
 from sottovoce.core.errors import BundleMismatch, NotReady
+from sottovoce.core.privacy.graphs import GRAPHS, Graphs
 from sottovoce.core.privacy.setting import Setting
 from sottovoce.edge.client.cloud import Cloud
 from sottovoce.edge.client.generation import Stoppable, Writer
@@ -49,8 +50,9 @@ class Agent:
         privacy = config.privacy
         self.config = config
         self.default = Setting(privacy.level, privacy.mechanism, privacy.policy)
-        self.engine = engine or Engine.configured(config.bundle, privacy, config.tagger)
         self.store = Store.open(config.agent.state, key_in(config.agent.key_place))
+        graphs = Graphs(config.agent.state / GRAPHS, self.store.seal.name)
+        self.engine = engine or Engine.configured(config.bundle, privacy, config.tagger, graphs)
         tidy(config)
         self.keyring = Keyring(self.store)
         self.ledger = Ledger(self.store, privacy.ledger_limit)

@@ -16,6 +16,7 @@ from functools import partial
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import NotReady, SottovoceError
 from sottovoce.core.privacy.decisions import WINDOW
+from sottovoce.core.privacy.graphs import Graphs
 from sottovoce.core.privacy.limits import Floors
 from sottovoce.core.privacy.privatizer import Privatizer
 from sottovoce.core.privacy.setting import Setting
@@ -66,6 +67,7 @@ class Engine:
         privacy: supplies ``unsure_below``, the floors, and which mechanism to get ready for.
         tagger: makes the tagger for a bundle, when it is first asked for.
         tagger_name: tells taggers apart where the ledger notes what it charged.
+        graphs: keeps the graphs that searches build; without it they are built in each process.
     """
 
     def __init__(
@@ -74,6 +76,7 @@ class Engine:
         privacy: PrivacyConfig,
         tagger: Callable[[Bundle], Tagger],
         tagger_name: str,
+        graphs: Graphs | None = None,
     ) -> None:
         self._config = bundle
         self._unsure_below = privacy.unsure_below
@@ -81,6 +84,7 @@ class Engine:
         self.floors = Floors(privacy.largest_eta, privacy.least_policy)
         """What the owner allows at most."""
         self._tagger = tagger
+        self._graphs = graphs
         self._lock = threading.Lock()
         self._opened: OpenBundle | None = None
         self.fingerprint = f"{tagger_name} {privacy.unsure_below!r}"
@@ -88,7 +92,11 @@ class Engine:
 
     @classmethod
     def configured(
-        cls, bundle: BundleConfig, privacy: PrivacyConfig, tagger: TaggerConfig
+        cls,
+        bundle: BundleConfig,
+        privacy: PrivacyConfig,
+        tagger: TaggerConfig,
+        graphs: Graphs | None = None,
     ) -> Engine:
         """The engine as the owner's settings describe it."""
         return cls(
@@ -96,6 +104,7 @@ class Engine:
             privacy,
             lambda opened: open_tagger(opened, tagger),
             f"{tagger.backend} {tagger.pipeline}",
+            graphs,
         )
 
     def current(self) -> OpenBundle:
@@ -114,6 +123,7 @@ class Engine:
                     tagger=partial(self._tagger, bundle),
                     unsure_below=self._unsure_below,
                     floors=self.floors,
+                    graphs=self._graphs,
                 )
                 self._opened = OpenBundle(bundle, privatizer)
                 memory.give_back()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from glob import escape
 
+from sottovoce.core.privacy.graphs import GRAPHS
 from sottovoce.core.system.leftovers import sweep
 from sottovoce.edge.client.known_clouds import KNOWN_CLOUDS
 from sottovoce.edge.config import Config
@@ -20,8 +21,9 @@ def tidy(config: Config) -> None:
     """Removes it, where nobody writes just now and it is an hour old."""
     state, bundle, token = config.agent.state, config.bundle, config.cloud.token_file
     sweep(state)
-    for adapter in (state / ADAPTERS).glob("*/"):
-        sweep(adapter)
+    for kept in (ADAPTERS, GRAPHS):
+        for folder in (state / kept).glob("*/"):
+            sweep(folder)
     sweep(bundle.path, KNOWN_CLOUDS)
     sweep(bundle.path, escape(bundle.current.name))
     if token is not None:

@@ -186,7 +186,7 @@ def build(
             for mechanism, (levels, _) in calibrated.items()
             for name, level in levels.items()
         }
-        stored = _write_indexes(words, met, at, index, folder, run, tell)
+        stored = _searches(words, met, at, index, run, tell)
         named = Backbone(model.name, model.sha256, model.hidden_size)
         tell("denoiser", 0, 1)
         embed = denoisers.add(models / "denoiser", folder, named)
@@ -300,18 +300,16 @@ def _met(words: _Words) -> dict[str, NDArray[np.float64]]:
     return {name: met.get(name, none)[members] for name, members in words.classes.items()}
 
 
-def _write_indexes(
+def _searches(
     words: _Words,
     met: Mapping[str, NDArray[np.float64]],
     levels: Mapping[str, Level],
     choice: indexes.Choice,
-    folder: Path,
     run: calibration.Run,
     tell: Progress,
 ) -> dict[str, WordClass]:
-    """All words and all clitics are searched by every mechanism: a class without words of its own
-    falls back on them."""
-    (folder / "indexes").mkdir()
+    """How each class is searched. All words and all clitics are searched by every mechanism: a
+    class without words of its own falls back on them."""
     mechanisms = _at_any_eta()
     ends = np.cumsum([len(members) for members in words.classes.values()]).tolist()
 
@@ -328,8 +326,6 @@ def _write_indexes(
             words.space[members],
             met[name],
             searched,
-            folder,
-            f"indexes/{name.replace(ANY, 'ANY').replace('+', '-')}.hnsw",
             end - len(members),
             choice=choice,
         )

@@ -40,7 +40,7 @@ def tiny_bundle(
         words=len(WORDS),
         tagset=("NOUN",),
         clitics=(),
-        classes={"*": bundles.WordClass(0, len(WORDS), None, 0, {})},
+        classes={"*": bundles.WordClass(0, len(WORDS), 0, {})},
         calibration={"pct2t.v2": {"balanced": level}, "pct2t.v1": {"balanced": level}},
         curve={},
         files={

@@ -102,7 +102,7 @@ def test_a_class_with_other_rows_than_its_words_is_refused(folder: Path) -> None
         check(Bundle.open(folder))
 
 
-@pytest.mark.parametrize("changes", [{"offset": -1}, {"offset": 10_000}, {"words": 0}])
+@pytest.mark.parametrize("changes", [{"offset": 10_000}, {"words": 10_000}])
 def test_a_class_outside_the_members_is_refused(folder: Path, changes: dict[str, int]) -> None:
     def tamper(manifest: dict[str, dict[str, dict[str, int]]]) -> None:
         manifest["classes"]["VERB"] |= changes

@@ -31,12 +31,13 @@ def tagged_bundle(small_bundle_folder: Path, tmp_path_factory: pytest.TempPathFa
     folder = tmp_path_factory.mktemp("bundles") / "tagged"
     shutil.copytree(small_bundle_folder, folder)
     (folder / "tagger").mkdir()
-    files = dict(Bundle.open(folder).manifest.files)
+    manifest = Bundle.open(small_bundle_folder).manifest
+    files = dict(manifest.files)
     for name in ("tagger.onnx", "tagger.json"):
         target = folder / "tagger" / name
         shutil.copy(SHIPPED_TAGGER / name, target)
         files[f"tagger/{name}"] = StoredFile(target.stat().st_size, sha256(target))
-    manifest = dataclasses.replace(Bundle.open(folder).manifest, files=files)
+    manifest = dataclasses.replace(manifest, files=files)
     (folder / "manifest.json").write_bytes(manifest.to_json())
     return folder
 

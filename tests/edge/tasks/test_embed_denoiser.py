@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -89,11 +90,7 @@ def test_a_new_bundle_brings_its_own_denoiser(
             embedder.embed(embed_request(local=True))
         assert len(made) == 1
         manifest = (small_bundle_folder / "manifest.json").read_bytes()
-        other = tmp_path / "other"
-        other.mkdir()
-        for path in small_bundle_folder.iterdir():
-            if path.name != "manifest.json":
-                (other / path.name).symlink_to(path)
+        other = Path(shutil.copytree(small_bundle_folder, tmp_path / "other"))
         (other / "manifest.json").write_bytes(manifest + b"\n")
         config.bundle.current.unlink()
         config.bundle.current.symlink_to(other)

@@ -11,7 +11,7 @@ this same module to write, so the two sides cannot disagree about the format.
 from __future__ import annotations
 
 import mmap
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from sottovoce.core.bundle.manifest import ENCODER, MANIFEST, Manifest, bundle_id, sha256
 from sottovoce.core.bundle.row_file import RowFile
+from sottovoce.core.bundle.signature import SIGNATURE
 from sottovoce.core.bundle.word_list import WordIds, WordList
 from sottovoce.core.errors import BundleMismatch, DataLoss, NotReady
 from sottovoce.core.system.maps import map_array
@@ -116,13 +117,18 @@ class Bundle:
                 fix="pull the right bundle, or change bundle.backbone in the configuration",
                 subject="bundle",
             )
+        inside = folder.resolve()
         for path, stored in manifest.files.items():
             file = folder / path
+            if not file.resolve().is_relative_to(inside):
+                raise _damaged(path, "is a link out of the bundle's folder")
             if not file.is_file() or file.stat().st_size != stored.bytes:
                 raise _damaged(path, "is missing or truncated")
             stamps[file] = _stamp(file)
             if sha256(file) != stored.sha256:
                 raise _damaged(path, "was altered")
+        for path in _unlisted(folder, manifest):
+            raise _damaged(path, "is not one that the manifest lists: remove it")
         return cls(folder, manifest, identity, stamps)
 
     def changed(self) -> bool:
@@ -234,6 +240,17 @@ class Bundle:
     def encoder_folder(self) -> Path:
         """Folder with the device's encoder, see `core.local.encoder`, where it was fetched."""
         return self.folder / ENCODER
+
+
+def _unlisted(folder: Path, manifest: Manifest) -> Iterator[str]:
+    """Files that some part would open though nobody hashed them. Names that begin with a dot are
+    never read, and the encoder's files are checked by who opens them."""
+    own = {MANIFEST, SIGNATURE, *manifest.files}
+    for file in folder.rglob("*"):
+        path = file.relative_to(folder)
+        read = path.parts[0] != ENCODER and not any(part.startswith(".") for part in path.parts)
+        if read and path.as_posix() not in own and not file.is_dir():
+            yield path.as_posix()
 
 
 def _stamp(file: Path) -> _Stamp:

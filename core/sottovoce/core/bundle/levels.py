@@ -14,12 +14,13 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import lru_cache
-from typing import Any, Final, Self
+from typing import Annotated, Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sottovoce.core.errors import InvalidInput
+from sottovoce.core.system.schema import Range
 
 __all__ = [
     "ATTACKED",
@@ -28,13 +29,16 @@ __all__ = [
     "EmbedLevel",
     "Level",
     "between",
-    "by_eta",
     "is_target",
     "name_of",
     "single_word",
     "span",
     "strongest",
 ]
+
+Eta = Annotated[float, Range(1e-9, 1e9)]
+Share = Annotated[float, Range(-1, 2)]
+"""An estimate with a control variate may be a little below 0, or above 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +49,10 @@ class ClassLevel:
     class that its commonest word makes up, which is how often one guesses who sees nothing.
     """
 
-    eta: float
-    replaced: float
-    map_attack: float
-    blind: float
+    eta: Eta
+    replaced: Share
+    map_attack: Share
+    blind: Share
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,32 +69,22 @@ class Level:
     ``eta`` is then the largest of them.
     """
 
-    eta: float
-    replaced: float = 0.0
-    replaced_rare: float = 0.0
-    map_attack: float = 1.0
-    map_attack_rare: float = 1.0
-    map_attack_word: float = 1.0
-    map_attack_word_rare: float = 1.0
-    replaced_names: float = 0.0
-    map_attack_names: float = 1.0
-    map_attack_word_names: float = 1.0
+    eta: Eta
+    replaced: Share = 0.0
+    replaced_rare: Share = 0.0
+    map_attack: Share = 1.0
+    map_attack_rare: Share = 1.0
+    map_attack_word: Share = 1.0
+    map_attack_word_rare: Share = 1.0
+    replaced_names: Share = 0.0
+    map_attack_names: Share = 1.0
+    map_attack_word_names: Share = 1.0
     classes: Mapping[str, ClassLevel] = field(default_factory=dict, hash=False)
 
     @property
     def etas(self) -> dict[str, float]:
         """The eta of each class; none where one serves all."""
         return {name: each.eta for name, each in self.classes.items()}
-
-    @classmethod
-    def decode(cls, raw: Mapping[str, Any]) -> Self:
-        """A level as the manifest's JSON has it.
-
-        Raises:
-            TypeError, AttributeError: it is something else.
-        """
-        classes = {name: ClassLevel(**each) for name, each in raw.get("classes", {}).items()}
-        return cls(**{**raw, "classes": classes})
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,14 +95,8 @@ class EmbedLevel:
     on a noisy vector recovers.
     """
 
-    eta: float
-    map_attack: float
-
-
-def by_eta(levels: Mapping[str, Any]) -> dict[str, EmbedLevel]:
-    """Levels as the manifest's JSON has them, strongest first."""
-    found = {name: EmbedLevel(**level) for name, level in levels.items()}
-    return dict(sorted(found.items(), key=lambda item: item[1].eta))
+    eta: Eta
+    map_attack: Share
 
 
 MEASURES: Final = ("attack", "replaced")
@@ -273,7 +261,7 @@ def _in_order(curve: Sequence[Level]) -> list[Level]:
 def _worst(points: Sequence[Level], measure: str) -> NDArray[np.float64]:
     """At each point, in order of eta, the share guessed or kept that is hardly exceeded."""
     if measure == "attack":
-        attack = np.array([point.map_attack for point in points])
+        attack = np.clip([point.map_attack for point in points], 0, 1)
         shares = attack + _DEVIATIONS * np.sqrt(attack * (1 - attack) / ATTACKED)
     else:
         shares = 1 + _REPLACED_ERROR - np.array([point.replaced for point in points])

@@ -10,12 +10,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
-from pathlib import Path
-from typing import Any
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path, PurePosixPath
+from typing import Annotated, Any, Final
 
-from sottovoce.core.bundle.levels import EmbedLevel, Level, between, by_eta, is_target
+from sottovoce.core.bundle.levels import EmbedLevel, Level, Share, between, is_target
+from sottovoce.core.bundle.signature import SIGNATURE
 from sottovoce.core.errors import BundleMismatch, DataLoss, NotFound
+from sottovoce.core.system.schema import Longest, Malformed, Match, Range, Sha256, decode, parse
 
 __all__ = [
     "ANY",
@@ -38,7 +40,20 @@ MANIFEST = "manifest.json"
 ENCODER = "encoder"
 """The folder of the optional files, in a bundle."""
 
+REQUIRED: Final = (
+    *("members.npy", "readings.npy", "rows.npy", "tokenizer.json", "tokens.npy", "words.txt"),
+)
+"""The files that every bundle has."""
+
 _CHECKSUM = "checksum"
+_LARGEST: Final = 1 << 23
+_PART: Final = "[A-Za-z0-9_][A-Za-z0-9_.+=-]*"
+
+Count = Annotated[int, Range(1, 1 << 20)]
+Name = Annotated[str, Longest(256)]
+Relative = Annotated[
+    str, Longest(200), Match(f"{_PART}(/{_PART}){{0,7}}", "a path within the bundle's folder")
+]
 
 ANY = "*"
 CLITIC = "+clitic"
@@ -57,9 +72,9 @@ def class_name(tag: str, clitic: bool) -> str:
 class Backbone:
     """The model whose embeddings the privacy space was made from."""
 
-    name: str
-    sha256: str
-    hidden_size: int
+    name: Annotated[str, Longest(4_096)]
+    sha256: Sha256
+    hidden_size: Count
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +88,11 @@ class WordClass:
     (0.0). ``index`` was the path of a graph in the bundle; it stays for devices that ask for it.
     """
 
-    offset: int
-    words: int
-    ef: int
-    recall: dict[str, float]
-    kept_difference: dict[str, float] = field(default_factory=dict)
+    offset: Annotated[int, Range(0, 1 << 26)]
+    words: Count
+    ef: Annotated[int, Range(0, 1_000)]
+    recall: dict[Name, Share]
+    kept_difference: dict[Name, Share] = field(default_factory=dict)
     index: None = None
 
 
@@ -85,30 +100,33 @@ class WordClass:
 class StoredFile:
     """Size in bytes and SHA-256 of one file."""
 
-    bytes: int
-    sha256: str
+    bytes: Annotated[int, Range(0, 1 << 40)]
+    sha256: Sha256
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What ``manifest.json`` says. ``curve`` holds, by mechanism, calibration
-    points over a grid of eta, from which any other setting is interpolated."""
+    """What ``manifest.json`` says; the annotations are the schema that it is held to.
+
+    ``curve`` holds, by mechanism, calibration points over a grid of eta, from which any other
+    setting is interpolated.
+    """
 
     backbone: Backbone
-    language: str
-    dimensions: int
-    words: int
-    tagset: tuple[str, ...]
-    clitics: tuple[str, ...]
-    classes: dict[str, WordClass]
-    calibration: dict[str, dict[str, Level]]
-    curve: dict[str, tuple[Level, ...]]
-    files: dict[str, StoredFile]
-    embed: Mapping[str, EmbedLevel] = field(default_factory=dict)
+    language: Name
+    dimensions: Annotated[int, Range(1, 4_096)]
+    words: Count
+    tagset: Annotated[tuple[Name, ...], Longest(255)]
+    clitics: Annotated[tuple[Annotated[str, Longest(64, 1)], ...], Longest(1_000)]
+    classes: Annotated[dict[Name, WordClass], Longest(1_000)]
+    calibration: Annotated[dict[Name, dict[Name, Level]], Longest(100)]
+    curve: Annotated[dict[Name, Annotated[tuple[Level, ...], Longest(1_000)]], Longest(100)]
+    files: Annotated[dict[Relative, StoredFile], Longest(1_000)]
+    embed: Mapping[Name, EmbedLevel] = field(default_factory=dict)
     """Levels of `token-embedding.v1`; none where the bundle has no denoiser."""
-    shares: Mapping[str, float] = field(default_factory=dict)
+    shares: Mapping[Name, Share] = field(default_factory=dict)
     """Of running text, by reading or `UNLISTED`, marks and identifiers left out; they sum to 1."""
-    optional: Mapping[str, StoredFile] = field(default_factory=dict)
+    optional: Annotated[Mapping[Relative, StoredFile], Longest(1_000)] = field(default_factory=dict)
     """Files that a device fetches only if its owner wants them, and checks when it opens them."""
     format: str = FORMAT
 
@@ -122,19 +140,21 @@ class Manifest:
         """Reads and checks a manifest.
 
         Raises:
-            DataLoss: not JSON, altered, or fields missing or of the wrong shape.
+            DataLoss: not JSON, altered, or a field is missing or of the wrong type or size; the
+                message names it.
             BundleMismatch: another format version.
         """
+        if len(data) > _LARGEST:
+            raise _damaged(f"has more than {_LARGEST >> 20} MiB")
         try:
-            raw = json.loads(data)
-            found = raw["format"]
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
-            raise DataLoss(
-                "the bundle's manifest is unreadable", fix="fetch it again with `sotto pull`"
-            ) from error
-        if found != FORMAT:
+            raw = parse(data)
+        except Malformed as error:
+            raise _damaged(f"is unreadable: {error}") from None
+        if not isinstance(raw, dict) or not isinstance(raw.get("format"), str):
+            raise _damaged("is unreadable: it names no format")
+        if raw["format"] != FORMAT:
             raise BundleMismatch(
-                f"the bundle has format {found!r}, this agent reads {FORMAT!r}",
+                f"the bundle has format {raw['format'][:60]!r}, this agent reads {FORMAT!r}",
                 fix="update sottovoce-edge or pull from a cloud of the same version",
             )
         kept = raw.pop(_CHECKSUM, None)
@@ -146,41 +166,13 @@ class Manifest:
                 fix="fetch it again with `sotto pull`; a provider, build it again or bring it back",
             )
         try:
-            return cls._decode(raw)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise DataLoss(
-                "the bundle's manifest is incomplete", fix="fetch it again with `sotto pull`"
-            ) from error
-
-    @classmethod
-    def _decode(cls, raw: Mapping[str, Any]) -> Manifest:
-        optional = raw.get("optional", {})
-        for path in (*raw["files"], *optional):
-            if path.startswith(("/", ".")) or ".." in Path(path).parts:
-                raise ValueError(path)  # a manifest must not reach outside its folder
-        if any(Path(path).parts[:1] != (ENCODER,) for path in optional):
-            raise ValueError(ENCODER)  # what is fetched beside the rest is one folder
-        return cls(
-            backbone=Backbone(**raw["backbone"]),
-            language=raw["language"],
-            dimensions=raw["dimensions"],
-            words=raw["words"],
-            tagset=tuple(raw["tagset"]),
-            clitics=tuple(raw["clitics"]),
-            classes={name: WordClass(**c) for name, c in raw["classes"].items()},
-            calibration={
-                mechanism: {name: Level.decode(level) for name, level in levels.items()}
-                for mechanism, levels in raw["calibration"].items()
-            },
-            curve={
-                mechanism: tuple(Level.decode(point) for point in points)
-                for mechanism, points in raw["curve"].items()
-            },
-            files={path: StoredFile(**stored) for path, stored in raw["files"].items()},
-            embed=by_eta(raw.get("embed", {})),
-            shares={name: float(share) for name, share in raw.get("shares", {}).items()},
-            optional={path: StoredFile(**stored) for path, stored in optional.items()},
-        )
+            found = decode(cls, raw, more=True)
+            _check_paths(found)
+            _check_classes(found)
+        except Malformed as error:
+            raise _damaged(f"cannot be used: {error}") from None
+        embed = dict(sorted(found.embed.items(), key=lambda item: item[1].eta))
+        return replace(found, embed=embed)
 
     def level(self, mechanism: str, name: str) -> Level:
         """A calibrated level, or one between them, see `sottovoce.core.bundle.levels`.
@@ -203,6 +195,44 @@ class Manifest:
             return between(self.curve.get(mechanism, ()), name)
         known = f"{', '.join(levels)}, or a target such as attack:0.3 or replaced:0.7"
         raise NotFound("unknown level", fix=f"use one of: {known}", subject="level")
+
+
+def _check_paths(manifest: Manifest) -> None:
+    """Each file has one name, which is no other file's folder, and lies where it belongs."""
+    for path in REQUIRED:
+        if path not in manifest.files:
+            raise Malformed(f"files.{path} is missing")
+    for path in manifest.optional:
+        if not path.startswith(f"{ENCODER}/"):
+            raise Malformed(f"optional.{path} lies outside the folder {ENCODER}")
+    folders = {
+        folder.as_posix().lower()
+        for path in (*manifest.files, *manifest.optional)
+        for folder in PurePosixPath(path).parents
+    }
+    seen = {MANIFEST, SIGNATURE}
+    for path in (*manifest.files, *manifest.optional):
+        if path.lower() in seen or path.lower() in folders:
+            raise Malformed(f"the path {path} stands for two files")
+        seen.add(path.lower())
+        if path in manifest.files and path.startswith(f"{ENCODER}/"):
+            raise Malformed(f"files.{path} lies in the folder of optional files")
+
+
+def _check_classes(manifest: Manifest) -> None:
+    if ANY not in manifest.classes:
+        raise Malformed(f"classes.{ANY} is missing")
+    for mechanism, points in manifest.curve.items():
+        if any(point.classes.keys() != points[0].classes.keys() for point in points):
+            raise Malformed(f"curve.{mechanism} has points of different classes")
+
+
+def _damaged(problem: str) -> DataLoss:
+    return DataLoss(
+        f"the bundle's manifest.json {problem}",
+        fix="fetch it again with `sotto pull`",
+        subject=MANIFEST,
+    )
 
 
 def _canonical(told: Mapping[str, Any]) -> bytes:

@@ -282,5 +282,6 @@ def _weights(
     if not mechanism.contextual:
         return weights_by_reading(everyday, bundle.readings, mechanism)
     clitic = np.zeros(len(everyday), np.bool_)
-    clitic[bundle.class_members(ANY + CLITIC)] = True
+    if ANY + CLITIC in bundle.manifest.classes:
+        clitic[bundle.class_members(ANY + CLITIC)] = True
     return weights_by_class(everyday, clitic, mechanism.tags)

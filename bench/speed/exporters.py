@@ -34,7 +34,7 @@ from sottovoce.cloud.models import backbone as backbones
 from sottovoce.cloud.models.backbone import LoadedBackbone
 from sottovoce.core.local.encoder import DESCRIPTION, NETWORK, TABLE, Shape
 from sottovoce.core.system.maps import map_array
-from sottovoce.core.text.onnx_session import session
+from sottovoce.core.text.onnx_session import runtime, session
 from sottovoce.models import encoder as device_encoder
 
 __all__ = ["main", "measure", "optimums", "ours"]
@@ -72,7 +72,8 @@ def optimums(backbone: LoadedBackbone, folder: Path) -> dict[str, Path]:
 
 
 def _theirs(file: Path) -> _Pooled:
-    opened = session(str(file))
+    options = {"providers": ["CPUExecutionProvider"]}
+    opened = runtime().InferenceSession(file, **options)  # of operators that no device admits
     asked = {each.name for each in opened.get_inputs()}
 
     def pooled(ids: Sequence[int]) -> NDArray[np.float32]:

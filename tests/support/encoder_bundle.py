@@ -8,6 +8,7 @@ from pathlib import Path
 
 from sottovoce.core.bundle.folder import ENCODER, Bundle
 from sottovoce.core.bundle.manifest import MANIFEST, StoredFile, sha256
+from tests.support.onnx_bytes import field, graph, model, tensor
 
 
 def offered(folder: Path, language: str | None = None) -> Path:
@@ -23,10 +24,12 @@ def offered(folder: Path, language: str | None = None) -> Path:
 
 
 def with_some_files(bundle: Path, to: Path, language: str = "en") -> Path:
-    """A copy of a bundle with two optional files; any bytes will do to be carried."""
+    """A copy of a bundle with two optional files; any network will do to be carried."""
     shutil.copytree(bundle, to)
     (to / ENCODER).mkdir()
-    (to / ENCODER / "encoder.onnx").write_bytes(bytes(range(256)) * 20)
+    (to / ENCODER / "encoder.onnx").write_bytes(
+        model(graph((), field(5, tensor("weights", bytes(range(256)) * 20))))
+    )
     (to / ENCODER / "encoder.json").write_text(f"{language}\n")
     return offered(to, language)
 

@@ -31,3 +31,11 @@ def change_array(
     """Puts what `change` makes of an array in its place, and mends the hashes."""
     np.save(folder / path, change(np.load(folder / path)))
     change_manifest(folder, lambda manifest: None)
+
+
+def add_file(folder: Path, path: str, data: bytes) -> None:
+    """Puts a file into a bundle, or another in its place, and names it in the manifest."""
+    (folder / path).parent.mkdir(exist_ok=True)
+    (folder / path).write_bytes(data)
+    stored = {"bytes": len(data), "sha256": sha256(folder / path)}
+    change_manifest(folder, lambda manifest: manifest["files"].update({path: stored}))

@@ -17,7 +17,8 @@ from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.levels import EmbedLevel
 from sottovoce.core.bundle.tokenizer import VOCABULARY, without_vocabulary
 from sottovoce.core.errors import BundleMismatch, DataLoss, InvalidInput, NotReady
-from sottovoce.core.privacy.denoiser import Denoiser, misfit, space_sketch, vocabulary_hash
+from sottovoce.core.privacy.denoiser import Denoiser, Facts, misfit, space_sketch, vocabulary_hash
+from sottovoce.core.system.schema import decode, parse_object
 from tests.support.paths import MODELS
 
 SHIPPED = MODELS / "denoiser"
@@ -205,7 +206,8 @@ def test_the_vocabulary_s_hash_ignores_how_the_file_is_written(tmp_path: Path) -
 
 
 def test_a_small_difference_of_machines_is_no_other_space(bundle: Bundle) -> None:
-    facts = json.loads((SHIPPED / "denoiser.json").read_text())
+    _, raw = parse_object((SHIPPED / "denoiser.json").read_bytes())
+    facts = decode(Facts, raw, more=True)
     moved = np.asarray(bundle.tokens) * np.float32(1 + 1e-5)
     assert misfit(facts, bundle.manifest.backbone, bundle.tokenizer_file, moved) == ""
 

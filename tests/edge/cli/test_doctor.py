@@ -19,7 +19,8 @@ from tests.support.agent import running
 from tests.support.certified import TLS, certifying
 from tests.support.fake_cloud import FakeCloud
 from tests.support.key_places import give_credential
-from tests.support.tampering import change_manifest
+from tests.support.onnx_bytes import loop
+from tests.support.tampering import add_file, change_manifest
 
 from .conftest import Device
 
@@ -113,6 +114,16 @@ def test_what_a_bundle_claims_is_measured(
     assert result == "FAIL"
     assert "guesses 100% here" in told
     assert "ask the provider" in told
+
+
+def test_a_tagger_that_never_ends_is_found_and_not_run(
+    new_device: Callable[..., Device], tagged_bundle: Path, tmp_path: Path
+) -> None:
+    endless = Path(shutil.copytree(tagged_bundle, tmp_path / "endless"))
+    add_file(endless, "tagger/tagger.onnx", loop())
+    result, told = _checks(new_device(endless), 3)["bundle"]
+    assert result == "FAIL"
+    assert "tagger.onnx" in told
 
 
 def test_a_level_the_owner_does_not_allow_is_told(

@@ -18,13 +18,15 @@ from sottovoce.core.bundle.manifest import Manifest, bundle_id
 from sottovoce.core.bundle.signature import Signature, show_key
 from sottovoce.core.errors import BundleMismatch, DataLoss, NotFound, NotReady, Unavailable
 from sottovoce.core.privacy import inspection
+from sottovoce.core.text import onnx_session
 from sottovoce.edge.client.cloud import Cloud
 from sottovoce.edge.client.pull import Pulled, pull
 from sottovoce.edge.config import Config
 from sottovoce.v1 import bundles_pb2
 from tests.support.agent import configured
 from tests.support.fake_cloud import FakeCloud, fake_cloud
-from tests.support.tampering import change_array, change_manifest
+from tests.support.onnx_bytes import loop
+from tests.support.tampering import add_file, change_array, change_manifest
 
 
 @contextmanager
@@ -281,6 +283,20 @@ def test_a_bundle_that_voids_the_promise_is_refused_though_it_is_signed(
         for _ in range(2):  # the second finds all files there already
             with pytest.raises(BundleMismatch, match="unit sphere"):
                 _pull(config)
+        assert config.bundle.current.resolve() == before.folder
+
+
+@pytest.mark.parametrize("path", ["tagger/tagger.onnx", "names/names.onnx", "denoisers/x.onnx"])
+def test_a_network_that_never_ends_is_refused_before_it_is_opened(
+    path: str, tmp_path: Path, small_bundle_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with _pair(tmp_path, small_bundle_folder) as (server, config):
+        before = _pull(config)
+        server.bundle = Path(shutil.copytree(small_bundle_folder, tmp_path / "endless"))
+        add_file(server.bundle, path, loop())
+        monkeypatch.setattr(onnx_session, "runtime", None)  # nothing may be asked of it
+        with pytest.raises(BundleMismatch, match=rf"{Path(path).name}.*which no network of ours"):
+            _pull(config)
         assert config.bundle.current.resolve() == before.folder
 
 

@@ -10,14 +10,16 @@ from pathlib import Path
 import pytest
 
 from sottovoce.core.bundle.folder import ENCODER, Bundle
-from sottovoce.core.errors import DataLoss, NotReady, Unavailable
+from sottovoce.core.errors import BundleMismatch, DataLoss, NotReady, Unavailable
 from sottovoce.core.privacy import inspection
+from sottovoce.core.text import onnx_session
 from sottovoce.edge.client.cloud import Cloud
 from sottovoce.edge.client.pull import Pulled, pull
 from sottovoce.edge.config import Config
 from tests.support.agent import configured
-from tests.support.encoder_bundle import with_some_files
+from tests.support.encoder_bundle import offered, with_some_files
 from tests.support.fake_cloud import FakeCloud, fake_cloud
+from tests.support.onnx_bytes import loop
 
 
 @pytest.fixture(autouse=True)
@@ -95,6 +97,22 @@ def test_an_altered_one_is_refused_by_name_and_the_bundle_goes_on(
             fetch(server, config, encoder=True)
         assert not (first.folder / ENCODER).exists()
         assert Bundle.open(config.bundle.current.resolve()).id == first.id
+
+
+def test_a_network_that_never_ends_is_refused_before_it_is_opened(
+    tmp_path: Path, small_bundle_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served = with_some_files(small_bundle_folder, tmp_path / "served")
+    (served / ENCODER / "encoder.onnx").write_bytes(loop())
+    with fake_cloud(offered(served)) as server:
+        config = configured(tmp_path, SOTTO_CLOUD_ADDRESS=server.address)
+        monkeypatch.setattr(onnx_session, "runtime", None)  # nothing may be asked of it
+        for _ in range(2):
+            with pytest.raises(BundleMismatch, match=r"encoder\.onnx.*which no network of ours"):
+                fetch(server, config, encoder=True)
+        plain = fetch(server, config, encoder=False)
+        assert not plain.encoder
+        assert not (plain.folder / ENCODER).exists()
 
 
 def test_one_that_was_damaged_here_is_fetched_again(

@@ -17,7 +17,15 @@ from typing import Annotated, Any, Final
 from sottovoce.core.bundle.levels import EmbedLevel, Level, Share, between, is_target
 from sottovoce.core.bundle.signature import SIGNATURE
 from sottovoce.core.errors import BundleMismatch, DataLoss, NotFound
-from sottovoce.core.system.schema import Longest, Malformed, Match, Range, Sha256, decode, parse
+from sottovoce.core.system.schema import (
+    Longest,
+    Malformed,
+    Match,
+    Range,
+    Sha256,
+    decode,
+    parse_object,
+)
 
 __all__ = [
     "ANY",
@@ -147,16 +155,15 @@ class Manifest:
         if len(data) > _LARGEST:
             raise _damaged(f"has more than {_LARGEST >> 20} MiB")
         try:
-            raw = parse(data)
+            form, raw = parse_object(data)
         except Malformed as error:
             raise _damaged(f"is unreadable: {error}") from None
-        if not isinstance(raw, dict) or not isinstance(raw.get("format"), str):
-            raise _damaged("is unreadable: it names no format")
-        if raw["format"] != FORMAT:
+        if form != FORMAT:
             raise BundleMismatch(
-                f"the bundle has format {raw['format'][:60]!r}, this agent reads {FORMAT!r}",
+                f"the bundle has format {form[:60]!r}, this agent reads {FORMAT!r}",
                 fix="update sottovoce-edge or pull from a cloud of the same version",
             )
+        raw["format"] = form
         kept = raw.pop(_CHECKSUM, None)
         # None was written once; what is left where one was damaged is no name of ours.
         unknown = raw.keys() - {each.name for each in fields(cls)}

@@ -8,6 +8,7 @@ levels above all, is asked once, when a bundle is pulled: `sottovoce.core.privac
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -16,8 +17,9 @@ from numpy.typing import NDArray
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.manifest import WordClass
 from sottovoce.core.errors import BundleMismatch
+from sottovoce.core.text import onnx_file
 
-__all__ = ["check", "unsound"]
+__all__ = ["check", "check_network", "unsound"]
 
 _AT_ONCE: Final = 4_096
 """Rows looked at together: a few hundred kB, whatever the bundle."""
@@ -30,7 +32,7 @@ def check(bundle: Bundle) -> None:
     """Nothing, if rows, tokens and classes can mean what the mechanisms take them for.
 
     Every row has length 1; no number is infinite or none; each class is a list of different words,
-    which has in its rows those of the same words.
+    which has in its rows those of the same words; each network is made of what a device runs.
 
     Raises:
         BundleMismatch: one of these fails; the bundle must not be used.
@@ -47,6 +49,21 @@ def check(bundle: Bundle) -> None:
     _check_tokens(bundle)
     for name, word_class in bundle.manifest.classes.items():
         _check_class(bundle, name, word_class)
+    for path in bundle.manifest.files:
+        if path.endswith(".onnx"):
+            check_network(bundle.folder / path)
+
+
+def check_network(file: Path) -> None:
+    """Nothing, if the network in ``file`` is made of what a device runs, see `onnx_file`.
+
+    Raises:
+        BundleMismatch: it is not.
+    """
+    try:
+        onnx_file.check_file(file)
+    except (OSError, ValueError) as error:
+        raise unsound(f"of the network {file.name}, {error}") from None
 
 
 def unsound(problem: str) -> BundleMismatch:

@@ -9,13 +9,15 @@ Any other kind of tokenizer is the library's affair altogether.
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Annotated, Final, Protocol
 
 import tokenizers
 
 from sottovoce.core.bundle.word_list import WordIds, WordList
 from sottovoce.core.errors import DataLoss
+from sottovoce.core.system.schema import Longest, Malformed, Range, decode, parse
 
 __all__ = ["VOCABULARY", "Tokenizer", "open_tokenizer", "without_vocabulary"]
 
@@ -33,18 +35,25 @@ class Tokenizer(Protocol):
         """Token ids of ``text``; nothing of it is remembered."""
 
 
+@dataclass(frozen=True)
+class _Model:
+    """What ``tokenizer.json`` says of a WordPiece model whose vocabulary lies beside it."""
+
+    unk_token: str
+    continuing_subword_prefix: Annotated[str, Longest(16)]
+    max_input_chars_per_word: Annotated[int, Range(1, 1_000)]
+
+
 class _WordPiece:
     """Longest match first, as in Wu et al. 2016 and BERT; pieces within a word carry a prefix."""
 
-    def __init__(
-        self, tokenizer: tokenizers.Tokenizer, model: dict[str, Any], words: WordList
-    ) -> None:
+    def __init__(self, tokenizer: tokenizers.Tokenizer, model: _Model, words: WordList) -> None:
         self._normalizer = tokenizer.normalizer
         self._cutter = tokenizer.pre_tokenizer
         self._known = WordIds(words)
-        self._unknown = self._known[model["unk_token"]]
-        self._prefix: str = model["continuing_subword_prefix"]
-        self._longest: int = model["max_input_chars_per_word"]
+        self._unknown = self._known[model.unk_token]
+        self._prefix = model.continuing_subword_prefix
+        self._longest = model.max_input_chars_per_word
 
     def normalize(self, text: str) -> str:
         return str(self._normalizer.normalize_str(text)) if self._normalizer else text
@@ -100,14 +109,19 @@ def open_tokenizer(file: Path) -> Tokenizer:
     """
     vocabulary = file.with_name(VOCABULARY)
     try:
+        # One that has its vocabulary in it is megabytes, and only the library reads it.
+        model = parse(file.read_bytes())["model"] if vocabulary.exists() else {}
         tokenizer = tokenizers.Tokenizer.from_file(str(file))
-        model = json.loads(file.read_bytes())["model"] if vocabulary.exists() else {}
         if model.get("type") != "WordPiece":
             return _Library(tokenizer)
-        return _WordPiece(tokenizer, model, WordList(vocabulary))
-    except Exception as error:  # the library raises nothing narrower
+        told = decode(_Model, model, "model", more=True)
+        return _WordPiece(tokenizer, told, WordList(vocabulary))
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # the library panics, too
+        how = f": {error}" if isinstance(error, Malformed) else ""
         raise DataLoss(
-            "bundle file tokenizer.json is unreadable",
+            f"bundle file tokenizer.json is unreadable{how}",
             fix="fetch it again with `sotto pull`",
             subject="tokenizer.json",
         ) from error

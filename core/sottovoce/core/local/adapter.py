@@ -20,6 +20,7 @@ from safetensors.numpy import save
 
 from sottovoce.core.errors import BundleMismatch, DataLoss
 from sottovoce.core.local.encoder import Additions, Encoder, Shape
+from sottovoce.core.system.schema import decode, parse, parse_object
 from sottovoce.core.wire.limits import LARGEST_ADAPTER, MOST_LABELS
 
 __all__ = ["FORMAT", "LocalAdapter"]
@@ -30,6 +31,15 @@ Floats1d = NDArray[np.float32]
 Floats2d = NDArray[np.float32]
 
 _ADDED: Final = ("prompt", "prefix", "lora")
+
+
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """What the file says beside its numbers; labels and layers are lists in JSON."""
+
+    labels: str
+    layers: str
+    backbone_sha256: str
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,29 +89,32 @@ class LocalAdapter:
             if file.stat().st_size > LARGEST_ADAPTER:
                 raise ValueError("too large")
             with safe_open(file, "np") as opened:
-                facts = json.loads((opened.metadata() or {})["sottovoce"])
-                if facts["format"] != FORMAT:
+                form, raw = parse_object((opened.metadata() or {})["sottovoce"])
+                if form != FORMAT:
                     raise BundleMismatch(
                         f"the adapter has another format than {FORMAT!r}",
                         fix="update sottovoce-edge",
                         subject="adapter",
                     )
+                facts = decode(_Facts, raw)
                 found = {name: _floats(opened.get_tensor(name)) for name in opened.keys()}  # noqa: SIM118 - no dict
-            labels, layers = (_names(json.loads(facts[name])) for name in ("labels", "layers"))
+            labels, layers = (
+                decode(tuple[str, ...], parse(each), name)
+                for name, each in (("labels", facts.labels), ("layers", facts.layers))
+            )
             weight, bias = found["weight"], found["bias"]
             named = 0 < len(labels) <= MOST_LABELS and len(set(labels)) == len(labels)
             heads = weight.ndim == 2 and bias.shape == weight.shape[:1] == (len(labels),)
             if not named or not heads or any(found[name].ndim != 2 for name in _ADDED):
                 raise ValueError("shapes")
             additions = Additions(*(found[name] for name in _ADDED))
-            return cls(labels, str(facts["backbone_sha256"]), layers, additions, weight, bias)
+            return cls(labels, facts.backbone_sha256, layers, additions, weight, bias)
         except (
             OSError,
             SafetensorError,
             ValueError,
             KeyError,
             TypeError,
-            RecursionError,  # of JSON as deep as the file is long
         ) as error:
             raise DataLoss(
                 f"the adapter's file {file.name} is missing or was altered",
@@ -166,12 +179,6 @@ class LocalAdapter:
         shares /= shares.sum()
         order = np.argsort(-shares, kind="stable")
         return [(self.labels[place], float(shares[place])) for place in order]
-
-
-def _names(found: Any) -> tuple[str, ...]:
-    if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
-        raise ValueError("not names")
-    return tuple(found)
 
 
 def _misfit() -> BundleMismatch:

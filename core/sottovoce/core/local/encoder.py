@@ -9,11 +9,10 @@ row a token; the rest is one ONNX graph for all adapters, whose numbers are inpu
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +21,8 @@ from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.row_file import RowFile
 from sottovoce.core.bundle.tokenizer import Tokenizer
 from sottovoce.core.errors import BundleMismatch, DataLoss, NotReady
-from sottovoce.core.text.onnx_session import session
+from sottovoce.core.system.schema import decode, parse_object
+from sottovoce.core.text.onnx_session import Session, session
 
 __all__ = ["DESCRIPTION", "FORMAT", "NETWORK", "TABLE", "Additions", "Encoder", "Layer", "Shape"]
 
@@ -45,8 +45,7 @@ _READ: Final = 32
 """Characters a token, about, in which a text's first tokens are looked for: no book is cut up."""
 
 
-@dataclass(frozen=True, slots=True)
-class Layer:
+class Layer(NamedTuple):
     """A linear layer that low-rank updates can be added to, and its width on either side."""
 
     name: str
@@ -89,20 +88,15 @@ class Shape:
         """Out of the description.
 
         Raises:
-            KeyError, TypeError, ValueError: it is none, or of no encoder that a device could run.
+            ValueError: it is none, or of no encoder that a device could run.
         """
-        given = {**facts}
-        layers = tuple(Layer(str(n), int(i), int(o)) for n, i, o in given.pop("layers"))
-        before, after = (tuple(map(int, given.pop(name))) for name in ("before", "after"))
-        sha = str(given.pop("backbone_sha256"))
-        numbers = {name: int(value) for name, value in given.items()}
-        shape = cls(backbone_sha256=sha, before=before, after=after, layers=layers, **numbers)
+        shape = decode(cls, facts)
         sizes = (shape.width, shape.tokens, shape.positions, shape.prefix)
-        sides = [side for layer in layers for side in (layer.inputs, layer.outputs)]
-        around = (*before, *after)
+        sides = [side for layer in shape.layers for side in (layer.inputs, layer.outputs)]
+        around = (*shape.before, *shape.after)
         if (
             not all(0 < size <= _MOST for size in (*sizes, *sides))
-            or len(layers) > _MOST_LAYERS
+            or len(shape.layers) > _MOST_LAYERS
             or not len(around) < shape.longest <= shape.positions
             or not all(0 <= token < shape.tokens for token in around)
         ):
@@ -141,7 +135,7 @@ class Encoder:
 
     shape: Shape
     _tokenizer: Tokenizer
-    _session: Any
+    _session: Session
     _table: RowFile
 
     @classmethod
@@ -196,8 +190,8 @@ class Encoder:
             with (folder / DESCRIPTION).open("rb") as file:
                 data = file.read(_LARGEST_DESCRIPTION)
             _vouched(name, hashlib.sha256(data).hexdigest(), hashes)
-            facts = json.loads(data)
-            if facts.pop("format") != FORMAT:
+            form, facts = parse_object(data)
+            if form != FORMAT:
                 raise BundleMismatch(
                     f"the bundle's encoder has another format than {FORMAT!r}",
                     fix="update sottovoce-edge, or pull from a cloud of the same version",
@@ -244,8 +238,9 @@ class Encoder:
             "lora": additions.lora,
             "prefix": additions.prefix,
         }
-        (found,) = self._session.run(["pooled"], feed)
-        pooled: Floats1d = found
+        pooled: Floats1d = self._session.run(["pooled"], feed)[0]
+        if pooled.shape != (shape.width,):
+            raise _damaged(NETWORK)
         return pooled
 
     def _rows(self, ids: Sequence[int]) -> Floats2d:
@@ -255,10 +250,10 @@ class Encoder:
         return rows[:, :-_SCALE_BYTES] * scale  # type: ignore[no-any-return]
 
 
-def _session(path: str) -> Any:
+def _session(path: str) -> Session:
     try:
         return session(path)
-    except Exception as error:  # onnxruntime's own kinds have no narrower parent
+    except DataLoss as error:
         raise _damaged(NETWORK) from error
 
 

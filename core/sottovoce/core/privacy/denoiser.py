@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -19,10 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.core.bundle.folder import Bundle
-from sottovoce.core.bundle.manifest import Backbone, sha256
+from sottovoce.core.bundle.levels import Eta
+from sottovoce.core.bundle.manifest import Backbone, Count, sha256
 from sottovoce.core.bundle.row_file import RowFile
 from sottovoce.core.bundle.tokenizer import VOCABULARY
 from sottovoce.core.errors import BundleMismatch, DataLoss, InvalidInput, NotReady
+from sottovoce.core.system.schema import Malformed, Sha256, decode, parse_object
 from sottovoce.core.text.onnx_session import session
 
 __all__ = [
@@ -30,6 +33,7 @@ __all__ = [
     "FORMAT",
     "TOLERANCE",
     "Denoiser",
+    "Facts",
     "Floats1d",
     "misfit",
     "space_sketch",
@@ -49,6 +53,41 @@ Floats1d = NDArray[np.float32]
 """One vector; the shape stands beside each use."""
 
 _REPULL: Final = "fetch the bundle again with `sotto pull`"
+
+
+@dataclass(frozen=True)
+class _Of:
+    name: str
+    sha256: str
+
+
+@dataclass(frozen=True)
+class _Space:
+    dimensions: int
+    sketch: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What ``denoiser.json`` says; the annotations are the schema that it is held to.
+
+    Attributes:
+        backbone: name and hash of its weights.
+        vocabulary: see `vocabulary_hash`.
+        space: see `space_sketch`.
+        eta: the lowest and the highest.
+        width: of an embedding.
+        table: shape of the token table.
+        sha256: of the network.
+    """
+
+    backbone: _Of
+    vocabulary: str
+    space: _Space
+    eta: tuple[Eta, Eta]
+    width: Count
+    table: tuple[Count, Count]
+    sha256: Sha256
 
 
 class Denoiser:
@@ -87,26 +126,28 @@ class Denoiser:
                 subject="denoiser",
             )
         try:
-            facts = json.loads(description.read_text("utf-8"))
-            if facts["format"] != FORMAT:
-                raise _mismatch(f"has format {facts['format']!r}, this agent reads {FORMAT!r}")
+            form, raw = parse_object(description.read_bytes())
+            if form != FORMAT:
+                raise _mismatch(f"has format {form[:60]!r}, this agent reads {FORMAT!r}")
+            facts = decode(Facts, raw, more=True)
             manifest = bundle.manifest
             if why := misfit(facts, manifest.backbone, bundle.tokenizer_file, bundle.token_rows):
                 raise _mismatch(why)
             table = RowFile(folder / TABLE)
             network = (folder / NETWORK).read_bytes()
             digest = hashlib.sha256(network).hexdigest()
-            whole = digest == facts["sha256"] and table.shape == tuple(facts["table"])
-            low, high = map(float, facts["eta"])
-            width = int(facts["width"])
+            whole = digest == facts.sha256 and table.shape == facts.table
+            low, high = facts.eta
             for name, level in manifest.embed.items():
                 if not low <= level.eta <= high:
                     raise _mismatch(f"takes out noise of eta {low:g} to {high:g}, not of {name!r}")
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except Malformed as error:
+            raise _damaged(f": {DESCRIPTION}: {error}") from None
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise _damaged() from error
         if not whole or table.dtype != np.int8:
             raise _damaged()
-        return cls(session(network), table, width, (low, high))
+        return cls(session(network, name=NETWORK), table, facts.width, facts.eta)
 
     def local(self, ids: Sequence[int]) -> Floats1d:
         """An estimate of the clean embedding from the text alone, with no help from a cloud.
@@ -167,8 +208,9 @@ class Denoiser:
             "eta": np.array([eta], np.float32),
             "helped": np.array([helped], np.float32),
         }
-        (found,) = self._session.run(["embedding"], inputs)
-        embedding: Floats1d = found
+        embedding: Floats1d = self._session.run(["embedding"], inputs)[0]
+        if embedding.shape != (self.width,) or not np.isfinite(embedding).all():
+            raise _damaged(": they give no embedding")
         return embedding
 
 
@@ -204,7 +246,7 @@ def space_sketch(tokens: NDArray[np.float32] | RowFile) -> list[float]:
 
 
 def misfit(
-    facts: Mapping[str, Any],
+    facts: Facts,
     backbone: Backbone,
     tokenizer: Path,
     tokens: NDArray[np.float32] | RowFile,
@@ -212,21 +254,20 @@ def misfit(
     """Why the denoiser that ``facts`` describe is not for these, or nothing if it is.
 
     Args:
-        facts: what ``denoiser.json`` holds.
+        facts: what ``denoiser.json`` says.
         backbone: of the bundle.
         tokenizer: the bundle's ``tokenizer.json``.
         tokens: Floats2d (tokens, r), the bundle's projected token embeddings.
-
-    Raises:
-        KeyError: ``facts`` lack something.
     """
-    if facts["backbone"]["sha256"] != backbone.sha256:
-        return f"is for other weights than the bundle's ({facts['backbone']['name']!r})"
-    if facts["vocabulary"] != vocabulary_hash(tokenizer):
+    if facts.backbone.sha256 != backbone.sha256:
+        return f"is for other weights than the bundle's ({facts.backbone.name!r})"
+    if facts.vocabulary != vocabulary_hash(tokenizer):
         return "is for another vocabulary than the bundle's"
-    space = facts["space"]
-    apart = np.abs(np.array(space_sketch(tokens)) - np.array(space["sketch"], np.float64))
-    if space["dimensions"] != tokens.shape[1] or apart.max() > TOLERANCE:
+    sketch = np.array(space_sketch(tokens))
+    if len(sketch) != len(facts.space.sketch):
+        return "is for another privacy space than the bundle's"
+    apart = np.abs(sketch - np.array(facts.space.sketch))
+    if facts.space.dimensions != tokens.shape[1] or apart.max() > TOLERANCE:
         return "is for another privacy space than the bundle's"
     return ""
 
@@ -235,5 +276,5 @@ def _mismatch(what: str) -> BundleMismatch:
     return BundleMismatch(f"the denoiser {what}", fix=_REPULL, subject="denoiser")
 
 
-def _damaged() -> DataLoss:
-    return DataLoss("the denoiser's files are damaged", fix=_REPULL, subject="denoiser")
+def _damaged(how: str = "") -> DataLoss:
+    return DataLoss(f"the denoiser's files are damaged{how}", fix=_REPULL, subject="denoiser")

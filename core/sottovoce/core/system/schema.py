@@ -24,7 +24,7 @@ from typing import (
     get_type_hints,
 )
 
-__all__ = ["Longest", "Malformed", "Match", "Range", "Sha256", "decode", "parse"]
+__all__ = ["Longest", "Malformed", "Match", "Range", "Sha256", "decode", "parse", "parse_object"]
 
 _DEEPEST: Final = 32
 _SHOWN: Final = 60
@@ -108,12 +108,25 @@ def parse(data: bytes | str) -> Any:
     return found
 
 
+def parse_object(data: bytes | str) -> tuple[str, dict[str, Any]]:
+    """The field ``format`` of a JSON object, and the object without it.
+
+    Raises:
+        Malformed: see `parse`; or it is no object, or names no format.
+    """
+    raw = _expect(dict, parse(data), "it")
+    if "format" not in raw:
+        raise Malformed("format is missing")
+    return _expect(str, raw.pop("format"), "format"), raw
+
+
 def decode(kind: type[_T], raw: Any, at: str = "", *, more: bool = False) -> _T:
     """A value of type ``kind`` from parsed JSON.
 
     Args:
-        kind: a dataclass, or another annotation: ``str``, ``bool``, ``int``, ``float``, ``None``,
-            ``tuple``, ``dict``, ``Mapping``, or one of these in ``Annotated`` with rules.
+        kind: a dataclass (an object), a named tuple (a list), or another annotation: ``str``,
+            ``bool``, ``int``, ``float``, ``None``, ``tuple``, ``dict``, ``Mapping``, or one of
+            these in ``Annotated`` with rules.
         raw: what `parse` gave.
         at: the field's name, for errors.
         more: the object may have other fields than the dataclass; they are ignored.
@@ -133,6 +146,8 @@ def _decode(kind: Any, raw: Any, at: str, more: bool = False) -> Any:
         return found
     if is_dataclass(kind):
         return _record(kind, _expect(dict, raw, at), at, more)
+    if isinstance(kind, type) and issubclass(kind, tuple):
+        return kind(*_decode(tuple[tuple(_hints(kind).values())], raw, at))  # type: ignore[misc]
     if outer is tuple:
         items = _expect(list, raw, at)
         kinds = [inner[0]] * len(items) if inner[-1] is ... else inner

@@ -22,6 +22,9 @@ _Floats = NDArray[np.float32]
 _EPSILON: Final = np.float32(1e-5)
 """Under the root of a layer normalisation, as in the file."""
 
+_FARTHEST: Final = 64
+"""Words that one layer may reach to either side; what it pads grows with that."""
+
 
 @dataclass(frozen=True)
 class _Layer:
@@ -69,6 +72,8 @@ class NameNetwork:
         self._look = _scaled(stored["look.whole"], stored["look.scale"])
         names = [name for name in stored if name.startswith("pad")]
         self._distances = [int(stored[name][0]) for name in names]
+        if not all(0 < distance <= _FARTHEST for distance in self._distances):
+            raise ValueError("pad")
         self._layers = [
             _Layer.of(stored, f"layer{i}", f"norm{i}") for i in range(len(self._distances))
         ]

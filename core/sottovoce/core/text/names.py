@@ -8,20 +8,21 @@ word one of them is exchanged for, as long as it looks the same, what is found h
 """
 
 import hashlib
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Annotated, Any, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.core.errors import BundleMismatch, DataLoss, NotReady
 from sottovoce.core.system.maps import map_array
+from sottovoce.core.system.schema import Range, Sha256, decode, parse_object
 from sottovoce.core.text.name_network import NameNetwork
+from sottovoce.core.text.onnx_file import check
 from sottovoce.core.text.onnx_weights import weights
-from sottovoce.core.text.tagger import FEATURES, HASHES, FeatureSpec, shape
+from sottovoce.core.text.tagger import FEATURES, HASHES, FeatureSpec, Rows, shape
 from sottovoce.core.text.word_shapes import FIRST_WORD, LOOKS
 
 __all__ = ["FORMAT", "KINDS", "LISTED", "WINDOW", "Found", "NameFinder"]
@@ -52,6 +53,24 @@ class Found:
     """(n_words,) positions in `KINDS`, 0 for a word that is left as no name."""
     probability: NDArray[np.float32]
     """(n_words,) of being a name of any kind, 0 to 1; 0 for marks and identifiers."""
+
+
+@dataclass(frozen=True)
+class _Description:
+    """What `names.json` says; the annotations are the schema that it is held to.
+
+    What is likelier a name than not never passes, so no threshold is above one half.
+    """
+
+    kinds: tuple[str, ...]
+    features: tuple[str, ...]
+    hashes: int
+    looks: int
+    rows: Rows
+    seed: Annotated[int, Range(0, (1 << 64) - 1)]
+    reach: Annotated[int, Range(0, WINDOW)]
+    thresholds: dict[str, Annotated[float, Range(1e-9, 0.5)]]
+    sha256: Sha256
 
 
 class NameFinder:
@@ -97,33 +116,27 @@ class NameFinder:
             )
         model = network.read_bytes()
         try:
-            told = json.loads(description.read_text("utf-8"))
-            format_ = (told["format"], tuple(told["kinds"]), tuple(told["features"]))
-            if (*format_, told["hashes"], told["looks"]) != (
-                FORMAT,
+            form, raw = parse_object(description.read_bytes())
+            if form != FORMAT:
+                raise _another(folder)
+            told = decode(_Description, raw, more=True)
+            if (told.kinds, told.features, told.hashes, told.looks) != (
                 KINDS,
                 FEATURES,
                 HASHES,
                 LOOKS,
             ):
-                raise BundleMismatch(
-                    f"the name finder in {folder} is not one this version can run",
-                    fix="run `sotto pull` for a bundle made by the same version",
-                    subject="names",
-                )
-            if hashlib.sha256(model).hexdigest() != told["sha256"]:
+                raise _another(folder)
+            if hashlib.sha256(model).hexdigest() != told.sha256:
                 raise ValueError("sha256")
-            spec = FeatureSpec(tuple(told["rows"]), told["seed"])
-            thresholds = [float(told["thresholds"][kind]) for kind in KINDS[1:]]
-            if not all(0 < threshold <= 0.5 for threshold in thresholds):
-                raise ValueError("thresholds")  # what is likelier a name than not never passes
-            reach = int(told["reach"])
-            if not 0 <= reach <= WINDOW:
-                raise ValueError("reach")
+            spec = FeatureSpec(told.rows, told.seed)
+            thresholds = [told.thresholds[kind] for kind in KINDS[1:]]
+            check(memoryview(model))
             session = NameNetwork(weights(model))
-        except (ValueError, KeyError, TypeError) as error:
+            _try(session, sum(told.rows), told.reach)
+        except (ValueError, KeyError, TypeError, IndexError) as error:
             raise _damaged(folder, f"{error} in names.json does not fit") from None
-        return cls(session, spec, reach, thresholds, _listed(folder / LISTED, words))
+        return cls(session, spec, told.reach, thresholds, _listed(folder / LISTED, words))
 
     def of_listed(self, words: Sequence[str]) -> NDArray[np.float32]:
         """What a bundle keeps as `LISTED`: all that the first layer makes of each of its words but
@@ -210,6 +223,28 @@ class NameFinder:
         named: NDArray[np.float32] = shares[:, 1:].sum(axis=1)
         best = 1 + shares[:, 1:].argmax(axis=1)
         return np.where(named >= self._thresholds[best], best, 0), named
+
+
+def _try(network: NameNetwork, rows: int, reach: int) -> None:
+    """Runs the network on the last row and the last look.
+
+    Raises:
+        ValueError, IndexError: its parts do not fit one another, or the description.
+    """
+    last = np.full((reach + 1, len(FEATURES) * HASHES), rows - 1, np.int32)
+    looks = np.full(len(last), LOOKS - 1, np.int32)
+    with np.errstate(all="ignore"):
+        (scores,) = network.run(None, {"rows": last, "looks": looks})
+    if scores.shape != (len(last), len(KINDS)):
+        raise ValueError(f"a network of {scores.shape[-1]} kinds")
+
+
+def _another(folder: Path) -> BundleMismatch:
+    return BundleMismatch(
+        f"the name finder in {folder} is not one this version can run",
+        fix="run `sotto pull` for a bundle made by the same version",
+        subject="names",
+    )
 
 
 def _distinct(texts: Sequence[str]) -> tuple[list[str], list[int]]:

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-__all__ = ["runtime", "session"]
+from sottovoce.core.errors import DataLoss
+from sottovoce.core.text.onnx_file import check, check_file
+
+__all__ = ["Session", "runtime", "session"]
 
 
 def runtime() -> Any:
@@ -20,21 +25,60 @@ def runtime() -> Any:
     return onnxruntime
 
 
-def session(model: bytes | str, threads: int = 1) -> Any:
+class Session:
+    """An opened network. What onnxruntime raises becomes `DataLoss`: its own exceptions have no
+    common parent, and a network comes from the party one hides from."""
+
+    def __init__(self, opened: Any, name: str) -> None:
+        self._opened = opened
+        self._name = name
+
+    def run(self, outputs: Sequence[str] | None, inputs: Mapping[str, Any]) -> list[Any]:
+        """The named outputs, or all.
+
+        Raises:
+            DataLoss: the network does not take these inputs, or fails.
+        """
+        try:
+            found: list[Any] = self._opened.run(outputs, inputs)
+        except Exception:
+            raise _damaged(self._name, "it fails on a text") from None  # the cause may quote it
+        return found
+
+
+def session(model: bytes | str, threads: int = 1, *, name: str = "network") -> Session:
     """A session on the CPU that keeps no memory between runs.
 
     Args:
         model: the network, or the path of its file.
         threads: that one operator may take.
+        name: of its file, for errors.
 
     Raises:
-        Exception: of onnxruntime's own kinds, which have no narrower parent: it is no network.
+        DataLoss: it is no network, or has something that no network of ours has, see `onnx_file`.
     """
-    onnxruntime = runtime()
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.inter_op_num_threads = 1
-    options.enable_cpu_mem_arena = False  # an arena keeps 3 MB, and saves a twentieth of time
-    opened = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    try:
+        if isinstance(model, bytes):
+            check(memoryview(model))
+        else:
+            check_file(Path(model))
+        onnxruntime = runtime()
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = threads
+        options.inter_op_num_threads = 1
+        options.enable_cpu_mem_arena = False  # an arena keeps 3 MB, and saves a twentieth of time
+        opened = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    except ValueError as error:
+        raise _damaged(name, str(error)) from None
+    except Exception as error:
+        raise _damaged(name, "onnxruntime does not take it") from error
     opened._model_bytes = None  # kept for a change of providers, and as large as the network
-    return opened
+    return Session(opened, name)
+
+
+def _damaged(name: str, problem: str) -> DataLoss:
+    return DataLoss(
+        f"the network {name} cannot be run: {problem}",
+        fix="run `sotto pull` again; if it happens again, ask the provider",
+        subject=name,
+    )

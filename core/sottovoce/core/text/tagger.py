@@ -8,19 +8,19 @@ on more, and it says how sure it is, so that an unsure tag need not leave a word
 """
 
 import hashlib
-import json
 import re
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, Protocol, Self
+from typing import Annotated, Any, Final, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.core.errors import BundleMismatch, DataLoss, NotReady
+from sottovoce.core.system.schema import Longest, Malformed, Range, Sha256, decode, parse_object
 from sottovoce.core.text.onnx_session import session
 
 __all__ = [
@@ -31,6 +31,7 @@ __all__ = [
     "WINDOW",
     "FeatureSpec",
     "OnnxTagger",
+    "Rows",
     "Tagger",
     "Tags",
     "form_features",
@@ -124,6 +125,12 @@ HASHES: Final = 2
 _numbers: Final = struct.Struct(f"<{HASHES}I").unpack
 
 
+Rows = Annotated[
+    tuple[Annotated[int, Range(1, 1 << 24)], ...], Longest(len(FEATURES), len(FEATURES))
+]
+"""Rows that each of `FEATURES` has in the table."""
+
+
 @dataclass(frozen=True)
 class FeatureSpec:
     """How features become rows of one embedding table; written into `tagger.json`."""
@@ -179,6 +186,20 @@ class FeatureSpec:
         return [hasher(index) for index in range(len(self.rows))]
 
 
+@dataclass(frozen=True)
+class _Description:
+    """What `tagger.json` says; the annotations are the schema that it is held to."""
+
+    features: tuple[str, ...]
+    hashes: int
+    tagset: tuple[str, ...]
+    rows: Rows
+    seed: Annotated[int, Range(0, (1 << 64) - 1)]
+    reach: Annotated[int, Range(0, WINDOW)]
+    temperature: Annotated[float, Range(1e-3, 1e3)]
+    sha256: Sha256
+
+
 class OnnxTagger:
     """The default tagger: `tagger.onnx` and its description `tagger.json` from one folder."""
 
@@ -207,31 +228,21 @@ class OnnxTagger:
                 fix="run `sotto pull` for a bundle that has one, or `sotto-models train-tagger`",
                 subject="tagger",
             )
-        spec = json.loads(description.read_text("utf-8"))
-        if (spec.get("format"), tuple(spec["features"]), spec["hashes"]) != (
-            FORMAT,
-            FEATURES,
-            HASHES,
-        ):
-            raise BundleMismatch(
-                f"the tagger in {folder} is not one this version can run",
-                fix="run `sotto pull` for a bundle made by the same version",
-                subject="tagger",
-            )
         model = network.read_bytes()
-        if hashlib.sha256(model).hexdigest() != spec["sha256"]:
-            raise DataLoss(
-                f"{network} is damaged: its SHA-256 is not the one in tagger.json",
-                fix="run `sotto pull` again",
-                subject="tagger",
-            )
-        return cls(
-            session(model, threads),
-            tuple(spec["tagset"]),
-            FeatureSpec(tuple(spec["rows"]), spec["seed"]),
-            spec["reach"],
-            spec["temperature"],
-        )
+        try:
+            form, raw = parse_object(description.read_bytes())
+            if form != FORMAT:
+                raise _another(folder)
+            told = decode(_Description, raw, more=True)
+        except Malformed as error:
+            raise _damaged(f"{description.name}: {error}") from None
+        if (told.features, told.hashes, told.tagset) != (FEATURES, HASHES, UPOS):
+            raise _another(folder)
+        if hashlib.sha256(model).hexdigest() != told.sha256:
+            raise _damaged(f"the SHA-256 of {network.name} is not the one in {description.name}")
+        spec = FeatureSpec(told.rows, told.seed)
+        opened = session(model, threads, name=network.name)
+        return cls(opened, told.tagset, spec, told.reach, told.temperature)
 
     def tag(self, words: Sequence[str]) -> Tags:
         """Tags consecutive words of one document; see `Tagger.tag`.
@@ -253,7 +264,24 @@ class OnnxTagger:
 
     def _logits(self, rows: NDArray[np.int32]) -> NDArray[np.float32]:
         found: NDArray[np.float32] = self._session.run(None, {"rows": rows})[0]
+        # NaN would pass for a tag that is beyond doubt.
+        if found.shape != (len(rows), len(self.tagset)) or not np.isfinite(found).all():
+            raise _damaged("it does not give a number for each tag of each word")
         return found
+
+
+def _another(folder: Path) -> BundleMismatch:
+    return BundleMismatch(
+        f"the tagger in {folder} is not one this version can run",
+        fix="run `sotto pull` for a bundle made by the same version",
+        subject="tagger",
+    )
+
+
+def _damaged(problem: str) -> DataLoss:
+    return DataLoss(
+        f"the tagger is damaged: {problem}", fix="run `sotto pull` again", subject="tagger"
+    )
 
 
 def _windows(n_words: int, reach: int) -> Iterator[tuple[int, int, int, int]]:

@@ -135,6 +135,8 @@ def pull(
             shutil.rmtree(aside, ignore_errors=True)
         # First, so that an update leaves no device without what it had.
         done = _complete_all(cloud, identity, aside, extra, progress, (0, size), pause)
+        if extra:
+            _check_encoder(aside)
         has_encoder = bool(extra) or (folder / ENCODER).is_dir()
         if folder.exists():
             try:
@@ -198,6 +200,20 @@ def _optional(
         for path, stored in manifest.optional.items()
     )
     return {} if there or not (wanted or held) else dict(manifest.optional)
+
+
+def _check_encoder(aside: Path) -> None:
+    """Refuses an encoder that no device should run, and removes it.
+
+    Raises:
+        BundleMismatch: see `soundness.check_network`.
+    """
+    try:
+        for network in aside.rglob("*.onnx"):
+            soundness.check_network(network)
+    except BundleMismatch:
+        shutil.rmtree(aside, ignore_errors=True)
+        raise
 
 
 def _put(aside: Path, folder: Path) -> None:

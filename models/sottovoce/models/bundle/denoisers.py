@@ -6,7 +6,6 @@ anything else is as good as any other for text, and has no embeddings to offer.
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,8 +14,9 @@ import numpy as np
 
 from sottovoce.core.bundle.levels import EmbedLevel
 from sottovoce.core.bundle.manifest import Backbone
-from sottovoce.core.privacy.denoiser import DESCRIPTION, FILES, misfit
+from sottovoce.core.privacy.denoiser import DESCRIPTION, FILES, Facts, misfit
 from sottovoce.core.privacy.vectors import unit_rows
+from sottovoce.core.system.schema import decode, parse_object
 from sottovoce.models.calibration import token_calibration
 
 __all__ = ["add"]
@@ -35,7 +35,8 @@ def add(shipped: Path, folder: Path, backbone: Backbone) -> Mapping[str, EmbedLe
     """
     if not (shipped / DESCRIPTION).is_file():
         return {}
-    facts = json.loads((shipped / DESCRIPTION).read_text("utf-8"))
+    _, raw = parse_object((shipped / DESCRIPTION).read_bytes())
+    facts = decode(Facts, raw, more=True)
     tokens = np.load(folder / "tokens.npy", allow_pickle=False)
     if misfit(facts, backbone, folder / "tokenizer.json", tokens):
         return {}

@@ -1,0 +1,240 @@
+"""Says whether an ONNX file holds nothing but what our own networks are made of.
+
+onnxruntime runs whatever a file says: a loop without end, functions, other libraries' operators,
+weights read from other files. So the file is walked before the runtime sees it. The tables below
+list every field (as onnx.proto numbers them) and every operator that is admitted; anything else is
+refused. An admitted graph ends, because no operator here repeats or branches.
+"""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Iterator, Mapping
+from math import prod
+from pathlib import Path
+from typing import Any, Final
+
+__all__ = ["OPERATORS", "check", "check_file", "fields"]
+
+OPERATORS: Final[Mapping[str, frozenset[str]]] = {
+    "": frozenset(
+        [
+            # tagger and name finder
+            *("Add", "Cast", "Concat", "Gather", "Identity", "LayerNormalization", "MatMul"),
+            *("Mul", "Pad", "Relu", "Reshape", "Slice", "Split", "Sum"),
+            # denoiser
+            *("Clip", "ConstantOfShape", "Conv", "Div", "DynamicQuantizeLinear", "Erf", "Expand"),
+            *("Log", "MatMulInteger", "Pow", "ReduceL2", "ReduceSum", "Shape", "Sigmoid"),
+            *("Softmax", "Squeeze", "Sub", "Transpose", "Unsqueeze"),
+            # encoder; its activation is Erf, Relu, Sigmoid or Tanh
+            *("CumSum", "Gemm", "Sqrt", "Tanh"),
+        ]
+    ),
+    "com.microsoft": frozenset(["MatMulNBits"]),
+}
+"""What the networks that we write are made of, by domain; ONNX's own has no name."""
+
+_INT, _FLOAT, _BYTES = 0, 5, 2
+"""Wire types. A list of numbers comes packed, as bytes, or one by one."""
+_INTS: Final = (_INT, _BYTES)
+_FLOATS: Final = (_FLOAT, _BYTES)
+_DOUBLES: Final = (1, _BYTES)
+
+_NODE, _ATTRIBUTE, _TENSOR, _GRAPH, _OPSET = "node", "attribute", "tensor", "graph", "opset"
+_ADMITTED: Final[Mapping[str, Mapping[int, Any]]] = {
+    # ir_version, producer_name and _version, domain, model_version, doc_string, graph,
+    # opset_import, metadata_props; not training_info, functions
+    "model": {1: _INT, **dict.fromkeys((2, 3, 4), _BYTES), 5: _INT, 6: _BYTES}
+    | {7: _GRAPH, 8: _OPSET, 14: _BYTES},
+    # node, name, initializer, doc_string, input, output, value_info; no sparse_initializer
+    _GRAPH: {1: _NODE, 2: _BYTES, 5: _TENSOR, **dict.fromkeys((10, 11, 12, 13), _BYTES)},
+    # input, output, name, op_type, attribute, doc_string, domain; no overload
+    _NODE: {**dict.fromkeys((1, 2, 3, 4, 6, 7), _BYTES), 5: _ATTRIBUTE},
+    # name, f, i, s, t, floats, ints, strings, doc_string, type; no graphs, no references
+    _ATTRIBUTE: {1: _BYTES, 2: _FLOAT, 3: _INT, 4: _BYTES, 5: _TENSOR, 7: _FLOATS, 8: _INTS}
+    | {9: _BYTES, 13: _BYTES, 20: _INT},
+    # dims, data_type, float_data, int32_data, int64_data, name, raw_data, double_data, uint64_data,
+    # doc_string, data_location; no strings, no external data
+    _TENSOR: {1: _INTS, 2: _INT, 4: _FLOATS, 5: _INTS, 7: _INTS, 8: _BYTES, 9: _BYTES}
+    | {10: _DOUBLES, 11: _INTS, 12: _BYTES, 14: _INT},
+    _OPSET: {1: _BYTES, 2: _INT},
+}
+_SIZES: Final = {1: 4, 2: 1, 3: 1, 6: 4, 7: 8, 9: 1}
+"""Bytes of a number of each admitted type: float32, uint8, int8, int32, int64, bool."""
+
+_MOST: Final = 20_000
+"""Nodes, and initializers, of a graph; a BERT of 24 layers has some 1,200."""
+_OPSETS: Final = range(13, 24)
+_OWN: Final = ("", "ai.onnx")
+_MOST_DIMENSIONS: Final = 8
+
+
+def check(model: memoryview) -> None:
+    """Nothing, if the graph is made of `OPERATORS` alone and of weights that lie in the file.
+
+    Raises:
+        ValueError: it is not, or no ONNX file; the message says what was found.
+    """
+    graphs, versions = 0, []
+    for number, value in _admitted(model, "model"):
+        if number == 7:
+            graphs += 1
+            _check_graph(_part(value))
+        elif number == 8:
+            versions += _opset(_part(value))
+    if graphs != 1 or len(versions) != 1 or versions[0] not in _OPSETS:
+        raise ValueError(f"it has {graphs} graphs, of operator sets {versions[:4]}")
+
+
+def check_file(file: Path) -> None:
+    """As `check`, of a file that need not fit into memory.
+
+    Raises:
+        ValueError: see `check`; or the file is empty. OSError: it cannot be read.
+    """
+    with file.open("rb") as opened:
+        mapped = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
+    check(memoryview(mapped))  # unmapped with the last part of it, which an error may hold
+
+
+def _check_graph(graph: memoryview) -> None:
+    nodes = tensors = 0
+    for number, value in _admitted(graph, _GRAPH):
+        if number == 1:
+            nodes += 1
+            _check_node(_part(value))
+        elif number == 5:
+            tensors += 1
+            _check_tensor(_part(value))
+        if max(nodes, tensors) > _MOST:
+            raise ValueError(f"it has more than {_MOST} nodes or initializers")
+
+
+def _check_node(node: memoryview) -> None:
+    kinds, domains = [], [""]
+    for number, value in _admitted(node, _NODE):
+        if number == 4:
+            kinds.append(_text(value))
+        elif number == 7:
+            domains.append(_text(value))
+        elif number == 5:
+            for inner, tensor in _admitted(_part(value), _ATTRIBUTE):
+                if inner == 5:
+                    _check_tensor(_part(tensor))
+    domain = "" if domains[-1] in _OWN else domains[-1]
+    # Of a field that stands twice another reader may take the other one.
+    if len(kinds) != 1 or len(domains) > 2 or kinds[0] not in OPERATORS.get(domain, ()):
+        name = ":".join(filter(None, (domain, *kinds[:1])))
+        raise ValueError(f"it has the operator {name[:60]!a}, which no network of ours has")
+
+
+def _check_tensor(tensor: memoryview) -> None:
+    shape: list[int] = []
+    kind, raw, others = 0, None, 0
+    for number, value in _admitted(tensor, _TENSOR):
+        if number == 1:
+            shape += [value] if isinstance(value, int) else _varints(value)
+        elif number == 2 and isinstance(value, int):
+            kind = value
+        elif number == 9:
+            raw = len(_part(value))
+        elif number == 14 and value:
+            raise ValueError("it has a tensor in another file")
+        elif number in (4, 5, 7, 10, 11):
+            others += 1 if isinstance(value, int) else len(value)
+    if kind not in _SIZES or len(shape) > _MOST_DIMENSIONS:
+        raise ValueError(f"it has a tensor of type {kind} and {len(shape)} dimensions")
+    numbers = prod(shape)
+    if (numbers > others) if raw is None else (numbers * _SIZES[kind] != raw or others):
+        raise ValueError("it has a tensor of another size than its shape")
+
+
+def _opset(opset: memoryview) -> list[int]:
+    """The version of ONNX's own operators; none where it is another library's."""
+    domain, version = "", 0
+    for number, value in _admitted(opset, _OPSET):
+        if number == 1:
+            domain = _text(value)
+        elif isinstance(value, int):
+            version = value
+    return [version] if domain in _OWN else []
+
+
+def _admitted(message: memoryview, kind: str) -> Iterator[tuple[int, int | memoryview]]:
+    """The fields of a message.
+
+    Raises:
+        ValueError: one is not listed, or comes in another form than its type has.
+    """
+    listed = _ADMITTED[kind]
+    for number, wire, value in fields(message):
+        form = listed.get(number)
+        if form is None:
+            raise ValueError(f"it has field {number} of a {kind}, which no network of ours has")
+        expected = (_BYTES,) if isinstance(form, str) else form
+        if wire != expected and wire not in (expected if isinstance(expected, tuple) else ()):
+            raise ValueError(f"it has field {number} of a {kind} in another form")
+        yield number, value
+
+
+def fields(message: memoryview) -> Iterator[tuple[int, int, int | memoryview]]:
+    """Number, wire type and value of the fields of a protobuf message, in order.
+
+    Raises:
+        ValueError: it is none, or has groups.
+    """
+    place, end = 0, len(message)
+    while place < end:
+        tag, place = _varint(message, place)
+        number, wire = tag >> 3, tag & 7
+        if not 0 < tag < 1 << 32 or number == 0:
+            raise ValueError("it is not an ONNX file")
+        if wire == _INT:
+            value, place = _varint(message, place)
+            yield number, wire, value
+            continue
+        if wire == _BYTES:
+            size, place = _varint(message, place)
+        elif wire in (1, _FLOAT):
+            size = 8 if wire == 1 else 4
+        else:
+            raise ValueError("it is not an ONNX file")
+        if size > end - place:
+            raise ValueError("it is cut short")
+        yield number, wire, message[place : place + size]
+        place += size
+
+
+def _varint(message: memoryview, place: int) -> tuple[int, int]:
+    found = shift = 0
+    while place < len(message) and shift < 64:
+        byte = message[place]
+        place += 1
+        found |= (byte & 127) << shift
+        if byte < 128:
+            return found & (1 << 64) - 1, place
+        shift += 7
+    raise ValueError("it is cut short")
+
+
+def _varints(packed: memoryview) -> list[int]:
+    if len(packed) > 10 * _MOST_DIMENSIONS:
+        raise ValueError(f"it has a tensor of more than {_MOST_DIMENSIONS} dimensions")
+    found, place = [], 0
+    while place < len(packed):
+        value, place = _varint(packed, place)
+        found.append(value)
+    return found
+
+
+def _part(value: int | memoryview) -> memoryview:
+    if isinstance(value, int):
+        raise ValueError("it is not an ONNX file")
+    return value
+
+
+def _text(value: int | memoryview) -> str:
+    part = _part(value)
+    if len(part) > 256:
+        raise ValueError("it has a name of more than 256 bytes")
+    return bytes(part).decode("utf-8", "replace")

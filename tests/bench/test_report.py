@@ -1,13 +1,14 @@
-"""The report says what its figures say, and a real browser shows all of it and asks nobody.
+"""The report states its figures, and a real browser shows all of it and asks nobody.
 
-Without a browser that test skips: `tests.support.browser`.
+The tests in a browser skip without one: `tests.support.browser`.
 """
 
 from __future__ import annotations
 
+import io
 import json
 import re
-import subprocess
+from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from bench.attacks.run import DATA_SETS, Place, measure
 from bench.report import findings
 from bench.report.__main__ import write
 from bench.report.page import leaks
-from tests.support.browser import FLAGS, HINT, browser_program
+from tests.support.browser import HINT, Browser, browser_program, opened_browser
 from tests.support.paths import MODELS, ROOT
 from tests.support.shared_data import shared_data
 
@@ -109,79 +110,46 @@ def test_the_page_explains_its_terms(page: Path) -> None:
 
 
 def _blue(pixels: Any) -> float:
-    """How much of a picture is."""
+    """The share of blue pixels."""
     return float((pixels[..., 2] > pixels[..., 0] + 0.3).mean())
 
 
-def test_a_real_browser_shows_every_picture_and_asks_nobody(page: Path, tmp_path: Path) -> None:
-    browser = browser_program() or pytest.skip(HINT)
-    shot, log = tmp_path / "page.png", tmp_path / "net.json"
-    said = _run(browser, page, f"--screenshot={shot}", f"--log-net-log={log}")
-    assert "CONSOLE" not in said
-    pixels = matplotlib.image.imread(shot)[..., :3]
+@pytest.fixture
+def browser(tmp_path: Path) -> Iterator[Browser]:
+    if browser_program() is None:
+        pytest.skip(HINT)
+    with opened_browser(tmp_path) as opened:
+        opened.window(1_000, 9_000)
+        yield opened
+
+
+def _pixels(browser: Browser) -> Any:
+    return matplotlib.image.imread(io.BytesIO(browser.picture()))[..., :3]
+
+
+def test_a_real_browser_shows_every_picture_and_asks_nobody(page: Path, browser: Browser) -> None:
+    browser.go(page.as_uri())
+    pixels = _pixels(browser)
     assert pixels.shape[:2] == (9_000, 1_000)
-    # Text takes few shades; pictures bring their colours: some blue, and somewhere.
-    bare = tmp_path / "bare.html"
-    bare.write_text(re.sub(r"<img[^>]*>", "", page.read_text(encoding="utf-8")), encoding="utf-8")
-    _run(browser, bare, f"--screenshot={tmp_path / 'bare.png'}")
-    without = matplotlib.image.imread(tmp_path / "bare.png")[..., :3]
-    assert _blue(pixels) > 1e-4 + 3 * _blue(without)
-    asked = _urls(json.loads(log.read_text(encoding="utf-8")))
-    assert not [url for url in asked if not url.startswith(("data:", "file:"))]
-    # The probe needs a script, which the page itself forbids.
-    probe = (
-        "<script>addEventListener('load', () => { document.documentElement.dataset.widths ="
-        " JSON.stringify([...document.images].map(each => each.naturalWidth)) })</script>"
-    )
-    text = page.read_text(encoding="utf-8")
-    probed = tmp_path / "probed.html"
-    probed.write_text(
-        text.replace("img-src", "script-src 'unsafe-inline'; img-src").replace("</body>", probe),
-        encoding="utf-8",
-    )
-    dump = _run(browser, probed, "--dump-dom")
-    widths = re.search(r'data-widths="\[([\d,]*)\]"', dump)
-    assert widths is not None
-    assert all(int(width) > 300 for width in widths[1].split(","))
-    assert len(widths[1].split(",")) == text.count("<img ")
+    widths = browser.run("[...document.images].map(each => each.naturalWidth)")
+    assert len(widths) == page.read_text(encoding="utf-8").count("<img ")
+    assert all(width > 300 for width in widths)
+    # Text has few shades. The pictures have colours, among them blue.
+    browser.run("for (const each of [...document.images]) each.remove()")
+    assert _blue(pixels) > 1e-4 + 3 * _blue(_pixels(browser))
+    assert not [url for url in browser.asked if not url.startswith(("data:", "file:"))]
+    assert browser.complaints == []
 
 
-def test_the_browser_would_tell_of_a_request(page: Path, tmp_path: Path) -> None:
+def test_the_page_forbids_pictures_from_elsewhere(
+    page: Path, tmp_path: Path, browser: Browser
+) -> None:
     asking = tmp_path / "asking.html"
-    text = page.read_text(encoding="utf-8")
     image = '<img src="http://127.0.0.1:9/x.png" alt="">'
-    asking.write_text(text.replace("</body>", image), encoding="utf-8")
-    browser = browser_program() or pytest.skip(HINT)
-    assert "CONSOLE" in _run(browser, asking, "--dump-dom")
-
-
-def _run(browser: str, page: Path, *options: str) -> str:
-    """What the browser prints about the page, its own troubles with the machine among it."""
-    command = [
-        browser,
-        *FLAGS,
-        "--enable-logging=stderr",
-        "--window-size=1000,9000",
-        f"--user-data-dir={page.parent / 'profile'}",
-        *options,
-        page.as_uri(),
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
-    return done.stdout + done.stderr
-
-
-def _urls(log: dict[str, Any]) -> list[str]:
-    """Every address that was asked for."""
-    return [
-        event["params"]["url"]
-        for event in log["events"]
-        if "url" in event.get("params", {}) and event["type"] in _requests(log)
-    ]
-
-
-def _requests(log: dict[str, Any]) -> set[int]:
-    kinds: dict[str, int] = log["constants"]["logEventTypes"]
-    return {number for name, number in kinds.items() if name.startswith("URL_REQUEST")}
+    asking.write_text(page.read_text(encoding="utf-8").replace("</body>", image), encoding="utf-8")
+    browser.go(asking.as_uri())
+    (complaint,) = browser.complaints
+    assert "Content Security Policy" in complaint
 
 
 def test_the_page_does_not_go_out_without_what_leaks() -> None:

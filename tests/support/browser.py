@@ -1,6 +1,11 @@
-"""A real browser without a window, driven over a pipe by its own protocol.
+"""A headless browser, driven over a pipe by the DevTools protocol.
 
-Chromium or one of its kin, from CHROMIUM or the PATH.
+The browser is Chromium or a relative, from CHROMIUM or the PATH. Tests start browsers here only.
+
+Chromium calls its maker at start, and no set of flags stops all of those calls. The browser
+therefore has two proxies, and both refuse every request. The first proxy takes the calls of the
+browser. The second proxy takes the calls of the page's profile, and records them. Only loopback
+is reached directly. `opened_browser` fails if the page asked a host through its proxy.
 """
 
 from __future__ import annotations
@@ -10,6 +15,7 @@ import io
 import json
 import os
 import shutil
+import socketserver
 import subprocess
 import sys
 import threading
@@ -18,16 +24,25 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
-__all__ = ["FLAGS", "HINT", "Browser", "browser_program", "opened_browser"]
+__all__ = ["HINT", "Browser", "browser_program", "opened_browser"]
 
 _BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "chrome")
-FLAGS = (
+_FLAGS = (
     *("--headless", "--disable-gpu", "--hide-scrollbars"),
     *(["--no-sandbox"] if os.geteuid() == 0 else []),
+    *("--no-first-run", "--no-default-browser-check", "--disable-default-apps"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+    # WebRTC sends UDP past every proxy unless it is told not to.
+    "--webrtc-ip-handling-policy=disable_non_proxied_udp",
 )
-"""Without a window, and as root too."""
-HINT = "no browser: set CHROMIUM, or install chromium (see bench/README.md)"
+_LOOPBACK = "<-loopback>;127.0.0.1;localhost;[::1]"
+"""Hosts without a proxy. Chromium's own list also has the link-local addresses."""
+_MAKER = (".google.com", ".googleapis.com", ".gstatic.com", ".gvt1.com")
+"""A page's profile calls these too, to fill in forms for example. Such a host counts as the page's
+only if the DevTools protocol reports a request of the page to it."""
+HINT = "no browser found: install chromium, or set CHROMIUM to its path (see bench/README.md)"
 SECONDS = 60.0
 _AS_3_AND_4 = """
 import os, sys
@@ -36,23 +51,65 @@ os.dup2(high[3], 3)
 os.dup2(high[7], 4)
 os.execv(sys.argv[3], sys.argv[3:])
 """
-"""The protocol wants these numbers."""
+"""The protocol uses the file descriptors 3 and 4."""
 
 
 def browser_program() -> str | None:
-    """Where the browser is, if there is one."""
+    """The browser's path, or None."""
     return os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, _BROWSERS)), None)
 
 
-class Browser:
-    """One page of a browser."""
+class _Refusal(socketserver.StreamRequestHandler):
+    """Records the host of a request to a proxy, and refuses the request."""
 
-    def __init__(self, requests: int, answers: io.FileIO) -> None:
+    timeout = SECONDS
+    server: _Proxy
+
+    def handle(self) -> None:
+        with suppress(OSError):
+            words = self.rfile.readline(1 << 16).decode("latin-1").split()
+            if len(words) > 1:
+                address = words[1] if "://" in words[1] else f"//{words[1]}"
+                self.server.refused.append(urlsplit(address).hostname or address)
+            self.wfile.write(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n")
+
+
+class _Proxy(socketserver.ThreadingTCPServer):
+    """A proxy that refuses every request, and keeps the hosts that were asked for."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Refusal)
+        self.refused: list[str] = []
+        self.url = f"http://127.0.0.1:{self.server_address[1]}"
+
+
+@contextmanager
+def _refusing() -> Iterator[_Proxy]:
+    with _Proxy() as proxy:
+        thread = threading.Thread(target=proxy.serve_forever, kwargs={"poll_interval": 0.05})
+        thread.start()
+        try:
+            yield proxy
+        finally:
+            proxy.shutdown()
+            thread.join()
+
+
+class Browser:
+    """One page of a browser, in a profile that reaches loopback and ``proxy`` only."""
+
+    def __init__(self, requests: int, answers: io.FileIO, proxy: _Proxy) -> None:
         self._requests, self._answers = requests, answers
+        self._refused = proxy.refused
         self._number = 0
         self._left = b""
         self.events: list[dict[str, Any]] = []
-        target = self.send("Target.createTarget", url="about:blank")["targetId"]
+        profile = self.send(
+            "Target.createBrowserContext", proxyServer=proxy.url, proxyBypassList=_LOOPBACK
+        )["browserContextId"]
+        target = self.send("Target.createTarget", url="about:blank", browserContextId=profile)[
+            "targetId"
+        ]
         attached = self.send("Target.attachToTarget", targetId=target, flatten=True)
         self._session = attached["sessionId"]
         for domain in ("Page", "Runtime", "Network", "Log"):
@@ -61,7 +118,7 @@ class Browser:
     _session = ""
 
     def send(self, method: str, **params: Any) -> dict[str, Any]:
-        """The answer to one command; events that come meanwhile are kept."""
+        """Send one command and return its answer. Events that arrive meanwhile are kept."""
         self._number += 1
         message: dict[str, Any] = {"id": self._number, "method": method, "params": params}
         if self._session:
@@ -93,7 +150,7 @@ class Browser:
         return told["result"].get("value")
 
     def until(self, script: str) -> None:
-        """Waits until the script's value is true."""
+        """Wait until the script's value is true."""
         ends = time.monotonic() + SECONDS
         while time.monotonic() < ends:
             if self.run(f"!!({script})"):
@@ -102,17 +159,17 @@ class Browser:
         raise AssertionError(f"never: {script}\n{self.run('document.body.innerText')}")
 
     def go(self, url: str) -> None:
-        """Opens a page."""
+        """Open a page."""
         self.send("Page.navigate", url=url)
         self.until("document.readyState === 'complete' && location.href !== 'about:blank'")
 
     def press(self, key: str) -> None:
-        """Presses a key that writes nothing."""
+        """Press a key that writes nothing."""
         for kind in ("rawKeyDown", "keyUp"):
             self.send("Input.dispatchKeyEvent", type=kind, key=key, code=key)
 
     def window(self, width: int, height: int, *, dark: bool = False) -> None:
-        """The size of the page, and which colours its reader likes."""
+        """Set the page's size in pixels, and the colour scheme."""
         self.send(
             "Emulation.setDeviceMetricsOverride",
             width=width,
@@ -129,7 +186,7 @@ class Browser:
 
     @property
     def asked(self) -> list[str]:
-        """Every address that was asked for so far."""
+        """Every address that the page asked for so far."""
         return [
             each["params"]["request"]["url"]
             for each in self.events
@@ -137,8 +194,15 @@ class Browser:
         ]
 
     @property
+    def outside(self) -> set[str]:
+        """Hosts that are not loopback, and that the page asked so far."""
+        self.send("Target.getTargets")  # reads the events up to now
+        asked = {urlsplit(url).hostname for url in self.asked}
+        return {each for each in self._refused if not each.endswith(_MAKER) or each in asked}
+
+    @property
     def complaints(self) -> list[str]:
-        """What the page's scripts and policy complained of."""
+        """Errors of the page's scripts and violations of its content policy."""
         return [
             json.dumps(each["params"])
             for each in self.events
@@ -151,16 +215,31 @@ def opened_browser(folder: Path) -> Iterator[Browser]:
     """A browser with a profile of its own in ``folder``.
 
     Raises:
-        SystemExit: there is none.
+        AssertionError: the page asked a host that is not loopback.
+        SystemExit: there is no browser.
     """
+    with (
+        _refusing() as own,
+        _refusing() as outside,
+        _started(folder, own.url) as (requests, answers),
+    ):
+        browser = Browser(requests, answers, outside)
+        yield browser
+        asked = sorted(browser.outside)
+        assert not asked, f"the page asked outside hosts: {asked}"
+
+
+@contextmanager
+def _started(folder: Path, proxy: str) -> Iterator[tuple[int, io.FileIO]]:
+    """The pipe for requests and the pipe for answers of a browser that runs."""
     program = browser_program()
     if program is None:
         raise SystemExit(HINT)
     (theirs_in, ours_out), (ours_in, theirs_out) = os.pipe(), os.pipe()
     command = [
         program,
-        *FLAGS,
-        "--no-first-run",
+        *_FLAGS,
+        f"--proxy-server={proxy}",
         "--remote-debugging-pipe",
         f"--user-data-dir={folder / 'profile'}",
     ]
@@ -172,11 +251,11 @@ def opened_browser(folder: Path) -> Iterator[Browser]:
     )
     os.close(theirs_in)
     os.close(theirs_out)
-    late = threading.Timer(4 * SECONDS, process.kill)  # rather than to wait for it forever
+    late = threading.Timer(4 * SECONDS, process.kill)  # a browser that hangs is killed
     late.start()
     answers = os.fdopen(ours_in, "rb", buffering=0)
     try:
-        yield Browser(ours_out, answers)
+        yield ours_out, answers
     finally:
         late.cancel()
         late.join()

@@ -27,18 +27,15 @@ class Failed(Exception):
 
 
 def python() -> list[str]:
-    """An environment of its own: gRPC, protobuf, the stubs, and nothing of ours beside."""
+    """A clean environment with the client, installed by the command of its README."""
     folder = BUILT / "venv"
     program = str(folder / "bin" / "python")
     done = folder / "done"
-    if not newer(done, PROTOS, CLIENTS / "python"):
-        run([sys.executable, "-m", "venv", str(folder)], ROOT)
-        protos = BUILT / "protos"  # copies: what is built would lie among the sources
-        shutil.copytree(PROTOS, protos, dirs_exist_ok=True)
-        parts = [str(protos), str(copied("python"))]
-        run([program, "-m", "pip", "install", "-q", "-c", "constraints.txt", *parts], ROOT)
+    if not newer(done, CLIENTS / "python"):
+        run([sys.executable, "-m", "venv", "--clear", str(folder)], ROOT)
+        run([program, "-m", "pip", "install", "-q", "."], copied("python"))
         done.touch()
-    return [program]
+    return [program, "-P"]  # not the sources beside a script, but what was installed
 
 
 def newer(done: Path, *folders: Path) -> bool:
@@ -50,7 +47,7 @@ def newer(done: Path, *folders: Path) -> bool:
 
 
 def node() -> list[str]:
-    """Protos are read when it starts."""
+    """The client in its folder, with the packages that it needs."""
     found(("node", "npm"), "Node.js 18 (Debian: nodejs npm)")
     folder = copied("node")
     run(["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts"], folder)
@@ -198,12 +195,12 @@ def found(programs: tuple[str, ...], wanted: str) -> None:
 def run(
     command: list[str], where: Path, typed: str = "", environment: dict[str, str] | None = None
 ) -> str:
-    """What a program prints; it sees the protos, and no proxy.
+    """What a program prints.
 
     Raises:
-        Failed: it did.
+        Failed: the program failed or hung.
     """
-    told = {**os.environ, "SOTTOVOCE_PROTOS": str(PROTOS), **(environment or {})}
+    told = {**os.environ, **(environment or {})}
     told.pop("PYTHONPATH", None)
     try:
         done = subprocess.run(

@@ -3,7 +3,7 @@ import { fileURLToPath } from "node:url";
 import grpc from "@grpc/grpc-js";
 import { loadSync } from "@grpc/proto-loader";
 
-const protos = process.env.SOTTOVOCE_PROTOS ?? fileURLToPath(new URL("../../protos", import.meta.url));
+const protos = fileURLToPath(new URL("protos", import.meta.url));
 const files = ["edge_agent", "edge_chat"].map((name) => `sottovoce/v1/${name}.proto`);
 const options = { includeDirs: [protos], keepCase: true, defaults: true, enums: String, oneofs: true };
 const { EdgeAgentService, EdgeChatService } = grpc.loadPackageDefinition(loadSync(files, options)).sottovoce.v1;

@@ -7,9 +7,8 @@ import asyncio
 import sys
 
 from sottovoce_client import AsyncAgent
-
-from sottovoce.v1.edge_chat_pb2 import ChatTurn
-from sottovoce.v1.generation_pb2 import ROLE_ASSISTANT, ROLE_USER
+from sottovoce_client.v1.edge_chat_pb2 import ChatTurn
+from sottovoce_client.v1.generation_pb2 import ROLE_ASSISTANT, ROLE_USER
 
 
 async def main() -> None:

@@ -1,18 +1,21 @@
-"""The clients that need nothing but Python, against a real daemon; the others: `make clients`."""
+"""The Python, HTTP and Node clients against a real daemon. The others: `make clients`."""
 
 from __future__ import annotations
 
 import os
 import runpy
+import shutil
+import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
-from clients import builds, check
-from clients.builds import CLIENTS, PROTOS
+from clients import builds, check, wire
+from clients.builds import CLIENTS
 from clients.check import READINGS, SAID, Device
 from sottovoce.core.text.tagger import Tagger
 from sottovoce.edge.cli.client import Remote
@@ -31,11 +34,17 @@ def device(
 
 @pytest.fixture(autouse=True)
 def _thin(monkeypatch: pytest.MonkeyPatch) -> None:
-    """This interpreter, which is shown the stubs and the client alone."""
-    paths = os.pathsep.join(map(str, (PROTOS, CLIENTS / "python")))
-    program = f"import sys, runpy; sys.argv.pop(0); sys.path[:0] = {paths.split(os.pathsep)!r}; "
-    program += "runpy.run_path(sys.argv[0], run_name='__main__')"
-    monkeypatch.setattr(check, "python", lambda: [sys.executable, "-c", program])
+    """The client from its sources, without the stubs of `protos/`."""
+    monkeypatch.setattr(check, "python", lambda: _with_client(CLIENTS / "python"))
+
+
+def _with_client(folder: Path) -> list[str]:
+    """This interpreter, which finds the client in ``folder`` and no other package of ours."""
+    program = (
+        f"import sys, runpy; sys.argv.pop(0); sys.path.insert(0, {str(folder)!r}); "
+        "sys.modules['sottovoce'] = None; runpy.run_path(sys.argv[0], run_name='__main__')"
+    )
+    return [sys.executable, "-P", "-c", program]
 
 
 def test_a_sensor_streams_and_is_told_labels(device: Device) -> None:
@@ -110,3 +119,70 @@ def test_what_was_installed_before_its_sources_changed_is_not_new(tmp_path: Path
     assert builds.newer(done, tmp_path / "sources")
     os.utime(source, (done.stat().st_mtime + 1,) * 2)
     assert not builds.newer(done, tmp_path / "sources")
+
+
+def test_clients_carry_the_wire_as_it_is() -> None:
+    """`python -m clients.wire` writes the copies anew."""
+    files = {
+        path
+        for folder in wire.FOLDERS
+        for path in folder.rglob("*")
+        if path.is_file() and path.suffix != ".pyc"
+    }
+    assert {path: path.read_text() for path in files} == wire.carried()
+
+
+def test_the_carried_stubs_and_the_devices_live_in_one_process() -> None:
+    both = "from sottovoce.v1 import edge_chat_pb2; from sottovoce_client.v1 import edge_chat_pb2"
+    builds.run([sys.executable, "-c", both], CLIENTS / "python")
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path) -> Path:
+    """Copies of the clients' folders outside the checkout."""
+    products = shutil.ignore_patterns("build", "*.egg-info", "__pycache__", "node_modules")
+    for name in ("python", "node"):
+        shutil.copytree(CLIENTS / name, tmp_path / name, symlinks=True, ignore=products)
+    return tmp_path
+
+
+@pytest.mark.parametrize("kind", ["folder", "wheel", "sdist"])
+def test_the_python_client_installs_from(kind: str, elsewhere: Path, device: Device) -> None:
+    # An older setuptools knows no licence expressions. It is not imported: see test_wheel.py.
+    if int(version("setuptools").partition(".")[0]) < 77:
+        pytest.skip("setuptools is older than 77: pip install -U setuptools")
+    source, installed = elsewhere / "python", elsewhere / "installed"
+    if kind != "folder":
+        build = f"import setuptools.build_meta as b; print(b.build_{kind}('..'))"
+        builds.run([sys.executable, "-c", build], source)
+        (source,) = elsewhere.glob("sottovoce_client-*.*")
+    offline = ("--no-index", "--no-deps", "--no-build-isolation", "--target", str(installed))
+    builds.run([sys.executable, "-m", "pip", "install", "-q", *offline, str(source)], elsewhere)
+    sensor = str(elsewhere / "python" / "sensor.py")
+    told = check.asked([*_with_client(installed), sensor], device, elsewhere)
+    assert len(told.splitlines()) == len(READINGS.splitlines())
+    shutil.rmtree(installed)  # or the sources would have answered
+    with pytest.raises(builds.Failed, match="sottovoce_client"):
+        check.asked([*_with_client(installed), sensor], device, elsewhere)
+
+
+@pytest.mark.parametrize("kind", ["folder", "tarball"])
+def test_the_node_client_installs_from(kind: str, elsewhere: Path, device: Device) -> None:
+    if not (shutil.which("node") and shutil.which("npm")):
+        pytest.skip("no Node.js: install it (Debian: nodejs npm)")
+    where, what, module = elsewhere / "node", (), "./sottovoce.js"
+    if kind == "tarball":
+        builds.run(["npm", "pack", "--pack-destination", str(elsewhere)], where)
+        what, module = tuple(map(str, elsewhere.glob("*.tgz"))), "sottovoce-client"
+        sensor, where = (where / "sensor.js").read_text(), elsewhere / "app"
+        where.mkdir()
+        (where / "package.json").write_text('{"type": "module"}')
+        (where / "sensor.js").write_text(sensor.replace("./sottovoce.js", module))
+        shutil.rmtree(elsewhere / "node")
+    install = ["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts", *what]
+    done = subprocess.run(install, cwd=where, text=True, capture_output=True, check=False)
+    if any(each in done.stderr for each in ("ENOTFOUND", "EAI_AGAIN", "ECONNREFUSED", "ETIMEDOUT")):
+        pytest.skip("npm does not reach its registry")
+    assert not done.returncode, done.stderr
+    told = check.asked(["node", "sensor.js"], device, where)
+    assert len(told.splitlines()) == len(READINGS.splitlines())

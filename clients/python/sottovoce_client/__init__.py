@@ -17,9 +17,9 @@ from typing import Any, Self
 
 import grpc
 
-from sottovoce.v1 import edge_agent_pb2 as agent
-from sottovoce.v1 import edge_agent_pb2_grpc, edge_chat_pb2_grpc
-from sottovoce.v1 import edge_chat_pb2 as chats
+from sottovoce_client.v1 import edge_agent_pb2 as agent
+from sottovoce_client.v1 import edge_agent_pb2_grpc, edge_chat_pb2_grpc
+from sottovoce_client.v1 import edge_chat_pb2 as chats
 
 __all__ = ["Agent", "AsyncAgent", "usual_address"]
 

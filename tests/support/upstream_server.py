@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 PIECE = 3
+Answering = Callable[[dict[str, Any]], Iterable[bytes]]
+"""Makes an answer's bytes from the body of a request."""
 
 
 def event(text: str, *, reason: str | None = None, chat: bool = True) -> bytes:
@@ -51,7 +53,7 @@ class Server(ThreadingHTTPServer):
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
-        self.answer: Callable[[dict[str, Any]], Iterable[bytes]] = echo
+        self.answer: Answering = echo
         self.status: int | Callable[[dict[str, Any]], int] = 200
         """Of every answer, or of the answer to a body."""
         self.headers = {"Content-Type": "text/event-stream"}

@@ -11,7 +11,7 @@ import pytest
 
 from sottovoce.core.errors import InvalidInput, NotFound, NotReady, QuotaExceeded, SottovoceError
 from sottovoce.core.text.tagger import Tagger
-from sottovoce.edge.tasks import chat as tasks
+from sottovoce.edge.client import generation as writers
 from sottovoce.edge.tasks.agent import Agent
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import edge_chat_pb2 as chats
@@ -256,7 +256,7 @@ def test_a_cloud_that_does_not_end_or_says_too_much_is_told_so(
     cloud.ends = False
     with pytest.raises(SottovoceError, match="no end"):
         [*device.chat(request((USER, "a lamp")))]
-    monkeypatch.setattr(tasks, "LARGEST_ANSWER", 1000)
+    monkeypatch.setattr(writers, "LARGEST_ANSWER", 1000)
     cloud.answer = lambda request: itertools.repeat("x" * 64)
     with pytest.raises(SottovoceError, match="more than 1000 characters"):
         [*device.chat(request((USER, "a lamp")))]
@@ -271,7 +271,7 @@ def test_an_answer_is_the_cloud_s_own_however_it_ended(
     words = "Brunquist has a cough. Ida has a fever. "  # would be drawn, and charged, as a user's
     cloud.answer = lambda request: [words, words + "#", "x" * 2000]
     cloud.ends = how == "whole"
-    monkeypatch.setattr(tasks, "LARGEST_ANSWER", 1000 if how == "too long" else 10_000)
+    monkeypatch.setattr(writers, "LARGEST_ANSWER", 1000 if how == "too long" else 10_000)
     shown = ""
     with (
         suppress(SottovoceError),

@@ -160,7 +160,8 @@ class Stream:
                 self._within = True
             word = token[0].lower()
             if word in self._words or word in self._runs:
-                around = _Around((last + text[:start])[-_LAST:], earlier, before)
+                near = (last + text[max(start - _LAST, 0) : start])[-_LAST:]
+                around = _Around(near, earlier, before)
                 turned = self._turned(text, start, end, word, around, final)
                 if turned is None:
                     stop = start

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 import click
 
 from sottovoce.core.system.console import plain, print_json
+from sottovoce.core.wire.pieces import Pieces
 from sottovoce.edge.cli import views
 from sottovoce.edge.cli.client import Backend, backend, in_process
 from sottovoce.edge.config import Config
@@ -95,7 +96,7 @@ def show(
         part: is told every piece; of an answer that is broken off nobody else knows them.
     """
     safe = plain if sys.stdout.isatty() else str
-    departed, ended, text = chats.Departed(), chats.Answered(), ""
+    departed, ended, text = chats.Departed(), chats.Answered(), Pieces()
     with closing(events):
         for event in events:
             match event.WhichOneof("event"):
@@ -104,7 +105,7 @@ def show(
                     if shown and not as_json:
                         _note("left", departed.turns[-1].released_text)
                 case "delta_text":
-                    text += event.delta_text
+                    text.add(event.delta_text)
                     part(event.delta_text)
                     if not as_json:
                         click.echo(safe(event.delta_text), nl=False)
@@ -112,15 +113,15 @@ def show(
                 case "answered":
                     ended = event.answered
     if as_json:
-        print_json(views.answer(departed, text, ended))
-        return text
+        print_json(views.answer(departed, text.text(), ended))
+        return text.text()
     click.echo()
     if shown:
         _note("came", ended.came)
         _note("back", ", ".join(f"{each.came} -> {each.shown}" for each in ended.restored))
         _note("unsure", ", ".join(each.came for each in ended.doubtful))
         _note("charged", f"{departed.charged:g}")
-    return text
+    return text.text()
 
 
 def _note(name: str, text: str) -> None:

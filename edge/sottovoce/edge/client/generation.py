@@ -7,12 +7,29 @@ pieces, so nothing else on the device knows which of them it was.
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import Protocol
+from typing import Final, Protocol
 
+from sottovoce.core.errors import SottovoceError
 from sottovoce.edge.client.cloud import Stoppable
 from sottovoce.v1 import generation_pb2 as generation
 
-__all__ = ["Stoppable", "Writer"]
+__all__ = ["LARGEST_ANSWER", "Stoppable", "Writer", "check_size"]
+
+LARGEST_ANSWER: Final = 1 << 20
+"""Characters of an answer, calls of functions included. A model that is asked for 8,192 tokens
+writes fewer."""
+
+
+def check_size(characters: int) -> None:
+    """Refuse an answer of more than `LARGEST_ANSWER` characters; checked while the answer arrives.
+
+    Raises:
+        SottovoceError: the answer has more.
+    """
+    if characters > LARGEST_ANSWER:
+        raise SottovoceError(
+            f"the answer has more than {LARGEST_ANSWER} characters", fix="ask for fewer tokens"
+        )
 
 
 class Writer(Protocol):

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from sottovoce.core.errors import InvalidInput, SottovoceError
-from sottovoce.core.wire.server_sent import heard
-from sottovoce.edge.client.generation import Stoppable
+from sottovoce.core.wire.pieces import Pieces
+from sottovoce.core.wire.server_sent import Called, heard
+from sottovoce.edge.client.generation import Stoppable, check_size
 from sottovoce.edge.client.openai_client import OpenAIServer
 from sottovoce.edge.config import ChatConfig
 from sottovoce.v1 import generation_pb2 as generation
@@ -195,29 +196,65 @@ def _listed(response: HTTPResponse) -> list[str]:
     return [name for name in names if isinstance(name, str)]
 
 
+class _Calls:
+    """Calls of functions that arrive in pieces.
+
+    Appending to a protobuf field copies the whole field, and the message keeps every copy until it
+    is freed.
+    """
+
+    def __init__(self) -> None:
+        self._parts: dict[int, tuple[Pieces, Pieces]] = {}
+        self._size = 0
+
+    def add(self, piece: Called) -> None:
+        """Append a piece to its call.
+
+        Raises:
+            ValueError: there are too many calls. SottovoceError: the answer is too long.
+        """
+        self._size += len(piece.name) + len(piece.arguments)
+        check_size(self._size)
+        name, arguments = self._parts.setdefault(piece.number, (Pieces(), Pieces()))
+        if len(self._parts) > _MOST_CALLS:
+            raise ValueError("calls without end")
+        name.add(piece.name)
+        arguments.add(piece.arguments)
+
+    def taken(self) -> Iterator[generation.GenerateResponse]:
+        """The whole calls, in the order they began. Each buffer is freed once its call is built."""
+        while self._parts:
+            yield self._first()
+
+    def _first(self) -> generation.GenerateResponse:
+        pieces = self._parts.pop(next(iter(self._parts)))
+        name, arguments = (each.text() for each in pieces)
+        del pieces  # before there is a third copy of the arguments
+        response = generation.GenerateResponse()
+        call = response.tool_call
+        call.SetInParent()
+        call.released_name, call.released_arguments = name, arguments
+        return response
+
+
 def _pieces(response: HTTPResponse) -> Generator[generation.GenerateResponse, None, None]:
-    """The answer in our words.
+    """Yield the answer's pieces in our own messages.
 
     Raises:
-        ValueError: it is not what was agreed. OSError: the connection broke.
+        ValueError: the server does not keep to the protocol. OSError: the connection broke.
+        SottovoceError: the answer is too long.
     """
-    done = generation.GenerateDone()
-    calls: dict[int, generation.ReleasedToolCall] = {}
+    done, calls = generation.GenerateDone(), _Calls()
     for event in heard(response):
         if event.usage is not None:
             done.prompt_tokens, done.completion_tokens = event.usage
         if event.finish:
             done.finish_reason = _REASONS.get(event.finish, generation.FINISH_REASON_STOP)
-        for part in event.calls:
-            call = calls.setdefault(part.number, generation.ReleasedToolCall())
-            call.released_name += part.name
-            call.released_arguments += part.arguments
-        if len(calls) > _MOST_CALLS:
-            raise ValueError("calls without end")
+        for piece in event.calls:
+            calls.add(piece)
         if event.text:
             yield generation.GenerateResponse(delta_text=event.text)
     if not done.finish_reason:
         raise ValueError("broken off")
-    for call in calls.values():
-        yield generation.GenerateResponse(tool_call=call)
+    yield from calls.taken()
     yield generation.GenerateResponse(done=done)

@@ -23,7 +23,8 @@ from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.privacy.surrogate_table import TOKEN, Place, observe
 from sottovoce.core.text.frequencies import commonest
 from sottovoce.core.text.word_classes import READINGS
-from sottovoce.edge.client.generation import Stoppable, Writer
+from sottovoce.core.wire.pieces import Pieces
+from sottovoce.edge.client.generation import Stoppable, Writer, check_size
 from sottovoce.edge.state.conversations import Conversation, Conversations
 from sottovoce.edge.state.outbox import Outbox
 from sottovoce.edge.state.purpose import Purpose
@@ -36,10 +37,7 @@ from sottovoce.edge.tasks.stops import Stops
 from sottovoce.v1 import edge_chat_pb2 as chats
 from sottovoce.v1 import generation_pb2 as generation
 
-__all__ = ["LARGEST_ANSWER", "Chat"]
-
-LARGEST_ANSWER: Final = 1 << 20
-"""Characters of an answer: more than any model writes that is asked for 8,192 tokens."""
+__all__ = ["Chat"]
 
 _MOST_REPORTED: Final = 1_000
 _ASSISTANT: Final = generation.ROLE_ASSISTANT
@@ -137,7 +135,7 @@ class Chat:
             asked.conversation,
             [(turn.role, turn.text) for turn in asked.turns],
             (
-                self._conversations.digest(before.text, turn.text, *_made(turn.tool_calls))
+                self._conversations.digest(before.text, turn.text, *self._made(turn.tool_calls))
                 for before, turn in reversed([*pairwise(asked.turns)])
                 if turn.role == _ASSISTANT
             ),
@@ -234,10 +232,9 @@ class Chat:
     ) -> Iterator[_Event]:
         yield departing.told
         stream, stops = departing.restoration.stream(), Stops(asked.stops)
-        came: list[str] = []
-        shown: list[str] = []
-        calls: list[generation.ReleasedToolCall] = []
-        made: list[chats.ToolCall] = []
+        came, shown = Pieces(), Pieces()
+        calls: list[tuple[str, str]] = []
+        made: list[str] = []
         size = 0
         done = None
         try:
@@ -246,30 +243,27 @@ class Chat:
                     if piece.WhichOneof("event") == "done":
                         done = piece.done
                         break
-                    size += len(piece.delta_text) + len(piece.tool_call.released_arguments)
-                    if size > LARGEST_ANSWER:
-                        raise SottovoceError(
-                            f"the answer has more than {LARGEST_ANSWER} characters",
-                            fix="ask for fewer tokens",
-                        )
                     if piece.WhichOneof("event") == "tool_call":
-                        calls.append(piece.tool_call)
-                    came.append(piece.delta_text)
+                        calls.append(_said(piece.tool_call))
+                        size += sum(map(len, calls[-1]))
+                    size += len(piece.delta_text)
+                    check_size(size)
+                    came.add(piece.delta_text)
                     if text := stops.feed(stream.feed(piece.delta_text)):
-                        shown.append(text)
+                        shown.add(text)
                         yield text
                     if stops.found:
                         break
             if text := stops.feed(stream.finish()) + stops.finish():
-                shown.append(text)
+                shown.add(text)
                 yield text
             if not stops.found:
-                for call in self._called(asked, departing, calls):
-                    made.append(call)
-                    yield call
+                for digest, made_call in self._called(asked, departing, calls):
+                    made.append(digest)
+                    yield made_call
         finally:
             # However it ended: a client may send again what it has of it.
-            self._note(asked, departing, "".join(shown), "".join(came), made)
+            self._note(asked, departing, shown.text(), came.text(), made)
         if done is None and not stops.found:
             raise SottovoceError("the model's answer came to no end", fix="ask again")
         ended = done or generation.GenerateDone(finish_reason=generation.FINISH_REASON_STOP)
@@ -288,55 +282,58 @@ class Chat:
                 chats.Doubtful(came=one, times=times)
                 for one, times in _most(stream.doubtful + returned.doubtful)
             ],
-            came="".join(came),
+            came=came.text(),
         )
 
     def _called(
-        self,
-        asked: Asked,
-        departing: _Departing,
-        calls: Sequence[generation.ReleasedToolCall],
-    ) -> Iterator[chats.ToolCall]:
-        """The calls that came, turned back and noted, so that they can leave again as they came.
+        self, asked: Asked, departing: _Departing, calls: Iterable[tuple[str, str]]
+    ) -> list[tuple[str, chats.ToolCall]]:
+        """Restore the calls and give each with its digest.
+
+        All are noted, to leave again as they came, in one write: it holds the whole conversation.
 
         Raises:
-            Unavailable: one is of a function that nobody offered.
+            Unavailable: a call names a function that was not offered.
         """
         conversation, returning = departing.conversation, departing.returning
-        for call in calls:
-            name = returning.name(call.released_name)
+        made = []
+        for released_name, came in calls:
+            name = returning.name(released_name)
             if not asked.offers(name):
                 raise Unavailable(
                     f"{self._writer.peer} asks for a function that was not offered", fix="ask again"
                 )
-            arguments = returning.arguments(call.released_arguments)
+            arguments = returning.arguments(came)
             digest = self._conversations.digest(name, canonical(arguments))
-            conversation.answered(digest, departing.what, call.released_arguments)
+            conversation.answered(digest, departing.what, came)
+            call = chats.ToolCall(id=f"call_{token_hex(12)}", name=name, arguments=arguments)
+            made.append((digest.hex(), call))
+        if made:
             self._conversations.keep(conversation)
-            yield chats.ToolCall(id=f"call_{token_hex(12)}", name=name, arguments=arguments)
+        return made
+
+    def _made(self, calls: Iterable[chats.ToolCall]) -> list[str]:
+        """The digests of calls: of name and arguments, whatever the numbers."""
+        digest = self._conversations.digest
+        return [digest(call.name, canonical(call.arguments)).hex() for call in calls]
 
     def _note(
-        self,
-        asked: Asked,
-        departing: _Departing,
-        shown: str,
-        came: str,
-        made: Sequence[chats.ToolCall],
+        self, asked: Asked, departing: _Departing, shown: str, came: str, made: Sequence[str]
     ) -> None:
-        """Notes an answer, so that it can leave again as it came."""
+        """Note an answer, so that it can leave again as it came; ``made`` digests its calls."""
         held, before = departing.conversation, asked.turns[-1].text
         if shown:
             held.answered(self._conversations.digest(shown), departing.what, came)
         if shown or made:
             if not asked.conversation:
-                digest = self._conversations.digest(before, shown, *_made(made))
+                digest = self._conversations.digest(before, shown, *made)
                 held.known[digest] = None
             self._conversations.keep(held)
 
 
-def _made(calls: Iterable[chats.ToolCall]) -> list[str]:
-    """What calls say, whoever numbers them."""
-    return [part for call in calls for part in (call.name, canonical(call.arguments))]
+def _said(call: generation.ReleasedToolCall) -> tuple[str, str]:
+    """A call's name and arguments: without the message, which holds them once more."""
+    return call.released_name, call.released_arguments
 
 
 def _departed(turn: generation.ReleasedTurn) -> chats.DepartedTurn:

@@ -272,8 +272,8 @@ class Returning:
                 self.restored[came, true] += 1
             return true
         turned = self._restoration.restore(came)
-        self.restored += turned.restored
-        self.doubtful += turned.doubtful
+        self.restored.update(turned.restored)  # `+=` reads all that was counted before
+        self.doubtful.update(turned.doubtful)
         return turned.text
 
 

@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar
 
 from sottovoce.core.errors import NotFound
 from sottovoce.core.wire.limits import HIGHEST_TEMPERATURE, MOST_NEW_TOKENS, MOST_STOPS
+from sottovoce.core.wire.pieces import Pieces
 from sottovoce.edge.daemon.doorway.fields import Fields, refuse
 from sottovoce.edge.tasks.agent import Agent
 from sottovoce.v1 import edge_agent_pb2 as agent
@@ -136,19 +137,19 @@ def whole(
     events: Generator[chats.ChatResponse, None, None]
     | Generator[chats.CompleteResponse, None, None],
 ) -> tuple[str, list[chats.ToolCall], chats.Answered]:
-    """All of an answer, and how it ended."""
-    text: list[str] = []
+    """Collect an answer: its text, its calls, and how it ended."""
+    text = Pieces()
     calls: list[chats.ToolCall] = []
     answered = chats.Answered()
     for each in events:
         match each.WhichOneof("event"):
             case "delta_text":
-                text.append(each.delta_text)
+                text.add(each.delta_text)
             case "tool_call" if isinstance(each, chats.ChatResponse):
                 calls.append(each.tool_call)
             case "answered":
                 answered = each.answered
-    return "".join(text), calls, answered
+    return text.text(), calls, answered
 
 
 def counted(fields: Fields) -> bool:

@@ -9,6 +9,7 @@ from itertools import count
 from typing import Any, Final
 
 from sottovoce.core.wire.limits import MOST_TURNS
+from sottovoce.core.wire.pieces import Pieces
 from sottovoce.edge.daemon.doorway import asking, messages, tools
 from sottovoce.edge.daemon.doorway.exchange import Call, Reply
 from sottovoce.edge.daemon.doorway.fields import Fields, parsed, refuse
@@ -187,13 +188,13 @@ def _streamed(
     yield told("response.created", response=begun)
     yield told("response.in_progress", response=begun)
     message = asking.identity("msg")
-    said: list[str] = []
+    said = Pieces()
     place = {"item_id": message, "output_index": 0, "content_index": 0}
 
     def closed() -> Generator[bytes, None, None]:
         """The message's end, once there is something else or nothing more."""
         if said and not items:
-            text = "".join(said)
+            text = said.text()
             items.append(_message(text, message))
             yield told("response.output_text.done", **place, text=text, logprobs=[])
             yield told("response.content_part.done", **place, part=_part(text))
@@ -207,7 +208,7 @@ def _streamed(
                         item = _message("", message, status="in_progress")
                         yield told("response.output_item.added", output_index=0, item=item)
                         yield told("response.content_part.added", **place, part=_part(""))
-                    said.append(event.delta_text)
+                    said.add(event.delta_text)
                     delta = {"delta": event.delta_text, "logprobs": []}
                     yield told("response.output_text.delta", **place, **delta)
                 case "tool_call":

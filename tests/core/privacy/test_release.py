@@ -86,7 +86,7 @@ def test_a_report_that_does_not_fit_the_document_is_refused() -> None:
 
 def test_a_word_is_protected_unless_it_passes() -> None:
     outputs: list[Output] = [("a", 0, PASS), ("b", 1, NOISE), ("c", 2, DRAW)]
-    told = written("x y z", outputs).words
+    told = written("ex why zed", outputs).words
     assert [word.treatment for word in told] == [PASS, NOISE, DRAW]
     assert [word.protected for word in told] == [False, True, True]
 

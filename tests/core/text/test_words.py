@@ -43,8 +43,14 @@ def test_words_and_white_space_make_up_the_document(document: str) -> None:
 
 
 @given(documents)
-def test_no_word_holds_white_space(document: str) -> None:
-    assert not any(character.isspace() for word in split(document) for character in word.text)
+def test_no_word_holds_white_space_unless_it_is_spelled(document: str) -> None:
+    for word in split(document):
+        if any(map(str.isspace, word.text)):
+            assert word.kind is Kind.IDENTIFIER
+            assert all(len(letter) == 1 for letter in re.findall(r"\w+", word.text))
+            assert not word.text[0].isspace()
+            assert not word.text[-1].isspace()
+            assert "\n" not in word.text
 
 
 @given(documents)
@@ -133,12 +139,13 @@ def test_invisible_and_control_characters_are_words() -> None:
     [
         *("a", "a@", "(", "a.", "a'", "n't", "'s", "a-", "1,", "www.", "http://", "http://a)"),
         *("://", "?a=", "~/", "\\", "a_", "\u0301", "a\u0301.", "😀\u200d", "我", "A.b", "'", "!?"),
+        *("a-", "a.", "a, ", "a - b ", "a b-c d-", "1-a-", "a\u0301-", "a b c1 ", "a  -  "),
     ],
 )
 def test_time_is_linear(pump: str) -> None:
     # At this length a scanner that looks back or ahead without bound would take hours.
     document = pump * (200_000 // len(pump))
-    assert "".join(texts(document)) == document
+    assert "".join("".join(texts(document)).split()) == "".join(document.split())
 
 
 def test_agrees_with_the_treebank_about_where_words_end() -> None:

@@ -230,6 +230,19 @@ def test_what_cannot_be_asked_is_refused_before_anything_leaves(
     assert device.ledger.spending().releases == 0
 
 
+@pytest.mark.parametrize("name", ["M-A-R-I-A", "j. o. n. e. s", "M I R A L", "É.l.i.s.e"])
+def test_a_spelled_name_leaves_as_another_and_comes_back(
+    both: tuple[Agent, EchoingCloud], name: str
+) -> None:
+    device, cloud = both
+    said = f"the doctor is {name}, and {name} has a cough"
+    _, text, ended = answered(device.chat(request((USER, said))))
+    (left,) = sent(cloud)
+    assert name not in left
+    assert text == said
+    assert sum(each.times for each in ended.restored) >= 2
+
+
 def test_without_cloud_or_budget_nothing_leaves_or_is_charged(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:

@@ -1,4 +1,4 @@
-"""Finds what must never pass as text: addresses, links, numbers and codes, and replaces it.
+"""Finds what must never pass as text: addresses, links, numbers, codes and spelled names.
 
 Why it is here: an identifier has no neighbours in meaning, so d_X-privacy has nothing to say about
 it. It is found by its outer shape alone and replaced by a random one of the same shape. Finding is
@@ -7,9 +7,10 @@ generous on purpose: a sentence glued to a number is taken whole rather than lea
 
 import re
 import unicodedata
+from collections.abc import Iterator
 from typing import Final
 
-__all__ = ["find", "has_number"]
+__all__ = ["find", "has_number", "is_spelled", "spelled"]
 
 _URL = re.compile(
     r"(?<![^\W\d_])(?:(?:https?|ftp)://|www\.)(?=[^\W_]|\[)[^\s<>\"“”«»]*+", re.IGNORECASE
@@ -39,6 +40,21 @@ _CODE_IN_GROUPS = re.compile(r"[A-Z]{4,}(?:-[A-Z]{4,}){2,}")
 _MIXED_CASE = re.compile(r"[a-z][A-Z]")
 _SHORTEST_KEY: Final = 20
 
+# A letter or digit that stands alone, with its combining marks. Unspaced scripts and Hangul write
+# whole words so.
+_MARKS: Final = "".join(
+    mark for mark in map(chr, range(0x300, 0x3100)) if unicodedata.category(mark)[0] == "M"
+)
+_SINGLE: Final = rf"[^\W_{_UNSPACED}\uac00-\ud7af][{_MARKS}]*+(?!\w)"
+_BLANK: Final = r"[^\S\n\r\v\f\x1c-\x1e\x85\u2028\u2029]{0,3}"
+_SPELLED = re.compile(
+    rf"(?<!\w)(?<!\w['’]){_SINGLE}"
+    rf"(?P<joiner>{_BLANK}(?:[-‐‑‒–—―−.·•]{_BLANK})?|,{_BLANK}|[*/|~])"
+    rf"{_SINGLE}(?:(?P=joiner)(?P<last>{_SINGLE}))++(?:(?<!\s\w)(?=(?P=joiner))\.)?"
+)
+_FEWEST, _FEWEST_WITH_COMMAS, _MOST = 3, 4, 200
+_SPELLED_PART = re.compile(rf"{_SINGLE}(?:[\W_]{{1,7}}{_SINGLE}){{0,{_MOST - 1}}}\.?")
+
 
 def find(document: str, start: int = 0, end: int | None = None) -> list[tuple[int, int]]:
     """Spans of the identifiers in `document[start:end]`, in code points of `document`, sorted and
@@ -48,7 +64,8 @@ def find(document: str, start: int = 0, end: int | None = None) -> list[tuple[in
     settings=made, and every run that holds a number of any script (Unicode categories Nd, Nl, No)
     together with the letters and inner punctuation it is joined to. Keys without a digit as well,
     where cutting them into words could leave a word of theirs: base64 with its signs, and capitals
-    in equal groups (ABCD-EFGH-IJKL). Time grows linearly with the text.
+    in equal groups (ABCD-EFGH-IJKL). Spelled names, see `spelled`; these alone may hold white
+    space. Time grows linearly with the text.
     """
     spans: list[tuple[int, int]] = []
     done, end = start, len(document) if end is None else end
@@ -56,7 +73,88 @@ def find(document: str, start: int = 0, end: int | None = None) -> list[tuple[in
         spans += _find_in_pieces(document, done, link.start())
         done = link.start() + len(link[0].rstrip(_URL_TAIL))
         spans.append((link.start(), done))
-    return spans + _find_in_pieces(document, done, end)
+    spans += _find_in_pieces(document, done, end)
+    letters = [*_find_spelled(document, start, end)]
+    return _with(document, spans, letters) if letters else spans
+
+
+def spelled(document: str) -> Iterator[tuple[int, int]]:
+    """Stretches of a document that hold names spelled letter by letter: M-I-A, "J. o. n. e. s".
+
+    A spelled name is three or more single letters, and any single digits between them, with the
+    same joiner throughout: blanks, a dash or dot with blanks around it or without, or one of
+    ``* / | ~``. With commas it takes four letters, as three are most often variables. A stretch
+    begins and ends at white space, so the stretches can be cut into words by themselves.
+    """
+    begin = stop = 0
+    for run in _runs(document, 0, len(document)):
+        first, last = run.span()
+        if first >= stop:
+            if stop:
+                yield begin, stop
+            begin = first
+            while begin > stop and not document[begin - 1].isspace():
+                begin -= 1
+        stop = max(stop, last)
+        while stop < len(document) and not document[stop].isspace():
+            stop += 1
+    if stop:
+        yield begin, stop
+
+
+def is_spelled(text: str) -> bool:
+    """Whether ``text`` is one spelled name, and nothing else."""
+    run = _SPELLED.fullmatch(text)
+    return run is not None and _has_enough_letters(run)
+
+
+def _runs(document: str, start: int, end: int) -> Iterator[re.Match[str]]:
+    """Spelled names; the last letter of one may be the first of the next."""
+    while run := _SPELLED.search(document, start, end):
+        start = run.start("last")
+        if _has_enough_letters(run):
+            yield run
+
+
+def _has_enough_letters(run: re.Match[str]) -> bool:
+    fewest = _FEWEST_WITH_COMMAS if run["joiner"][0] == "," else _FEWEST
+    return sum(map(str.isalpha, run[0])) >= fewest
+
+
+def _find_spelled(document: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """Spans of spelled names, at most `_MOST` letters each, so that no word is too long."""
+    done = start
+    for run in _runs(document, start, end):
+        for part in _SPELLED_PART.finditer(document, max(run.start(), done), run.end()):
+            yield part.span()
+        done = run.end()
+
+
+def _with(
+    document: str, spans: list[tuple[int, int]], names: list[tuple[int, int]]
+) -> list[tuple[int, int]]:
+    """``spans``, and of spelled ``names`` what lies outside them; both are sorted and apart.
+
+    A span within a name gives way to it.
+    """
+    found: list[tuple[int, int]] = []
+    within, at = set(), 0
+    bounds = [*spans, (len(document) + 1, len(document) + 1)]
+    for first, end in names:
+        start = first
+        while bounds[at][1] <= start:
+            at += 1
+        place = at
+        while start < end:
+            while first <= bounds[place][0] and bounds[place][1] <= end:
+                within.add(bounds[place])
+                place += 1
+            rest = document[start : min(end, bounds[place][0])]
+            if _ALPHANUMERIC.search(rest):
+                begin = start + len(rest) - len(rest.lstrip())
+                found.append((begin, begin + len(rest.strip())))
+            start, place = bounds[place][1], place + 1
+    return sorted([*found, *(span for span in spans if span not in within)])
 
 
 def _find_in_pieces(document: str, start: int, end: int) -> list[tuple[int, int]]:

@@ -4,7 +4,7 @@ Why it is here: every later step decides word by word what may leave the device.
 way Universal Dependencies does, because the taggers learned from it, with the endings it cuts off
 (she|'ll, do|n't) given by the bundle; but hyphenated words fall apart, because vocabularies of
 language models hold the parts. Between two words there is white space and nothing else, so a
-document can be put together again exactly.
+document can be put together again exactly. Within a word there is none, unless it is spelled out.
 """
 
 import enum
@@ -24,7 +24,7 @@ class Kind(enum.Enum):
     WORD = "word"
     """Letters, symbols, emoji, control characters: all that is not one of the other two."""
     IDENTIFIER = "identifier"
-    """A number, address, link, path or code; see `identifiers`."""
+    """A number, address, link, path, code or spelled name; see `identifiers`."""
     PUNCTUATION = "punctuation"
     """One character of a Unicode category P*, alone or repeated. The only kind with no content."""
 
@@ -103,17 +103,29 @@ def split(document: str, clitics: Sequence[str] = ()) -> list[Word]:
 def iter_words(document: str, clitics: Sequence[str] = ()) -> Iterator[Word]:
     """The same words one by one, for documents whose words would fill the memory."""
     done = 0
-    for plain in _PLAIN.finditer(document):
-        start, end = plain.span(1)
-        if start - done > 1:  # more than white space
-            yield from _between(document, done, start, clitics)
+    for first, last in identifiers.spelled(document):
+        yield from _plain_and_others(document, done, first, clitics)
+        yield from _between(document, first, last, clitics)
+        done = last
+    yield from _plain_and_others(document, done, len(document), clitics)
+
+
+def _plain_and_others(
+    document: str, start: int, end: int, clitics: Sequence[str]
+) -> Iterator[Word]:
+    """The words of a part of ``document`` with white space, or an end of it, either side."""
+    done = start
+    for plain in _PLAIN.finditer(document, start, end):
+        first, last = plain.span(1)
+        if first - done > 1:  # more than white space
+            yield from _between(document, done, first, clitics)
         text, mark = plain.groups()
-        yield _new(Word, (text, start, end, _WORD, False))
-        done = end
+        yield _new(Word, (text, first, last, _WORD, False))
+        done = last
         if mark:
-            done = end + 1
-            yield _new(Word, (mark, end, done, _PUNCTUATION, False))
-    yield from _between(document, done, len(document), clitics)
+            done = last + 1
+            yield _new(Word, (mark, last, done, _PUNCTUATION, False))
+    yield from _between(document, done, end, clitics)
 
 
 def _between(document: str, start: int, end: int, clitics: Sequence[str]) -> Iterator[Word]:

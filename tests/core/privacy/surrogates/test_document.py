@@ -1,6 +1,8 @@
 """One name has one surrogate in a document, number words have none, groups stay together."""
 
 import hashlib
+import re
+import unicodedata
 
 import numpy as np
 import pytest
@@ -138,3 +140,50 @@ def test_exchanging_a_name_for_another_of_its_shape_changes_no_other() -> None:
         return replaced(f"PERSON:{name}", "-", "PLACE:Rome", "-", "NUMBER:six", "-", "PERSON:Bo")
 
     assert document("Anna")[1:] == document("Wolfgang")[1:]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "M-I-A",
+        "m-i-a",
+        "M. I. A",
+        "M  I  A",
+        "M\u2013I\u2013A",
+        "M.I.A.",
+        "E\u0301-l-i",
+        "М-и-ш-а",
+        "K 1 A 0 B",
+    ],
+)
+def test_a_spelled_name_keeps_its_joiners_and_cases(text: str) -> None:
+    (found,) = replaced(f"IDENTIFIER:{text}")
+
+    def shape(name: str) -> str:
+        bare = "".join(sign for sign in name if not unicodedata.combining(sign))
+        blank = re.sub(r"\d", "9", bare)
+        return re.sub(r"[^\W\d_]", lambda one: "A" if one[0].isupper() else "a", blank)
+
+    assert shape(found) == shape(text)
+    assert found.replace("\u2013", "-").isascii()
+
+
+def test_a_spelled_name_has_the_same_letters_however_it_is_spelled() -> None:
+    ways = ("M-I-A", "m.i.a", "M. I. A", "m i a")
+    found = replaced(*(f"IDENTIFIER:{way}" for way in ways))
+    assert len({re.sub(r"\W", "", each).lower() for each in found}) == 1
+
+
+def test_letters_of_a_spelled_name_are_independent() -> None:
+    """Equal letters show nothing: each is drawn for itself."""
+    alike = 0
+    for number in range(200):
+        found = Surrogates(lambda *what, number=number: keyed(*what, str(number)))
+        drawn = found.replace(words("IDENTIFIER:A-n-n-a"))[0].lower()
+        alike += drawn[2] == drawn[4]
+    assert alike < 30  # Binomial(200, 1/26) exceeds that once in 10**9
+
+
+def test_spelled_names_beside_numbers_in_groups_stay_apart() -> None:
+    found = replaced("IDENTIFIER:M I A", "IDENTIFIER:+44", "IDENTIFIER:7700", "IDENTIFIER:900123")
+    assert [len(each.split(" ")) for each in found] == [3, 1, 1, 1]

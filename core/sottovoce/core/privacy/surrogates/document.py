@@ -135,4 +135,7 @@ def _side_by_side(numbered: tuple[int, Drawn]) -> tuple[int, str]:
 
 def _number(words: Sequence[Drawn]) -> _Part:
     text = " ".join(word.text for word in words)
-    return _Part([word.place for word in words], surrogate.shape("identifier", text), text)
+    shape, form = surrogate.shape("identifier", text), text
+    if shape.sort == formats.SPELLED:  # one name, with any joiner and in any case
+        form = "".join(filter(str.isalnum, text)).lower()
+    return _Part([word.place for word in words], shape, form)

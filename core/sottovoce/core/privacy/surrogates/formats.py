@@ -15,8 +15,9 @@ from typing import Final
 
 from sottovoce.core.privacy.surrogates import scramble
 from sottovoce.core.privacy.surrogates.shape import Shape, case
+from sottovoce.core.text.identifiers import is_spelled
 
-__all__ = ["EXTENSIONS", "MONTHS", "SHORT_MONTHS", "runs", "shape"]
+__all__ = ["EXTENSIONS", "MONTHS", "SHORT_MONTHS", "SPELLED", "runs", "shape"]
 
 MONTHS: Final = (
     *("january", "february", "march", "april", "may", "june"),
@@ -29,6 +30,9 @@ EXTENSIONS: Final = (
     *("xml", "zip"),
 )
 """Endings that make a dotted name a file's."""
+
+SPELLED: Final = "spelled"
+"""The sort of what is spelled letter by letter."""
 
 _KIND: Final = "identifier"
 _LONGEST: Final = 256
@@ -126,6 +130,9 @@ def shape(text: str) -> Shape:
         return Shape(_KIND, "handle")
     if len(blank) > _LONGEST:
         return Shape(_KIND, "code", scramble.layout(text))
+    if is_spelled(blank):
+        bare = "".join(c for c in text if unicodedata.category(c)[0] != "M")
+        return Shape(_KIND, SPELLED, scramble.layout(bare))
     for sort, pattern, read in _FORMATS:
         if match := pattern.fullmatch(blank):
             return Shape(_KIND, sort, read(match))

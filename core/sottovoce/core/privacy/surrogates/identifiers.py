@@ -228,6 +228,12 @@ def _decade(layout: str, random: Random) -> str:
     return f"{_year(layout, random)[:-1]}0s"
 
 
+def _spelled(layout: str, random: Random) -> str:
+    """Joiners take nothing from ``random``: a name has the same letters however it is spelled."""
+    letters = iter(scramble.fill("".join(filter(str.isalnum, layout)), random))
+    return "".join(next(letters) if place.isalnum() else place for place in layout)
+
+
 _DRAWN: Final[dict[str, Callable[[str, Random], str]]] = {
     "web address": _web_address,
     "mail address": _mail_address,
@@ -246,4 +252,5 @@ _DRAWN: Final[dict[str, Callable[[str, Random], str]]] = {
     "time": _time,
     "ordinal": _ordinal,
     "decade": _decade,
+    formats.SPELLED: _spelled,
 }

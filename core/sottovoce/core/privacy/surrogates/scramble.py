@@ -20,7 +20,7 @@ _ALPHABETS: Final = {
 }
 """What each letter of a layout stands for; of other characters, themselves."""
 
-_KEPT: Final = frozenset(string.punctuation + " ")
+_KEPT: Final = frozenset(string.punctuation + "‐‑‒–—―−·•")
 
 _RANGE: Final = 2_080
 """A multiple of the size of every alphabet, so that the remainder of a number below is uniform."""
@@ -30,7 +30,7 @@ def layout(text: str) -> str:
     """Where digits (9), capitals (A) and other characters (a) stand, and the signs themselves.
 
     Numbers of any script count as digits, letters of any script as letters; ASCII punctuation,
-    blanks and currency signs stay as they are; anything else counts as a small letter.
+    dashes, white space and currency signs stay as they are; anything else counts as a small letter.
 
     >>> layout("sk-Ab3٣é£")
     'aa-Aa99a£'
@@ -54,7 +54,7 @@ def _drawn(place: str, number: int) -> str:
 
 
 def _class_of(character: str) -> str:
-    if character in _KEPT:
+    if character in _KEPT or character.isspace():
         return character
     category = unicodedata.category(character)
     if category[0] == "N":

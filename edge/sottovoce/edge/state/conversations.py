@@ -99,6 +99,14 @@ class Conversations:
         """By what an answer is known, alone or after the turn before it."""
         return self._name(b"answer", *(text.encode("utf-8", "replace") for text in said))
 
+    def seed(self, given: int) -> int:
+        """What leaves in place of an app's seed: a hash of it under the device's key, below 2**31.
+
+        An app may have made its seed of a customer's number or of a date. Equal seeds stay equal,
+        so an answer can still be asked for again.
+        """
+        return int.from_bytes(self._store.seal.name(b"seed", str(given).encode())[:4], "big") >> 1
+
     def find(self, named: str, turns: Sequence[Said], answers: Iterable[bytes]) -> Conversation:
         """The conversation that ``turns`` belong to, a new one if none is known.
 

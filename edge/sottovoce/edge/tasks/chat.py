@@ -179,11 +179,12 @@ class Chat:
         purpose = Purpose("chat", asked.model)
         charged, number = self._releases.charge(drawn.values(), purpose)
         chosen = asked.functions.tool
+        sampling = {name.name: value for name, value in asked.sampling.ListFields()}
+        if "seed" in sampling:
+            sampling["seed"] = self._conversations.seed(sampling["seed"])
         request = generation.GenerateRequest(
             bundle_id=opened.bundle.id,
-            sampling=generation.GenerateSampling(
-                **{name.name: value for name, value in asked.sampling.ListFields()}
-            ),
+            sampling=generation.GenerateSampling(**sampling),
             released_stops=filter(_wordless, asked.stops),
             tools=tools,
             tool_use=asked.functions.tool_use,

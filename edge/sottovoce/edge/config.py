@@ -55,6 +55,7 @@ _KINDS: dict[Any, str] = {
     bool: "true or false",
     int: "a whole number",
     float: "a number",
+    tuple[str, ...]: "a list of strings",
 }
 
 
@@ -145,7 +146,8 @@ class ChatConfig:
     ``upstream`` is the address of a server that speaks as OpenAI's do ("https://HOST/v1"), with a
     key and authorities of its own; without one our cloud answers. ``model`` is what to ask it for
     where a request names none. ``keep_days`` bounds how long a conversation can go on after its
-    last turn; 0 notes nothing of any.
+    last turn; 0 notes nothing of any. ``trusted_tools`` are names of functions whose arguments are
+    restored in addresses too, because the owner trusts every address that they are called with.
     """
 
     policy: str = "names"
@@ -154,6 +156,7 @@ class ChatConfig:
     key_file: Path | None = None
     ca_file: Path | None = None
     keep_days: int = 30
+    trusted_tools: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,6 +286,8 @@ def _merge_environment(values: dict[str, dict[str, Any]], environ: Mapping[str, 
                 value = {"1": True, "true": True, "0": False, "false": False}[text.lower()]
             elif kind in (int, float):
                 value = kind(text)
+            elif kind == tuple[str, ...]:
+                value = [each.strip() for each in text.split(",") if each.strip()]
         except (KeyError, ValueError):
             raise _wrong_type(name, kind) from None
         values[section][key] = _convert(name, value, kind, environ)
@@ -312,6 +317,10 @@ def _convert(where: str, value: Any, kind: Any, environ: Mapping[str, str]) -> A
         if type(value) is not kind:
             raise _wrong_type(where, kind)
         return value
+    if kind == tuple[str, ...]:
+        if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+            raise _wrong_type(where, kind)
+        return tuple(value)
     if not isinstance(value, str):
         raise _wrong_type(where, kind)
     text = re.sub(

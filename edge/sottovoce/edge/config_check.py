@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 from typing import TYPE_CHECKING
 
 from sottovoce.core.bundle.signature import is_key
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from sottovoce.edge.config import Config
 
 __all__ = ["check"]
+
+_MOST_TOOLS = 128
+_TOOL = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 def check(config: Config) -> None:
@@ -66,6 +70,12 @@ def check(config: Config) -> None:
         (0 <= config.cloud.devices_port <= 65_535, "cloud.devices_port", "a port, or 0 for none"),
         (0 <= config.predict.corrections <= 100_000, "predict.corrections", "0 to 100000"),
         (0 <= config.chat.keep_days <= 3650, "chat.keep_days", "a number from 0 to 3650"),
+        (
+            len(config.chat.trusted_tools) <= _MOST_TOOLS
+            and all(map(_TOOL.fullmatch, config.chat.trusted_tools)),
+            "chat.trusted_tools",
+            f"at most {_MOST_TOOLS} names of functions (letters, digits, _ and -, at most 64)",
+        ),
         (
             agent.key_place in ("file", "credential", "keyring"),
             "agent.key_place",

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sottovoce.core.privacy.address_forms import LONGEST_UNIT
 from sottovoce.core.privacy.keyed import Key
 from sottovoce.core.privacy.privatizer import Privatizer
 from sottovoce.core.privacy.release import Release
@@ -50,7 +51,8 @@ def in_pieces(restoration: Restoration, text: str, cuts: Sequence[int]) -> Resto
     for cut in (*cuts, len(text)):
         out.append(stream.feed(text[start:cut]))
         start = cut
-    return Restored("".join(out) + stream.finish(), stream.restored, stream.doubtful)
+    rest = stream.finish()
+    return Restored("".join(out) + rest, stream.restored, stream.doubtful, stream.addresses)
 
 
 @settings(max_examples=60)
@@ -65,7 +67,8 @@ def test_what_a_faithful_cloud_echoes_comes_back(
         back = restoration.restore(release.text)
         if not stand_for_two(places):
             assert not back.doubtful
-        if not back.doubtful:
+        # An address that stands with other words in one run of characters was not released whole.
+        if not back.doubtful and not back.addresses:
             assert back.text == turn
 
 
@@ -171,7 +174,7 @@ def test_two_words_at_most_are_held_back() -> None:
 def test_a_word_without_end_is_not_held_back(start: str) -> None:
     stream = Restoration(MAP).stream()
     given_out = stream.feed(start)
-    assert len(start) - len(given_out) < 90
+    assert len(start) - len(given_out) < LONGEST_UNIT + 90
     assert given_out + stream.feed("Ida") + stream.finish() == start + "Ida"
 
 

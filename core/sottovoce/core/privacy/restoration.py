@@ -1,10 +1,12 @@
 """Turns surrogates back, word by word as an answer comes in.
 
-Why it is here: RAPT v2 restores entities on the device and gives no algorithm. Only names, nouns
-and numbers are turned back, as anything else comes too often by itself, and only by what one
-conversation released: a `Restoration` knows no other. Where a surrogate stands for two things, or
-is a word that an answer may well have of itself, the words beside it must be those of the release;
-where they are not, it stays as it came, and is reported. Nothing that is made here leaves.
+RAPT v2 restores entities on the device and gives no algorithm. Only names, nouns and numbers are
+turned back, because verbs and adjectives come too often by themselves. A `Restoration` knows one
+conversation and no other. A surrogate may stand for two things, or be a word that an answer has of
+itself: then the words beside it must be those of the release, else it stays and is reported.
+
+Inside an address nothing is turned back but an address that was released as a whole, see
+`addresses`. Clients load addresses, so a name in one would leave the device.
 """
 
 from __future__ import annotations
@@ -12,9 +14,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple, TypeVar
 
+from sottovoce.core.privacy.address_forms import Known
+from sottovoce.core.privacy.addresses import Addresses
 from sottovoce.core.privacy.surrogate_table import NEIGHBOUR, TOKEN, Entry, Meaning, Place, table
 
 __all__ = ["COMMON", "Restoration", "Restored", "Stream"]
@@ -28,6 +32,8 @@ _GAP: Final = 16
 _LAST: Final = 8
 """Characters that are remembered of what was given out."""
 _MOST_REPORTED: Final = 1_000
+_IGNORED: Final = "".join(map(chr, range(0x21)))
+"""Characters that are dropped before an address (WHATWG URL, 4.4)."""
 
 _JOINED_BEFORE = re.compile(r"\d[.,:/-]\Z")
 _JOINED_AFTER = re.compile(r"[.,:/-]\d")
@@ -54,11 +60,13 @@ class Restored:
         text: the answer.
         restored: what came and what stands in its place, and how often.
         doubtful: what came and may be a surrogate, and stayed; how often.
+        addresses: how many addresses hold a surrogate and stayed as they came.
     """
 
     text: str
     restored: Counter[tuple[str, str]]
     doubtful: Counter[str]
+    addresses: int = 0
 
 
 class Restoration:
@@ -77,7 +85,9 @@ class Restoration:
         common: Set[str] = frozenset(),
         ordinary: Callable[[str], bool] = _nobody,
     ) -> None:
+        places = [*places]
         self._common = common
+        self._known = Known(places)
         self._words: dict[str, Entry] = {}
         self._runs: dict[str, list[tuple[str, Entry]]] = {}
         entries = table(places, common, ordinary)
@@ -89,15 +99,41 @@ class Restoration:
                 self._runs.setdefault(first[0], []).append((key, entries[key]))
         self._longest = max(map(len, (*self._words, *self._runs)), default=0)
 
-    def stream(self) -> Stream:
-        """Turns an answer back that comes in pieces."""
-        return Stream(self._words, self._runs, max(self._longest, NEIGHBOUR), self._common)
+    def stream(self, before: str = "") -> Stream:
+        """A stream that turns an answer back as it comes in pieces.
+
+        Args:
+            before: the text that the answer goes on with. An address may begin in it.
+        """
+        addresses = Addresses(self._known)
+        addresses.skip(before)
+        return self._stream(addresses)
 
     def restore(self, text: str) -> Restored:
         """Turns back a whole answer; the same as in pieces."""
-        stream = self.stream()
-        turned = stream.feed(text) + stream.finish()
-        return Restored(turned, stream.restored, stream.doubtful)
+        return _all(self.stream(), text)
+
+    def value(self, text: str, *, trusted: bool = False) -> Restored:
+        """Turns back an argument of a function.
+
+        Args:
+            text: the argument. One that begins with an address is an address in all its length.
+            trusted: whether surrogates are turned back in addresses too.
+        """
+        if trusted:
+            return _all(self._stream(None), text)
+        blank = len(text) - len(text.lstrip(_IGNORED))
+        turned = _all(self._stream(Addresses(self._known, whole=True)), text[blank:])
+        return replace(turned, text=text[:blank] + turned.text)
+
+    def _stream(self, addresses: Addresses | None) -> Stream:
+        longest = max(self._longest, NEIGHBOUR)
+        return Stream(self._words, self._runs, longest, self._common, addresses)
+
+
+def _all(stream: Stream, text: str) -> Restored:
+    turned = stream.feed(text) + stream.finish()
+    return Restored(turned, stream.restored, stream.doubtful, stream.addresses)
 
 
 class _Around(NamedTuple):
@@ -109,12 +145,32 @@ class _Around(NamedTuple):
     before: str
 
 
+class _Span(NamedTuple):
+    """An address in the text that is held: its ends, its number, and what takes its place."""
+
+    start: int
+    end: int
+    number: int
+    instead: str | None
+
+    def after(self, stop: int) -> _Span:
+        """What is left of it once the text to ``stop`` was given out."""
+        instead = "" if self.start < stop and self.instead else self.instead
+        return _Span(max(self.start - stop, 0), self.end - stop, self.number, instead)
+
+
 class Stream:
     """Turns back an answer in pieces: however it is cut, what comes out is the same.
 
     Held back is the word that is coming in, and one before it where the neighbour decides: two
     words, of which a number or an address that is written with signs counts as one. In characters
-    it is the longest surrogate, or 64 if that is shorter, and 80 more.
+    it is the longest surrogate, or 64 if that is shorter, and 80 more; then what `Addresses` holds.
+
+    Args:
+        words, runs: see `Restoration`.
+        longest: characters of a word that may be a surrogate.
+        common: see `Restoration`.
+        addresses: finds the addresses; None where surrogates are turned back in them too.
     """
 
     def __init__(
@@ -123,27 +179,51 @@ class Stream:
         runs: dict[str, list[tuple[str, Entry]]],
         longest: int,
         common: Set[str],
+        addresses: Addresses | None,
     ) -> None:
         self.restored: Counter[tuple[str, str]] = Counter()
         self.doubtful: Counter[str] = Counter()
+        self.addresses = 0
+        """How many addresses hold a surrogate and stayed as they came."""
         self._words, self._runs, self._longest, self._common = words, runs, longest, common
+        self._addresses = addresses
+        self._counted = 0
         self._held = ""
+        self._spans: list[_Span] = []
         self._within = False
         """Whether what comes next may go on with a word too long to be a surrogate."""
         self._around = _Around("", "", "")
 
     def feed(self, delta: str) -> str:
         """What can be given out now that ``delta`` has come."""
-        return self._scan(delta, final=False)
+        return self._cut(delta, final=False)
 
     def finish(self) -> str:
         """The rest."""
-        return self._scan("", final=True)
+        return self._cut("", final=True)
+
+    def _cut(self, delta: str, *, final: bool) -> str:
+        if self._addresses is None:
+            return self._scan(delta, final=final)
+        parts = self._addresses.feed(delta, final=final)
+        start = len(self._held)
+        for came, number, instead in parts:
+            end = start + len(came)
+            if number:
+                last = self._spans[-1] if self._spans else None
+                if last and last[1:] == (start, number, instead) == (start, number, None):
+                    start = self._spans.pop().start
+                self._spans.append(_Span(start, end, number, instead))
+            if instead is not None and came != instead:
+                _count(self.restored, (came, instead))
+            start = end
+        return self._scan("".join(part.came for part in parts), final=final)
 
     def _scan(self, delta: str, *, final: bool) -> str:
         text = self._held + delta
-        out: list[str] = []
-        done = place = 0
+        edits: list[_Span] = []
+        spans, at = self._spans, 0
+        place = 0
         if self._within and text:
             rest = _LETTERS.match(text)
             place = rest.end() if rest else 0
@@ -158,43 +238,64 @@ class Stream:
                     stop = start
                     break
                 self._within = True
+            while at < len(spans) and spans[at].end <= start:
+                at += 1
             word = token[0].lower()
             if word in self._words or word in self._runs:
+                address = spans[at] if at < len(spans) else None
                 near = (last + text[max(start - _LAST, 0) : start])[-_LAST:]
                 around = _Around(near, earlier, before)
-                turned = self._turned(text, start, end, word, around, final)
+                turned = self._turned(text, start, end, address, around, final)
                 if turned is None:
                     stop = start
                     break
                 end, instead = turned
                 if instead is not None:
-                    out += (text[done:start], instead)
-                    done = end
+                    edits.append(_Span(start, end, 0, instead))
                 for inner in TOKEN.finditer(text, start, end):
                     earlier, before = before, inner[0][:NEIGHBOUR].lower()
             else:
                 earlier, before = before, word[:NEIGHBOUR]
             place = end
-        out.append(text[done:stop])
+        edits += [span for span in spans if span.instead is not None and span.start < stop]
+        self._spans = [span.after(stop) for span in spans if span.end > stop]
         self._held = text[stop:]
         self._around = _Around((last + text[:stop])[-_LAST:], earlier, before)
-        return "".join(out)
+        return _edited(text, sorted(edits, key=lambda edit: edit.start), stop)
 
     def _turned(
-        self, text: str, start: int, end: int, word: str, around: _Around, final: bool
+        self,
+        text: str,
+        start: int,
+        end: int,
+        address: _Span | None,
+        around: _Around,
+        final: bool,
     ) -> tuple[int, str | None] | None:
         """Where the surrogate that begins at ``start`` ends and what takes its place, None for
-        nothing; None where more has to come to tell."""
-        for key, entry in self._runs.get(word, ()):
+        nothing; None where more has to come to tell. ``address`` is the next one, or the one here.
+        """
+        inside = address is not None and address.start < end
+        free = len(text) if address is None else address.end if inside else address.start
+        word = text[start:end].lower()
+        entry = self._words.get(word)
+        for key, run in self._runs.get(word, ()):
             stop = start + len(key)
             found = text[start:stop].lower()
             if not final and stop >= len(text) and key.startswith(found):
                 return None
-            if found == key and not TOKEN.match(text, stop):
-                return self._decided(text, start, stop, entry, around, final)
-        if word not in self._words:
+            if found == key and stop <= free and not TOKEN.match(text, stop):
+                end, entry = stop, run
+                break
+        if entry is None:
             return end, None
-        return self._decided(text, start, end, self._words[word], around, final)
+        if address is None or not inside:
+            return self._decided(text, start, end, entry, around, final)
+        telling = address.instead is None and not (entry.weak or entry.common)
+        if telling and address.number != self._counted:
+            self._counted = address.number
+            self.addresses += 1
+        return end, None
 
     def _decided(
         self, text: str, start: int, stop: int, entry: Entry, around: _Around, final: bool
@@ -287,3 +388,13 @@ def _lacks_its_s(came: str, instead: str, ahead: str, last: str, meaning: Meanin
 def _count(counter: Counter[_Reported], what: _Reported) -> None:
     if what in counter or len(counter) < _MOST_REPORTED:
         counter[what] += 1
+
+
+def _edited(text: str, edits: Iterable[_Span], stop: int) -> str:
+    """The text to ``stop`` with the edits made, in order."""
+    out: list[str] = []
+    done = 0
+    for start, end, _, instead in edits:
+        out += (text[done:start], instead or "")
+        done = end
+    return "".join((*out, text[done:stop]))

@@ -120,6 +120,8 @@ def show(
         _note("came", ended.came)
         _note("back", ", ".join(f"{each.came} -> {each.shown}" for each in ended.restored))
         _note("unsure", ", ".join(each.came for each in ended.doubtful))
+        if ended.addresses_kept:
+            _note("kept", f"{ended.addresses_kept} addresses as they came, see docs/generation.md")
         _note("charged", f"{departed.charged:g}")
     return text.text()
 

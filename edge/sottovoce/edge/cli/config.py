@@ -57,7 +57,7 @@ def get(ctx: click.Context, name: str, as_json: bool) -> None:
     if as_json:
         print_json({"name": name, "value": value})
     else:
-        click.echo("" if value is None else value)
+        click.echo("" if value is None else ",".join(value) if isinstance(value, tuple) else value)
 
 
 @command.command("set", cls=Command, context_settings={"ignore_unknown_options": True})
@@ -72,8 +72,13 @@ def set_(ctx: click.Context, name: str, value: str, as_json: bool) -> None:
     a restart.
     """
     config = load_config(ctx)
-    number = isinstance(_found(config, name), bool | int | float)
-    written = value if number else json.dumps(value, ensure_ascii=False)
+    held = _found(config, name)
+    written = (
+        value if isinstance(held, bool | int | float) else json.dumps(value, ensure_ascii=False)
+    )
+    if isinstance(held, tuple):
+        names = (each.strip() for each in value.split(","))
+        written = json.dumps([each for each in names if each], ensure_ascii=False)
     file = write(config, {name: written})
     overridden = f"SOTTO_{name.replace('.', '_').upper()}"
     if as_json:

@@ -87,6 +87,7 @@ def answer(departed: chats.Departed, text: str, ended: chats.Answered) -> dict[s
             {"came": each.came, "shown": each.shown, "times": each.times} for each in ended.restored
         ],
         "doubtful": [{"came": each.came, "times": each.times} for each in ended.doubtful],
+        "addresses_kept": ended.addresses_kept,
         "left": [
             {"role": _named(generation.Role.Name(turn.role)), "text": turn.released_text}
             for turn in departed.turns

@@ -85,6 +85,7 @@ class Agent:
             self.writer,
             Setting(privacy.level, privacy.mechanism, config.chat.policy),
             self.record,
+            frozenset(config.chat.trusted_tools),
         )
 
     def privatize(self, request: agent.PrivatizeRequest) -> agent.PrivatizeResponse:

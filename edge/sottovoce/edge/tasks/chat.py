@@ -1,15 +1,13 @@
 """Conversations: privatise every turn, have the model answer, turn its surrogates back.
 
-Why it is here: in this order. What leaves is charged and noted first, so that whatever dies
-afterwards, nothing is charged twice and the next request goes on with the same surrogates. An
-answer that came through here leaves again as the cloud wrote it, which tells it nothing; any other
-turn is privatised, whoever is said to have spoken it.
+The release is charged and noted before it leaves. An answer that came through here leaves again as
+the cloud wrote it. Every other turn is privatised, whatever its role.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence, Set
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import pairwise
@@ -33,7 +31,7 @@ from sottovoce.edge.tasks.asked import Asked, asks
 from sottovoce.edge.tasks.engine import Engine
 from sottovoce.edge.tasks.functions import Functions, Returning, canonical
 from sottovoce.edge.tasks.privatize import Drawn, Releases, resolve
-from sottovoce.edge.tasks.stops import Stops
+from sottovoce.edge.tasks.stops import Stops, wordless
 from sottovoce.v1 import edge_chat_pb2 as chats
 from sottovoce.v1 import generation_pb2 as generation
 
@@ -72,6 +70,7 @@ class Chat:
         writer: answers.
         default: how a turn is privatised where a request does not say.
         record: notes what leaves.
+        trusted: names of functions whose arguments are restored in addresses too.
     """
 
     def __init__(
@@ -83,7 +82,9 @@ class Chat:
         writer: Writer,
         default: Setting,
         record: Record | None = None,
+        trusted: Set[str] = frozenset(),
     ) -> None:
+        self._trusted = trusted
         self._record = record or Record()
         self._engine = engine
         self._releases = releases
@@ -185,7 +186,7 @@ class Chat:
         request = generation.GenerateRequest(
             bundle_id=opened.bundle.id,
             sampling=generation.GenerateSampling(**sampling),
-            released_stops=filter(_wordless, asked.stops),
+            released_stops=filter(wordless, asked.stops),
             tools=tools,
             tool_use=asked.functions.tool_use,
             released_tool=functions.name(chosen) if chosen else "",
@@ -223,7 +224,7 @@ class Chat:
                 ],
             ),
             restoration,
-            functions.back(places, restoration),
+            functions.back(places, restoration, self._trusted),
             conversation,
             what,
         )
@@ -232,7 +233,10 @@ class Chat:
         self, asked: Asked, departing: _Departing, stoppable: Stoppable
     ) -> Iterator[_Event]:
         yield departing.told
-        stream, stops = departing.restoration.stream(), Stops(asked.stops)
+        last = departing.turns[-1]
+        continued = last.released_text if last.role == _ASSISTANT else ""
+        stream = departing.restoration.stream(departing.request.released_text or continued)
+        stops = Stops(asked.stops)
         came, shown = Pieces(), Pieces()
         calls: list[tuple[str, str]] = []
         made: list[str] = []
@@ -284,6 +288,7 @@ class Chat:
                 for one, times in _most(stream.doubtful + returned.doubtful)
             ],
             came=came.text(),
+            addresses_kept=stream.addresses + returned.addresses,
         )
 
     def _called(
@@ -304,7 +309,7 @@ class Chat:
                 raise Unavailable(
                     f"{self._writer.peer} asks for a function that was not offered", fix="ask again"
                 )
-            arguments = returning.arguments(came)
+            arguments = returning.arguments(name, came)
             digest = self._conversations.digest(name, canonical(arguments))
             conversation.answered(digest, departing.what, came)
             call = chats.ToolCall(id=f"call_{token_hex(12)}", name=name, arguments=arguments)
@@ -367,11 +372,6 @@ def _texts(
         yield from (call.released_arguments for call in turn.tool_calls)
     for tool in tools:
         yield from (tool.released_description, tool.released_parameters)
-
-
-def _wordless(stop: str) -> bool:
-    """Whether the cloud may be told of a stop string: a name that stands alone reads as a word."""
-    return stop.isascii() and not any(map(str.isalnum, stop))
 
 
 def _field(event: _Event) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """Functions that a model may ask to have called: what of their definitions and calls may leave.
 
-Why it is here: they are JSON, and text stands anywhere in it. Its shape stays; each string and
-number is a text of its own, and so are the names of functions and fields, which are released word
-by word and turned back exactly, as somebody's code answers to them.
+Functions are told of in JSON, whose shape stays. Each string and number in it is a text of its own.
+Names of functions and fields are released word by word and turned back exactly, because code
+answers to them. In a call, addresses are kept as in an answer: see `restoration`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
 from typing import Any, Final, NoReturn
 
 from sottovoce.core.errors import InvalidInput
@@ -140,19 +140,25 @@ class Functions:
             self._names[name], self._taken[chosen] = chosen, name
         return self._names[name]
 
-    def back(self, places: Iterable[Place], restoration: Restoration) -> Returning:
+    def back(
+        self,
+        places: Iterable[Place],
+        restoration: Restoration,
+        trusted: Set[str] = frozenset(),
+    ) -> Returning:
         """What turns calls back that come in.
 
         Args:
             places: of the conversation; a value that is one of its surrogates and nothing else
                 stands for that, whatever its neighbours.
             restoration: for all other values.
+            trusted: see `Returning`.
         """
         values = {released: {*true} for released, true in self._values.items()}
         for place in places:
             values.setdefault(place.released, set()).add(place.true)
         exact = {released: true.pop() for released, true in values.items() if len(true) == 1}
-        return Returning(dict(self._taken), exact, restoration)
+        return Returning(dict(self._taken), exact, restoration, trusted)
 
     def _schema(self, found: Any, depth: int) -> Any:
         if isinstance(found, bool):
@@ -234,46 +240,61 @@ class Returning:
         names: true ones by released ones.
         exact: true values by released ones.
         restoration: for all other values.
+        trusted: true names of the functions in whose addresses surrogates are turned back.
     """
 
     def __init__(
-        self, names: dict[str, str], exact: dict[str, str], restoration: Restoration
+        self,
+        names: dict[str, str],
+        exact: dict[str, str],
+        restoration: Restoration,
+        trusted: Set[str] = frozenset(),
     ) -> None:
         self._names, self._exact, self._restoration = names, exact, restoration
+        self._trusted = trusted
         self.restored: Counter[tuple[str, str]] = Counter()
         self.doubtful: Counter[str] = Counter()
+        self.addresses = 0
+        """How many addresses hold a surrogate and stayed as they came."""
 
     def name(self, came: str) -> str:
         """A function's or a field's name."""
         return self._names.get(came, came)
 
-    def arguments(self, came: str) -> str:
-        """The arguments of a call. What is no JSON is turned back as text."""
-        try:
-            return json.dumps(self._value(json.loads(came)), ensure_ascii=False)
-        except (ValueError, RecursionError):
-            return self._text(came)
+    def arguments(self, function: str, came: str) -> str:
+        """The arguments of a call. Arguments that are no JSON are turned back as a text.
 
-    def _value(self, value: Any) -> Any:
+        Args:
+            function: the true name of the function.
+            came: the arguments as the model wrote them.
+        """
+        trusted = function in self._trusted
+        try:
+            return json.dumps(self._value(json.loads(came), trusted), ensure_ascii=False)
+        except (ValueError, RecursionError):
+            return self._text(came, trusted)
+
+    def _value(self, value: Any, trusted: bool) -> Any:
         if isinstance(value, dict):
-            return {self.name(name): self._value(each) for name, each in value.items()}
+            return {self.name(name): self._value(each, trusted) for name, each in value.items()}
         if isinstance(value, list):
-            return [*map(self._value, value)]
+            return [self._value(each, trusted) for each in value]
         if isinstance(value, str):
-            return self._text(value)
+            return self._text(value, trusted)
         if isinstance(value, int | float) and not isinstance(value, bool):
-            return _number(self._text(json.dumps(value)))
+            return _number(self._text(json.dumps(value), trusted))
         return value
 
-    def _text(self, came: str) -> str:
+    def _text(self, came: str, trusted: bool) -> str:
         if came in self._exact:
             true = self._exact[came]
             if true != came:
                 self.restored[came, true] += 1
             return true
-        turned = self._restoration.restore(came)
+        turned = self._restoration.value(came, trusted=trusted)
         self.restored.update(turned.restored)  # `+=` reads all that was counted before
         self.doubtful.update(turned.doubtful)
+        self.addresses += turned.addresses
         return turned.text
 
 

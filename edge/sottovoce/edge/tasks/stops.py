@@ -1,14 +1,19 @@
 """Ends an answer at the first of the strings that are to end it.
 
-Why it is here: a stop string may hold a name, which the cloud knows by another, and stands in the
-answer as it is shown; so the device looks for it itself, whatever the cloud was told.
+A stop string may hold a name, which the cloud knows by another. The device therefore looks for stop
+strings itself, in the answer as it is shown.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-__all__ = ["Stops"]
+__all__ = ["Stops", "wordless"]
+
+
+def wordless(stop: str) -> bool:
+    """Whether the cloud may be told of a stop string: a name that stands alone reads as a word."""
+    return stop.isascii() and not any(map(str.isalnum, stop))
 
 
 class Stops:

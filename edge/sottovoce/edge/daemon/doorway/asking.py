@@ -182,6 +182,7 @@ def restored(answered: chats.Answered) -> list[tuple[str, str]]:
     counts = {
         "restored": sum(word.times for word in answered.restored),
         "doubtful": sum(word.times for word in answered.doubtful),
+        "addresses-kept": answered.addresses_kept,
     }
     return [(_PREFIX + name, str(count)) for name, count in counts.items()]
 

@@ -1,0 +1,200 @@
+"""What an address looks like, and which addresses a conversation released as a whole.
+
+A *unit* is a run of characters that schemes, hosts and mail addresses consist of. The rules are
+generous: a unit that some client may take for an address is one.
+
+- A scheme ("tel:"), two slashes ("//host"), "www." or a host with a path begins an address, which
+  may go on after the unit.
+- A mail address, or a host of three labels, is an address by itself. A host of two labels holds no
+  word that its owner does not know.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+import string
+import unicodedata
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from sottovoce.core.privacy.policies import IDENTIFIER
+from sottovoce.core.privacy.surrogate_table import Place, forms
+
+__all__ = ["BREAKS", "LONGEST_UNIT", "UNIT", "Known", "Start", "find"]
+
+LONGEST_UNIT: Final = 256
+"""Characters of a unit that are held back; a longer unit is treated as an address. A host has at
+most 253."""
+
+BREAKS: Final = (
+    "\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"  # white space
+    "\"'`()\\[\\]{}<>,;|*\xa1\xab\xbb\xbf\u060c\u061b\u061f\u0964\u2010-\u2027\u2030-\u2043\u2045-\u2051\u2053-\u205e"
+    "\u3001-\u3003\u3008-\u3011\u3014-\u301f\uff01-\uff03\uff05-\uff0a\uff0c\uff0f\uff1a\uff1b\uff1f\uff20\uff3b-\uff3d\uff5b\uff5d\uff5f-\uff65"
+)
+"""What no unit contains: white space, brackets, quotation marks, punctuation between words. Units
+contain zero-width characters, which browsers drop from hosts, and symbols, which some readers take
+for letters."""
+
+UNIT = re.compile(rf"(?:&#?\w{{1,32}};|[^{BREAKS}]){{1,{LONGEST_UNIT}}}+")
+_MARK = re.compile(
+    rf"[:/\\@&<\]=(]|\.(?=[^.{BREAKS}])|(?<![^{BREAKS}])[^{BREAKS}]{{{LONGEST_UNIT}}}"
+)
+_SCHEME = re.compile(r"(?<![A-Za-z0-9+.\-])([A-Za-z0-9+.\-]+):(?=[^:])")
+_WELL_KNOWN = re.compile(
+    r"(?:https?|ftps?|wss?|file|mailto|tel|sms|data|javascript|vbscript|blob|xmpp|sips?|geo)\Z",
+    re.IGNORECASE,
+)
+_SLASHES = re.compile(r"[/\\]{2,}[^/\\]")
+_WWW = re.compile(r"www\d{0,3}\..", re.IGNORECASE)
+_LOADS = re.compile(r"(?:src|href|srcset|action|poster|background|cite|ping)=.", re.IGNORECASE)
+_LABEL: Final = r"[^\x00-\x20!-,./:-@\[-^`{-\x7f]"
+_HOST = re.compile(rf"(?<!{_LABEL}){_LABEL}+(?:\.{_LABEL}+)+\.?")
+_PATH = re.compile(r"[/\\]|[?#:].")
+_MAIL = re.compile(r".@[\w\[]", re.DOTALL)
+_LABELS_OF_A_HOST: Final = 3
+_PARTS_OF_AN_IP: Final = 4
+
+_ESCAPE = re.compile(r"\\u([0-9A-Fa-f]{4})|\\x([0-9A-Fa-f]{2})|\\([!-/:-@\[-`{-~])")
+_LEAD: Final = " \t\r\n<\"'(_~"
+_TAIL: Final = " \t\r\n.,;:!?\"'”’»*_~`|)]}>…"
+_SIGNS: Final = string.punctuation + _TAIL
+_TITLE = re.compile(r"\s+(?:\"[^\"]*\"|'[^']*'|\([^()]*\))[\s)]*[^\w\s]*\Z")
+_MAILBOX = re.compile(r"[^@:/?#\s]+@[^@:/?#\s]+")
+
+
+class Start(NamedTuple):
+    """The address in a unit.
+
+    Attributes:
+        start: where in the unit it begins.
+        runs: whether it goes on after the unit.
+        alone: whether it is an address without what goes on: one of mail, or a host.
+    """
+
+    start: int
+    runs: bool
+    alone: bool = False
+
+
+def find(unit: str, after: str) -> Start | None:
+    """The address in a unit, as it stands or with its escapes and references resolved.
+
+    Args:
+        unit: see the module.
+        after: the character after it; empty at the end.
+    """
+    if "&" in unit or "\\" in unit or not unit.isascii():
+        plain = _plain(unit)
+        if plain != unit and (resolved := _written(plain, after)):
+            return resolved._replace(start=0)
+    return _written(unit, after)
+
+
+def _written(unit: str, after: str) -> Start | None:
+    goes_on = unit + after if after and not after.isspace() else unit
+    starts = [
+        found.start()
+        for found in _SCHEME.finditer(goes_on)
+        # "name:(" is ordinary text, "data:(" is not.
+        if (found.end() < len(unit) and len(found[1]) > 1 and found[1][0].isalpha())
+        or _WELL_KNOWN.search(found[1])
+    ]
+    signs = (sign.search(goes_on) for sign in (_WWW, _LOADS, _SLASHES))
+    starts += [found.start() for found in signs if found]
+    alone = bool(_MAIL.search(unit))
+    for host in _HOST.finditer(unit):
+        labels = host[0].rstrip(".").split(".")
+        named = len(labels[-1]) > 1 and labels[-1][0].isalpha()
+        numbered = len(labels) == _PARTS_OF_AN_IP and all(map(str.isdigit, labels))
+        if (named or numbered) and _PATH.match(goes_on, host.end()):
+            starts.append(host.start())
+        alone |= named and len(labels) >= _LABELS_OF_A_HOST
+    if starts:
+        return Start(0 if alone else min(starts), True, alone)
+    return Start(0, False, alone) if alone else None
+
+
+def _plain(unit: str) -> str:
+    def character(found: re.Match[str]) -> str:
+        return found[3] or chr(int(found[1] or found[2], 16))
+
+    resolved = html.unescape(_ESCAPE.sub(character, unit))
+    return "".join(
+        each for each in resolved if unicodedata.category(each) not in ("Cf", "Cc", "Mn")
+    )
+
+
+class Known:
+    """The addresses that a conversation released as a whole.
+
+    Args:
+        places: see `meanings.observe`, of one conversation and no other.
+    """
+
+    def __init__(self, places: Iterable[Place] = ()) -> None:
+        meant: dict[str, set[str]] = {}
+        hidden: set[str] = set()
+        for place in places:
+            if place.kind != IDENTIFIER or place.released == place.true:
+                continue
+            if find(place.released, "") is not None:
+                meant.setdefault(place.released.lower(), set()).add(place.true)
+            elif find(place.true, "") is not None:
+                hidden.update(form.released.lower() for form in forms(place)[:1])
+        self._true = {released: true.pop() for released, true in meant.items() if len(true) == 1}
+        self._hidden = hidden
+        self.longest = max(map(len, self._true), default=0)
+        """Characters of the longest."""
+        also = "".join(f"|{re.escape(key)}" for key in sorted(hidden))
+        self.mark = re.compile(_MARK.pattern + also, re.IGNORECASE) if hidden else _MARK
+        """Finds what may be in an address or begin one."""
+
+    def hides(self, unit: str) -> bool:
+        """Whether a unit holds more than the surrogate of an address, where that surrogate looks
+        like none ("@ann_cole" for "@anna.example.org"). Restored, it would be another address."""
+        small = unit.lower()
+        return any(key in small and key != small.strip(_SIGNS) for key in self._hidden)
+
+    def holds(self, unit: str) -> bool:
+        """Whether a unit is an address that was released, with signs around it."""
+        return bool(self._typed(unit.lstrip(_LEAD).rstrip(_TAIL)))
+
+    def parts(self, text: str, start: int) -> list[tuple[str, str | None]]:
+        """An address in parts, each with the typed address that it stands for, if any.
+
+        Args:
+            text: the address, with the signs around it.
+            start: where it may begin as well.
+        """
+        for begin in {0: None, start: None}:
+            if found := self._parts(text[begin:]):
+                return [(text[:begin], None), *found]
+        return [(text, None)]
+
+    def _parts(self, text: str) -> list[tuple[str, str | None]]:
+        title = _TITLE.search(text)
+        body = text[: title.start()] if title else text
+        core = body.lstrip(_LEAD)
+        lead = len(body) - len(core)
+        core = core.rstrip(_TAIL)
+        if true := self._typed(core):
+            return [(text[:lead], None), (core, true), (text[lead + len(core) :], None)]
+        # [https://example.org](https://example.org): both are one address.
+        label, link, target = core.partition("](")
+        true = self._typed(label)
+        if not true or target.lower() != label.lower():
+            return []
+        ends = text[:lead], text[lead + len(core) :]
+        return [(ends[0], None), (label, true), (link, None), (target, true), (ends[1], None)]
+
+    def _typed(self, core: str) -> str:
+        """The address that ``core`` is the surrogate of; empty where it is none."""
+        small = core.lower()
+        if small in self._true:
+            return self._true[small]
+        scheme, mailbox = core[:7], small[7:]
+        if scheme.lower() == "mailto:" and mailbox in self._true and _MAILBOX.fullmatch(mailbox):
+            true = self._true[mailbox]
+            return scheme + true if _MAILBOX.fullmatch(true) else ""
+        return ""

@@ -1,0 +1,324 @@
+"""Cuts an answer into addresses and other text, as it comes in.
+
+A client loads or opens an address, so a surrogate that is restored inside one reaches the host that
+the address names. A model that was tricked by text in its prompt writes such an address. Nothing is
+restored in an address, unless all of the address is the surrogate of one that was typed.
+
+An address in running text goes to the next white space or "<" (ASCII, as renderers of Markdown have
+it), and past the end of a quotation that begins with it. Addresses in their entirety are also the
+target of a Markdown link or picture, the destination of a reference, the argument of CSS `url()`
+and an HTML tag, since relative addresses and blanks work there. Where readers of a format differ,
+the address is the longest that one of them sees.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+from sottovoce.core.privacy.address_forms import LONGEST_UNIT, Known
+from sottovoce.core.privacy.address_starts import LONGEST_SIGN, WHOLE_TEXT, Found, Step, step, tag
+
+__all__ = ["Addresses", "Part"]
+
+_NOT_SPACE = re.compile(r"[^ \t\r\n\f]")
+
+_BLANK: Final = r"\n[ \t\r]{0,16}\n"
+_BLANK_BEGUN = re.compile(r"\n[ \t\r]{0,16}\Z")
+_TAG_SIGN = re.compile(rf"[=>]|{_BLANK}")
+_RUN_SIGN: Final = {
+    "": re.compile(r"[ \t\r\n<]|\]\(|(?:url|image-set)\(|=[\"']", re.IGNORECASE),
+    **{
+        sign: re.compile(rf"[{sign}]|\]\(|(?:url|image-set)\(|{_BLANK}", re.IGNORECASE)
+        for sign in "\"'>"
+    },
+}
+_USER = re.compile(rf"[^\s@/()\[\]]{{0,{LONGEST_UNIT}}}")
+_TARGET_SIGN: Final = {
+    "": re.compile(rf"[()\"\\]|{_BLANK}"),
+    **{sign: re.compile(rf"[{sign}\\]|{_BLANK}") for sign in "\"'>"},
+}
+_OPENING: Final = frozenset("\"'([{")
+_WRAPS: Final = {"<": ">", '"': '"', "'": "'"}
+_UNQUOTED: Final = " "
+_NAMES = re.compile(r"<?[A-Za-z0-9_.:\-\s]*/?")
+_WRONG = re.compile(r"[\"'=<`]")
+_VALUE_END: Final = {
+    '"': re.compile('"'),
+    "'": re.compile("'"),
+    _UNQUOTED: re.compile(r"[ \t\r\n\f>]"),
+}
+_AROUND: Final = 64
+"""Characters that may stand around an address that was released: a title, signs."""
+
+
+class Part(NamedTuple):
+    """A piece of an answer.
+
+    Attributes:
+        came: the piece as it came.
+        address: the number of the address that it is of, 0 for other text.
+        instead: the address that was typed, where ``came`` is the surrogate of it.
+    """
+
+    came: str
+    address: int = 0
+    instead: str | None = None
+
+
+class Addresses:
+    """Cuts an answer into addresses and other text, as it comes in.
+
+    Held back are at most a unit (`LONGEST_UNIT`), and of an address what may be one that was
+    released as a whole: twice the longest of these, and 64 characters.
+
+    Args:
+        known: the addresses that were released.
+        whole: whether a text that begins with an address is an address in all its length, as an
+            argument of a function is.
+    """
+
+    def __init__(self, known: Known, *, whole: bool = False) -> None:
+        self._known = known
+        self._most = 2 * known.longest + _AROUND if known.longest else 0
+        self._mode = self._in_text
+        self._held = ""
+        self._before = WHOLE_TEXT if whole else ""
+        self._number = 0
+        self._region = ""
+        """What came of the address, while it may still be one that was released."""
+        self._may_be_known = False
+        self._start = 0
+        self._quote = self._wrap = ""
+        self._depth = 0
+        self._fresh = self._equals = self._spoiled = self._opened = False
+        self._slash = False
+        self._parts: list[Part] = []
+        self._skipped = 0
+        """Characters that are held and came before the answer."""
+
+    @property
+    def held(self) -> int:
+        """Characters that came and were not given out."""
+        return len(self._held) + len(self._region)
+
+    def feed(self, delta: str, *, final: bool = False) -> list[Part]:
+        """The parts that are known now that ``delta`` has come.
+
+        Args:
+            delta: the next piece of the answer.
+            final: whether the answer ends with it.
+        """
+        text = self._held + delta
+        place, more = 0, True
+        while more and place < len(text):
+            start = place
+            place, more = self._mode(text, place, final)
+            if place > start:
+                self._before = text[place - 1]
+        self._held = text[place:]
+        if final:
+            self._close()
+        parts, self._parts = self._parts, []
+        return self._new(parts) if self._skipped else parts
+
+    def skip(self, before: str) -> None:
+        """Reads the text that the answer goes on with, of which nothing is told."""
+        self.feed(before)
+        self._skipped = self.held
+
+    def _new(self, parts: list[Part]) -> list[Part]:
+        """The parts without what came before the answer."""
+        new = []
+        for part in parts:
+            cut = min(self._skipped, len(part.came))
+            self._skipped -= cut
+            if cut < len(part.came):
+                new.append(Part(part.came[cut:], part.address) if cut else part)
+        return new
+
+    def _in_text(self, text: str, place: int, final: bool) -> tuple[int, bool]:
+        """Other text, to the next address or to what may begin one."""
+        found = step(text, place, self._known, self._before, final=final)
+        if found.place > place:
+            self._parts.append(Part(text[place : found.place]))
+        if found.found in (Found.NOTHING, Found.UNKNOWN):
+            return found.place, False
+        return self._open(text, found)
+
+    def _open(self, text: str, found: Step) -> tuple[int, bool]:
+        self._number += 1
+        self._start, self._quote, self._wrap, self._depth = found.start, found.quote, "", 1
+        self._fresh, self._equals, self._spoiled, self._opened = True, False, False, found.opened
+        self._may_be_known = found.found is not Found.TAG
+        self._slash = False
+        if found.found is Found.UNIT:
+            self._keep(text[found.place : found.end])
+            self._close()
+            return found.end, True
+        modes = {Found.RUN: self._in_run, Found.TARGET: self._in_target, Found.TAG: self._in_tag}
+        self._mode = modes[found.found]
+        return found.place, True
+
+    def _in_run(self, text: str, place: int, final: bool) -> tuple[int, bool]:
+        """An address to white space or "<", past the end of a quotation that it is in."""
+        if self._quote == WHOLE_TEXT:
+            return self._wait(text, place, len(text))
+        sign = _RUN_SIGN[self._quote].search(text, place)
+        if sign is None:
+            sure = max(place, len(text) - LONGEST_SIGN)
+            begun = _BLANK_BEGUN.search(text, place)
+            return self._wait(text, place, len(text) if final else begun.start() if begun else sure)
+        if sign[0] == "<":
+            return self._sign_in_run(text, place, sign.start(), final)
+        if sign[0][0] in " \t\r\n":
+            return self._end(text, place, sign.start())
+        self._keep(text[place : sign.end()])
+        if sign[0] == self._quote:
+            self._quote = ""
+        elif sign[0][0] == "=":
+            self._quote = sign[0][1]
+        else:
+            self._mode, self._wrap, self._depth, self._fresh = self._in_target, "", 1, True
+        return sign.end(), True
+
+    def _sign_in_run(self, text: str, place: int, at: int, final: bool) -> tuple[int, bool]:
+        """The sign "<", which ends an address, unless a bracket or quotation mark may be open or
+        the sign is of a user's name before the host."""
+        self._keep(text[place:at])
+        name = _USER.match(text, at)
+        stop = name.end() if name else at
+        if stop == len(text) and stop - at < LONGEST_UNIT and not final:
+            return at, False
+        if not self._opened and text[stop : stop + 1] != "@" and stop - at < LONGEST_UNIT:
+            return self._end(text, at, at)
+        found = tag(text, at, final=final).found
+        if found is Found.UNKNOWN:
+            return at, False
+        if found is Found.TAG:
+            self._mode, self._spoiled, self._equals, self._quote = self._in_tag, True, False, ""
+        self._keep("<")
+        return at + 1, True
+
+    def _in_target(self, text: str, place: int, final: bool) -> tuple[int, bool]:
+        """The target of a link to its closing parenthesis, and the address that goes on there."""
+        if self._fresh:
+            first = _NOT_SPACE.search(text, place)
+            if first is None:
+                return self._wait(text, place, len(text))
+            self._fresh = False
+            self._wrap = _WRAPS.get(first[0], "")
+            stop = first.end() if self._wrap else first.start()
+            self._keep(text[place:stop])
+            return stop, True
+        sign = _TARGET_SIGN[self._wrap].search(text, place)
+        if sign is None:
+            begun = None if final else _BLANK_BEGUN.search(text, place)
+            return self._wait(text, place, begun.start() if begun else len(text))
+        if sign[0][0] == "\n":
+            return self._end(text, place, sign.start())
+        stop = sign.end() + (sign[0] == "\\")
+        if stop > len(text) and not final:
+            return self._wait(text, place, sign.start())
+        self._keep(text[place:stop])
+        if sign[0] == self._wrap:
+            self._wrap = ""
+        elif sign[0] == '"':
+            self._wrap = '"'
+        elif sign[0] in "()":
+            self._depth += 1 if sign[0] == "(" else -1
+            if not self._depth:
+                self._mode = self._in_run
+        return min(stop, len(text)), True
+
+    def _in_tag(self, text: str, place: int, final: bool) -> tuple[int, bool]:
+        """An HTML tag; the value of an attribute may be an address that was released.
+
+        Strict readers see no tag in one that is written wrongly ("spoiled"), but text. In text an
+        address goes on after the ">".
+        """
+        if self._quote:
+            return self._in_value(text, place, final)
+        if self._equals:
+            first = _NOT_SPACE.search(text, place)
+            if first is None:
+                return self._wait(text, place, len(text))
+            self._equals = False
+            stop = first.end() if first[0] in "\"'" else first.start()
+            self._keep(text[place:stop])
+            self._quote = first[0] if first[0] in "\"'" else _UNQUOTED
+            self._may_be_known = not self._spoiled
+            return stop, True
+        sign = _TAG_SIGN.search(text, place)
+        if sign is None:
+            begun = None if final else _BLANK_BEGUN.search(text, place)
+            stop = begun.start() if begun else len(text)
+            self._check(text[place:stop])
+            return self._wait(text, place, stop)
+        self._check(text[place : sign.start()])
+        if sign[0][0] == "\n":
+            return self._end(text, place, sign.start())
+        if sign[0] == ">":
+            if not self._spoiled:
+                return self._end(text, place, sign.end())
+            self._mode = self._in_run
+            return self._wait(text, place, sign.end(), more=True)
+        self._check("=" if self._slash else "")
+        self._equals = True
+        return self._wait(text, place, sign.end(), more=True)
+
+    def _check(self, names: str) -> None:
+        """Notes whether a part of a tag outside values is written wrongly."""
+        wrong = (names and self._slash) or _NAMES.fullmatch(names) is None
+        self._spoiled = self._spoiled or bool(wrong)
+        self._slash = names.endswith("/") if names else self._slash
+
+    def _in_value(self, text: str, place: int, final: bool) -> tuple[int, bool]:
+        end = _VALUE_END[self._quote].search(text, place)
+        if self._quote == _UNQUOTED and _WRONG.search(
+            text, place, end.start() if end else len(text)
+        ):
+            self._spoiled, self._may_be_known = True, False
+        if end is None:
+            return self._wait(text, place, len(text))
+        at, stop = end.start(), end.end()
+        if self._quote == _UNQUOTED:
+            stop = at
+        elif stop == len(text) and not final:
+            return self._wait(text, place, at)
+        elif stop < len(text) and text[stop] not in " \t\r\n\f/>":
+            self._spoiled, self._may_be_known = True, False
+        self._keep(text[place:at])
+        self._close()
+        self._keep(text[at:stop])
+        self._quote = ""
+        return stop, True
+
+    def _wait(self, text: str, place: int, stop: int, *, more: bool = False) -> tuple[int, bool]:
+        self._keep(text[place:stop])
+        return stop, more
+
+    def _end(self, text: str, place: int, stop: int) -> tuple[int, bool]:
+        self._keep(text[place:stop])
+        self._close()
+        self._mode = self._in_text
+        return stop, True
+
+    def _keep(self, text: str) -> None:
+        """Notes a piece of the address, or tells it where no released one is so long."""
+        self._opened = self._opened or not _OPENING.isdisjoint(text)
+        self._region += text
+        if not self._may_be_known or len(self._region) > self._most:
+            self._forgo()
+
+    def _forgo(self) -> None:
+        """Gives out the address as it came."""
+        if self._region:
+            self._parts.append(Part(self._region, self._number))
+        self._region, self._may_be_known = "", False
+
+    def _close(self) -> None:
+        for came, true in self._known.parts(self._region, self._start):
+            if came:
+                self._parts.append(Part(came, self._number, true))
+        self._region, self._may_be_known = "", False

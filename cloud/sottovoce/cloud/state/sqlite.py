@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
 import sqlite3
 import threading
 import time
@@ -22,6 +21,7 @@ from sottovoce.cloud.state.keys import MASTER_KEY, Keys
 from sottovoce.cloud.state.migrations import VERSIONS, earlier, remove_leftovers
 from sottovoce.cloud.state.objects import FileObjects, Objects
 from sottovoce.core.errors import DataLoss, NotFound, NotReady, Unavailable
+from sottovoce.core.system.database_files import DatabaseFiles, make_database
 
 __all__ = ["SqliteDatabase"]
 
@@ -62,6 +62,7 @@ class SqliteDatabase:
         self._clock = clock
         self._writing, self._reading = threading.RLock(), threading.RLock()
         file = state / "sottovoce.db"
+        self._files = DatabaseFiles(file)
         if not create and not file.is_file():
             raise NotFound(
                 f"{state} holds no state of a server",
@@ -71,14 +72,15 @@ class SqliteDatabase:
         try:
             state.mkdir(parents=True, exist_ok=True, mode=0o700)
             # The file holds tenants' released texts: nobody else's to read.
-            os.close(os.open(file, os.O_CREAT | os.O_RDWR, 0o600))
-        except OSError as error:
+            make_database(file)
+            self._connection, self._reader = _connected(file), _connected(file)
+        except (OSError, sqlite3.OperationalError) as error:
+            told = error.strerror if isinstance(error, OSError) else error
             raise NotReady(
-                f"cannot write the state folder {state}: {error.strerror}",
+                f"cannot write the state folder {state}: {told}",
                 fix="choose a folder this user may write with --state",
                 subject="state",
             ) from error
-        self._connection, self._reader = _connected(file), _connected(file)
         try:
             self._connection.execute("PRAGMA journal_mode = WAL")
             self._connection.execute("PRAGMA synchronous = FULL")
@@ -87,6 +89,7 @@ class SqliteDatabase:
             self._connection.execute("PRAGMA secure_delete = ON")
             self._upgrade(create=create)
             self._reader.execute("PRAGMA query_only = ON")
+            self._files.note()
         except (NotReady, Unavailable, DataLoss):
             self.close()
             raise
@@ -130,9 +133,10 @@ class SqliteDatabase:
 
         Raises:
             Unavailable: the disk does not read, or another process kept the file for half a minute.
-            DataLoss: the file is damaged.
+            DataLoss: the file is damaged, or was replaced.
         """
         with self._reading, _sound():
+            self._files.check()
             yield _Transaction(self._reader, self._clock)
 
     @contextlib.contextmanager
@@ -141,12 +145,13 @@ class SqliteDatabase:
 
         Raises:
             Unavailable: the disk is full, or another process kept the file for half a minute.
-            DataLoss: the file is damaged.
+            DataLoss: the file is damaged, or was replaced.
         """
         with self._writing, _sound():
             try:
                 self._connection.execute("BEGIN IMMEDIATE")
                 try:
+                    self._files.check()
                     yield _Transaction(self._connection, self._clock)
                     self._connection.execute("COMMIT")
                 except BaseException:
@@ -160,8 +165,13 @@ class SqliteDatabase:
                 ) from error
 
     def news(self) -> int:
-        """See `Database.news`. Every commit is: the reading connection itself makes none."""
+        """See `Database.news`. Every commit is: the reading connection itself makes none.
+
+        Raises:
+            DataLoss: see `read`.
+        """
         with self._reading, _sound():
+            self._files.check()
             (version,) = self._reader.execute("PRAGMA data_version").fetchone()
         return int(version)
 
@@ -171,13 +181,17 @@ class SqliteDatabase:
         Best effort: while another process reads, its next call does it.
         """
         with self._writing, contextlib.suppress(sqlite3.OperationalError):
+            self._files.check()
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     def close(self) -> None:
-        """See `Database.close`."""
+        """See `Database.close`.
+
+        Raises:
+            DataLoss: the files were replaced; the connections then stay open.
+        """
         with self._writing, self._reading:
-            self._reader.close()
-            self._connection.close()
+            self._files.close(self._reader, self._connection)
 
 
 @contextlib.contextmanager

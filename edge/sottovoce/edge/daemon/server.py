@@ -97,6 +97,7 @@ def serve(
         NotReady: another daemon runs over this state or on this address, or there is no room for
             the files and threads it needs.
         ConfigError: the address cannot be used, or not without TLS.
+        DataLoss: the files of its database were replaced while it ran.
     """
     ending = stop or Ending()
     memory.bound_heap()
@@ -106,7 +107,7 @@ def serve(
     with (
         traced("agent", config.agent.trace),
         only_one(config.agent.state),
-        _agent(config, engine) as device,
+        _agent(config, engine, ending.set) as device,
     ):
         service, checks = Service(device), health.HealthServicer()
         doorkeeper = Doorkeeper(most=WAITING, seconds=(PATIENCE, PATIENCE))
@@ -209,8 +210,8 @@ def _admission(device: Agent) -> Iterator[Admission]:
 
 
 @contextmanager
-def _agent(config: Config, engine: Engine | None) -> Iterator[Agent]:
-    device = Agent(config, engine)
+def _agent(config: Config, engine: Engine | None, lost: Callable[[], None]) -> Iterator[Agent]:
+    device = Agent(config, engine, lost)
     try:
         yield device
     finally:

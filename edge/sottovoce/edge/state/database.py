@@ -11,15 +11,15 @@ is an error and never a fresh start: that would forget what was spent and draw n
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from sottovoce.core.errors import ConfigError, DataLoss, QuotaExceeded, SottovoceError, Unavailable
+from sottovoce.core.system.database_files import DatabaseFiles, make_database
 from sottovoce.core.system.files import disk, private_folder, sync_folder
 from sottovoce.edge.state import ledger_row, schema
 from sottovoce.edge.state.device_key import HALVES, KEY, DeviceKey, InFile, beginning
@@ -49,21 +49,40 @@ class Store:
 
     FULL costs a disk flush a release; without it a power cut could forget a release that was
     already given out, and the same document would later be noised a second time.
+
+    Every read and every change first checks that the files in the folder are those that the
+    connection uses. Otherwise the method calls ``lost`` and raises DataLoss.
     """
 
-    def __init__(self, connection: sqlite3.Connection, folder: Path, seal: Seal) -> None:
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        folder: Path,
+        seal: Seal,
+        lost: Callable[[], None] = lambda: None,
+    ) -> None:
         self.folder = folder
         self.seal = seal
         self._connection = connection
+        self._files = DatabaseFiles(folder / DATABASE)
+        self._files.note()
+        self._lost = lost
         self._lock = threading.RLock()
 
     @classmethod
-    def open(cls, folder: Path, key: DeviceKey | None = None) -> Store:
+    def open(
+        cls,
+        folder: Path,
+        key: DeviceKey | None = None,
+        lost: Callable[[], None] = lambda: None,
+    ) -> Store:
         """Opens the state in `folder`, made with mode 0700 if there is none.
 
         Args:
             folder: of the state.
             key: where its key lies; None: in a file beside it.
+            lost: called when the files in the folder are no longer those in use; should end the
+                process.
 
         Raises:
             DataLoss: the database or its key is damaged or missing.
@@ -75,8 +94,8 @@ class Store:
         path = folder / DATABASE
         if _begun(folder) and not (path.exists() and path.stat().st_size):
             raise _damaged(path, _LOST)  # before SQLite makes it anew
-        with disk(path):  # SQLite would take the mode from the umask
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+        with disk(path):
+            make_database(path)
         with _explained(path):
             connection = sqlite3.connect(
                 path, timeout=_WAIT_SECONDS, isolation_level=None, check_same_thread=False
@@ -86,7 +105,7 @@ class Store:
             except BaseException:
                 connection.close()
                 raise
-        return cls(connection, folder, seal)
+        return cls(connection, folder, seal, lost)
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
@@ -94,11 +113,12 @@ class Store:
 
         Raises:
             QuotaExceeded: the disk is full. Unavailable: another process holds the database.
-            DataLoss: the database is damaged.
+            DataLoss: the database is damaged, or its files were replaced.
         """
         with self._lock, _explained(self.folder / DATABASE):
             self._connection.execute("BEGIN IMMEDIATE")
             try:
+                self._check()  # now: to wait for another process's transaction may take seconds
                 yield self._connection
                 self._connection.execute("COMMIT")
             except BaseException:
@@ -107,17 +127,23 @@ class Store:
                 raise
 
     def rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
-        """All rows of a SELECT."""
+        """All rows of a SELECT.
+
+        Raises:
+            DataLoss: the database is damaged, or its files were replaced.
+        """
         with self._lock, _explained(self.folder / DATABASE):
+            self._check()
             return self._connection.execute(query, values).fetchall()
 
     def overwrite(self) -> None:
         """Folds the write-ahead log into the database: what was replaced is in neither then.
 
         Raises:
-            Unavailable: another process is reading.
+            Unavailable: another process is reading. DataLoss: see `rows`.
         """
         with self._lock, _explained(self.folder / DATABASE):
+            self._check()
             (busy, *_) = self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         if busy:
             raise Unavailable(
@@ -131,9 +157,20 @@ class Store:
             self.overwrite()
 
     def close(self) -> None:
-        """Folds the write-ahead log into the database and lets go of it."""
+        """Folds the write-ahead log into the database and lets go of it.
+
+        Raises:
+            DataLoss: the files were replaced; nothing is folded then, and nothing let go.
+        """
         with self._lock, _explained(self.folder / DATABASE):
-            self._connection.close()
+            self._files.close(self._connection)
+
+    def _check(self) -> None:
+        try:
+            self._files.check()
+        except DataLoss:
+            self._lost()
+            raise
 
 
 def noise_place(epoch: int) -> bytes:

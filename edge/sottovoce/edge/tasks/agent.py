@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 
 from sottovoce.core.errors import BundleMismatch, NotReady
 from sottovoce.core.privacy.graphs import GRAPHS, Graphs
@@ -42,15 +42,25 @@ __all__ = ["Agent"]
 class Agent:
     """All parts of an agent over one state, for the daemon and for commands run without one.
 
+    Args:
+        config: the owner's settings.
+        engine: in place of the configured one.
+        lost: see `Store.open`.
+
     Raises:
         See `Store.open`.
     """
 
-    def __init__(self, config: Config, engine: Engine | None = None) -> None:
+    def __init__(
+        self,
+        config: Config,
+        engine: Engine | None = None,
+        lost: Callable[[], None] = lambda: None,
+    ) -> None:
         privacy = config.privacy
         self.config = config
         self.default = Setting(privacy.level, privacy.mechanism, privacy.policy)
-        self.store = Store.open(config.agent.state, key_in(config.agent.key_place))
+        self.store = Store.open(config.agent.state, key_in(config.agent.key_place), lost)
         graphs = Graphs(config.agent.state / GRAPHS, self.store.seal.name)
         self.engine = engine or Engine.configured(config.bundle, privacy, config.tagger, graphs)
         tidy(config)

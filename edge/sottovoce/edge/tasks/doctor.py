@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from typing import Final
 
@@ -42,17 +42,20 @@ class Finding:
     reason: str = ""
 
 
-def examine(config: Config, is_running: Callable[[Config], bool]) -> Iterator[Finding]:
+def examine(
+    config: Config, is_running: Callable[[Config], bool], store: Store | None = None
+) -> Iterator[Finding]:
     """Checks a device's setup one by one, and says how to mend it; changes nothing but an empty
     state.
 
     Args:
         config: the owner's settings.
         is_running: whether an agent answers.
+        store: of the agent that asks; None: opened for this and closed.
     """
     checks: tuple[tuple[str, Callable[[Config], str]], ...] = (
         ("randomness", _randomness),
-        ("state", _state),
+        ("state", lambda each: _state(each, store)),
         ("permissions", _permissions),
         ("bundle", _bundle),
         ("signature", _signature),
@@ -66,7 +69,8 @@ def examine(config: Config, is_running: Callable[[Config], bool]) -> Iterator[Fi
         if name in _OF_THE_BUNDLE and "bundle" in failed:
             yield Finding(name, "SKIP", "the bundle cannot be used")
             continue
-        if name == "state" and config.agent.key_place == "credential" and not InCredential().given:
+        of_the_service = config.agent.key_place == "credential" and not InCredential().given
+        if name == "state" and store is None and of_the_service:
             yield Finding(
                 name, "SKIP", "its key is the service's: the page of `sotto ui` checks it"
             )
@@ -101,14 +105,15 @@ def _randomness(_: Config) -> str:
     return "two draws of noise differ"
 
 
-def _state(config: Config) -> str:
-    with closing(Store.open(config.agent.state, key_in(config.agent.key_place))) as store:
+def _state(config: Config, opened: Store | None) -> str:
+    folder, place = config.agent.state, config.agent.key_place
+    with nullcontext(opened) if opened else closing(Store.open(folder, key_in(place))) as store:
         spending = Ledger(store, config.privacy.ledger_limit).spending()
         keyring = Keyring(store)
         keyring.current()  # opens
         epoch = keyring.epoch
     told = f"{spending.releases} releases, {spending.spent:.6g} spent, noise key {epoch}"
-    return f"{config.agent.state}: {told}"
+    return f"{folder}: {told}"
 
 
 def _permissions(config: Config) -> str:

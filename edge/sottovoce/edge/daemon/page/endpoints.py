@@ -171,7 +171,8 @@ def _record(call: Call) -> Reply:
 
 
 def _doctor(call: Call) -> Reply:
-    return _json([asdict(finding) for finding in examine(call.device.config, _answers)])
+    found = examine(call.device.config, _answers, call.device.store)
+    return _json([asdict(finding) for finding in found])
 
 
 def _answers(config: Config) -> bool:

@@ -12,7 +12,7 @@ from typing import Final
 
 from sottovoce.cloud.state.sqlite import SqliteDatabase
 from sottovoce.cloud.state.tenants import Tenants
-from tests.campaign import clocks, daemons, disks, kills, threads
+from tests.campaign import beside, clocks, daemons, disks, kills, threads
 from tests.campaign.anywhere import anywhere
 from tests.campaign.damage import damage, device
 from tests.campaign.errands import LEARNER
@@ -153,6 +153,11 @@ def _worker_without_power(folder: Path, tally: Tally, seed: str, trials: Iterabl
         kills.worker_killed(folder, bert, tally, seed, trials, disk)
 
 
+def _beside(folder: Path, tally: Tally, seed: str, trials: Iterable[int]) -> None:
+    with beside.running(folder, BUNDLE) as daemon:
+        beside.beside(daemon, tally, seed, trials)
+
+
 def _threads(folder: Path, tally: Tally, seed: str, trials: Iterable[int]) -> None:
     with daemons.device(folder, BUNDLE) as daemon:
         threads.threads(daemon, tally, seed, trials)
@@ -244,6 +249,7 @@ PARTS: Final = {
     "wire-cloud": Part("messages to the cloud", _to_cloud, 50_000, 1_200),
     "tenants": Part("days of one tenant against four", _tenants, 100, 6, alone=True),
     "kill-agent": Part("kills of the device's daemon", _agent_killed, 100, 3),
+    "kill-beside": Part("kills beside pages and commands", _beside, 100, 2, pieces=2),
     "kill-worker": Part("jobs whose worker was killed", _worker_killed, 100, 2, pieces=2),
     "kill-anywhere": Part("kills on both sides", _anywhere, 200, 4, pieces=2),
     "power-agent": Part("power cuts of the device", _agent_without_power, 100, 3, disks.needed),

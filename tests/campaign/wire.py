@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import grpc
@@ -25,7 +25,7 @@ from tests.campaign.messages import CANARY, KINDS, made, methods
 from tests.campaign.tally import Tally
 from tests.support.processes import resident
 
-__all__ = ["CLOUD", "DEVICE", "wire"]
+__all__ = ["CLOUD", "DEVICE", "called", "wire"]
 
 CLOUD: Final = tuple(
     f"sottovoce.v1.{name}Service"
@@ -65,7 +65,9 @@ def wire(
             method = asked[trial % len(asked)]
             kind = chance.choice(KINDS)
             named = metadata if chance.random() < 2 / 3 else ()
-            status = _called(channel, method, kind, chance, named)
+            number = chance.choice((0, 1, 3)) if method.client_streaming else 1
+            messages = [made(kind, method, chance) for _ in range(number)]
+            status = called(channel, method, messages, named)
             if status in _NEVER:
                 tally.fault("unexplained", trial, f"{kind} to {method.full_name}: {status}")
             else:
@@ -88,19 +90,16 @@ def wire(
         tally.fault("unexplained", 0, f"it ended with {code} when it was told to end")
 
 
-def _called(
+def called(
     channel: grpc.Channel,
     method: MethodDescriptor,
-    kind: str,
-    chance: random.Random,
+    messages: Sequence[bytes],
     metadata: tuple[tuple[str, str], ...],
 ) -> str:
     """The status that one call ended with, "OK" if it was cut here because it went on."""
     sides = (method.client_streaming, method.server_streaming)
     shape = "_".join("stream" if side else "unary" for side in sides)
     call = getattr(channel, shape)(f"/{method.containing_service.full_name}/{method.name}")
-    number = chance.choice((0, 1, 3)) if method.client_streaming else 1
-    messages = [made(kind, method, chance) for _ in range(number)]
     sent: Any = iter(messages) if method.client_streaming else messages[0]
     stands = _STANDS.get(method.name)
     try:

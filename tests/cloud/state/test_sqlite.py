@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import stat
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -12,6 +15,7 @@ import pytest
 from sottovoce.cloud.state import sqlite as sqlite_module
 from sottovoce.cloud.state.sqlite import SqliteDatabase
 from sottovoce.core.errors import DataLoss, NotReady, Unavailable
+from tests.support.locks import locked
 
 
 def enroll(database: SqliteDatabase, name: str) -> None:
@@ -86,6 +90,12 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
         SqliteDatabase(tmp_path / "file")
 
 
+def test_a_folder_in_the_place_of_the_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / "sottovoce.db").mkdir()
+    with pytest.raises(NotReady, match="cannot write"):
+        SqliteDatabase(tmp_path)
+
+
 def test_a_full_disk_is_said_and_passes(tmp_path: Path) -> None:
     database = SqliteDatabase(tmp_path)
     (pages,) = database._connection.execute("PRAGMA page_count").fetchone()
@@ -125,6 +135,42 @@ def test_a_commit_that_fails_leaves_no_transaction_open(tmp_path: Path) -> None:
     with pytest.raises(sqlite3.IntegrityError):
         fail()
     enroll(database, "b")
+    assert tenants(database) == 1
+    database.close()
+
+
+def test_to_open_it_twice_takes_no_locks_away(tmp_path: Path) -> None:
+    """POSIX drops a process's locks on a file when the process closes any descriptor of it."""
+    database = SqliteDatabase(tmp_path)
+    SqliteDatabase(tmp_path).close()
+    assert locked(os.getpid(), tmp_path / "sottovoce.db") == {"", "-shm"}
+    program = (
+        "import pathlib, sys; from sottovoce.cloud.state.sqlite import SqliteDatabase;"
+        " SqliteDatabase(pathlib.Path(sys.argv[1])).close()"
+    )
+    subprocess.run([sys.executable, "-c", program, tmp_path], check=True)
+    assert (tmp_path / "sottovoce.db-wal").exists()  # its user here is still known
+    enroll(database, "a")
+    assert tenants(database) == 1
+    database.close()
+
+
+@pytest.mark.parametrize("suffix", ["", "-wal", "-shm"])
+def test_nothing_is_read_or_written_once_its_files_are_others(tmp_path: Path, suffix: str) -> None:
+    database = SqliteDatabase(tmp_path)
+    enroll(database, "a")
+    file = tmp_path / f"sottovoce.db{suffix}"
+    file.rename(tmp_path / "aside")
+    for act in (
+        lambda: tenants(database),
+        lambda: enroll(database, "b"),
+        database.news,
+        database.scrub,
+        database.close,
+    ):
+        with pytest.raises(DataLoss, match=f"{file.name} was removed or replaced"):
+            act()
+    (tmp_path / "aside").rename(file)
     assert tenants(database) == 1
     database.close()
 

@@ -33,6 +33,17 @@ ending.wait()
 print("ended", flush=True)
 """
 
+SET = """
+import threading
+from sottovoce.core.system.signals import Ending
+ending = Ending()
+for _ in range(100_000):  # more than the pipe has room for
+    ending.set()
+threading.Thread(target=ending.set).start()
+ending.wait()
+print("ended", flush=True)
+"""
+
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 @pytest.mark.parametrize("waits", ["soon", "late"])
@@ -47,8 +58,9 @@ def test_a_signal_ends_the_wait_before_or_after_it_begins(number: int, waits: st
         assert process.returncode == 0
 
 
-def test_a_signal_to_another_thread_ends_it_too() -> None:
+@pytest.mark.parametrize("script", [IN_A_THREAD, SET])
+def test_a_signal_to_another_thread_and_a_thread_itself_end_it_too(script: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", IN_A_THREAD], capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True
     )
     assert done.stdout == "ended\n"

@@ -166,10 +166,12 @@ def test_nothing_is_read_or_written_once_its_files_are_others(tmp_path: Path, su
         lambda: enroll(database, "b"),
         database.news,
         database.scrub,
-        database.close,
     ):
-        with pytest.raises(DataLoss, match=f"{file.name} was removed or replaced"):
+        with pytest.raises(DataLoss, match="removed or replaced") as caught:
             act()
+        assert str(tmp_path) not in str(caught.value)  # tenants read it
+    with pytest.raises(DataLoss, match=f"{file.name} was removed or replaced"):
+        database.close()
     (tmp_path / "aside").rename(file)
     assert tenants(database) == 1
     database.close()

@@ -136,7 +136,7 @@ class SqliteDatabase:
             DataLoss: the file is damaged, or was replaced.
         """
         with self._reading, _sound():
-            self._files.check()
+            self._check()
             yield _Transaction(self._reader, self._clock)
 
     @contextlib.contextmanager
@@ -151,7 +151,7 @@ class SqliteDatabase:
             try:
                 self._connection.execute("BEGIN IMMEDIATE")
                 try:
-                    self._files.check()
+                    self._check()
                     yield _Transaction(self._connection, self._clock)
                     self._connection.execute("COMMIT")
                 except BaseException:
@@ -171,7 +171,7 @@ class SqliteDatabase:
             DataLoss: see `read`.
         """
         with self._reading, _sound():
-            self._files.check()
+            self._check()
             (version,) = self._reader.execute("PRAGMA data_version").fetchone()
         return int(version)
 
@@ -181,7 +181,7 @@ class SqliteDatabase:
         Best effort: while another process reads, its next call does it.
         """
         with self._writing, contextlib.suppress(sqlite3.OperationalError):
-            self._files.check()
+            self._check()
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     def close(self) -> None:
@@ -192,6 +192,17 @@ class SqliteDatabase:
         """
         with self._writing, self._reading:
             self._files.close(self._reader, self._connection)
+
+    def _check(self) -> None:
+        try:
+            self._files.check()
+        except DataLoss as error:
+            _log.error("the state file cannot be used any more: %s", error)
+            raise DataLoss(  # tenants read it: without the path
+                "the state file was removed or replaced while the cloud was using it",
+                fix="have the provider start the cloud again",
+                subject="state",
+            ) from error
 
 
 @contextlib.contextmanager

@@ -213,7 +213,7 @@ class _Trial:
                 raise Fault("lost", "a text is released otherwise under the same key")
 
     def release(self) -> None:
-        """Has a text of each trial until now released under the key in use."""
+        """Has the trial's text released under the key in use."""
         self.released[self.text] = self._privatized(self.text)
         self.spent = self._spent()
 

@@ -63,6 +63,13 @@ def test_a_new_database_is_private_under_any_umask(tmp_path: Path) -> None:
         assert (tmp_path / name).stat().st_mode & 0o777 == 0o600
 
 
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everything")
+def test_a_database_that_may_not_be_written_is_refused(database: Path) -> None:
+    database.chmod(0o400)
+    with pytest.raises(PermissionError):
+        make_database(database)
+
+
 def test_a_database_in_use_keeps_its_locks_and_its_log(database: Path) -> None:
     with closing(_connected(database)) as connection:
         assert locked(os.getpid(), database) == HELD

@@ -1,4 +1,4 @@
-"""The files of a SQLite database: made private, never opened beside SQLite, never replaced unseen.
+"""The files of a SQLite database, created private and checked for replacement.
 
 Why it is here: POSIX drops all locks that a process holds on a file when the process closes any
 descriptor of that file. A process that opens and closes its own database therefore loses SQLite's
@@ -10,6 +10,7 @@ that.
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import sqlite3
 import threading
@@ -31,12 +32,14 @@ def make_database(path: Path) -> None:
     SQLite itself would take the mode from the umask.
 
     Raises:
-        OSError: the file cannot be made.
+        OSError: the file cannot be made, or this user may not read and write it.
     """
     target = os.path.realpath(path)  # `O_EXCL` would take a dangling link for a file
     # Another thread of this process must not use the new file before its descriptor is closed.
     with _making, suppress(FileExistsError):
         os.close(os.open(target, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+    if not os.access(target, os.R_OK | os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), target)
 
 
 class DatabaseFiles:

@@ -43,6 +43,14 @@ def test_the_environment_overrides_the_file(tmp_path: Path) -> None:
     assert (privacy.level, privacy.ledger_limit, privacy.unsure_below) == ("strong", 5.0, 0.5)
 
 
+def test_a_list_of_names_is_read_from_the_file_and_the_environment(tmp_path: Path) -> None:
+    file = _write(tmp_path, '[chat]\ntrusted_tools = ["search", "send-mail"]\n')
+    assert load(file, {"HOME": "/h"}).chat.trusted_tools == ("search", "send-mail")
+    environ = {"HOME": "/h", "SOTTO_CHAT_TRUSTED_TOOLS": "search, open_page"}
+    assert load(file, environ).chat.trusted_tools == ("search", "open_page")
+    assert load(environ={"HOME": "/h"}).chat.trusted_tools == ()
+
+
 def test_the_file_is_found_by_variable_and_by_place(tmp_path: Path) -> None:
     named = _write(tmp_path, '[privacy]\nlevel = "light"\n')
     assert load(environ={"SOTTO_CONFIG": str(named)}).privacy.level == "light"
@@ -76,6 +84,13 @@ def test_paths_expand_home_and_variables(tmp_path: Path) -> None:
         ("[privacy]\nledger_limit = -1\n", "0 for no limit"),
         ("[privacy]\nledger_limit = nan\n", "0 for no limit"),
         ('[privacy]\nlevel = ""\n', "level is empty"),
+        (
+            '[chat]\ntrusted_tools = "search"\n',
+            "trusted_tools has the wrong type.*a list of strings",
+        ),
+        ("[chat]\ntrusted_tools = [1]\n", "a list of strings"),
+        ('[chat]\ntrusted_tools = ["a b"]\n', "names of functions"),
+        ('[chat]\ntrusted_tools = [""]\n', "names of functions"),
         ('[tagger]\nbackend = "spacey"\n', '"onnx" or "spacy"'),
         ('[tagger]\nbackend = "spacy"\n', "installed spaCy pipeline"),
         ('[agent]\ntls_cert = "c.pem"\n', "together"),

@@ -171,6 +171,9 @@ ADDRESSES = (
     "{}`x.evil.test",
     '[x]: ;"</b>{}',
     "[x]: a<b>{}",
+    "mailto::{}",
+    "<my-app::{}+x>",
+    "<my+app::{} {}>",
     # What is no tag to a strict reader.
     "<p https://evil.test/>{}",
     '<p a=b"c>{}',

@@ -17,12 +17,12 @@ __all__ = ["asked", "before_a_server", "calling"]
 
 @contextmanager
 def before_a_server(
-    folder: Path, bundle: Path, tagger: Tagger | None = None
+    folder: Path, bundle: Path, tagger: Tagger | None = None, **environ: str
 ) -> Iterator[tuple[Door, Server]]:
     """A doorway and the server that answers behind it, by default with an echo."""
     with (
         openai_server() as server,
-        opened_doorway(folder, bundle, tagger, SOTTO_CHAT_UPSTREAM=server.url) as door,
+        opened_doorway(folder, bundle, tagger, SOTTO_CHAT_UPSTREAM=server.url, **environ) as door,
     ):
         yield door, server
 

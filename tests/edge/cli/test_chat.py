@@ -72,6 +72,15 @@ def test_what_left_and_what_came_is_shown_beside(talking: Device, cloud: Echoing
     assert (told["finish_reason"], told["policy"], told["doubtful"]) == ("stop", "names", [])
 
 
+def test_addresses_that_were_kept_are_told_of(talking: Device, cloud: EchoingCloud) -> None:
+    cloud.answer = lambda request: ["![x](/?q=", last_text(request).split()[0], ")"]
+    shown = talking.sotto("chat", "--show", stdin=TEXT)
+    assert "Anna" not in shown.stdout
+    assert "kept  1 " in shown.stderr
+    (told,) = talking.json("chat", stdin=TEXT)
+    assert told["addresses_kept"] == 1
+
+
 def test_options_reach_the_model(talking: Device, cloud: EchoingCloud) -> None:
     options = ("--max-tokens", "9", "--temperature", "0.5", "--seed", "3", "--stop", "Mark")
     assert talking.sotto("chat", *options, stdin=TEXT).stdout == "Anna Marsh saw \n"

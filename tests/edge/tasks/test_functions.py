@@ -14,6 +14,7 @@ from sottovoce.core.privacy.restoration import Restoration
 from sottovoce.core.privacy.surrogate_table import Place
 from sottovoce.edge.tasks.functions import Functions, canonical
 from sottovoce.v1 import edge_chat_pb2 as chats
+from tests.support.addresses import ADDRESSES
 
 SURROGATES = {"anna": "mara", "Anna": "Mara", "68042": "01873", "12.5": "47.1", "7": "3"}
 
@@ -181,7 +182,7 @@ def test_arguments_leave_leaf_by_leaf_and_come_back(functions: Functions) -> Non
     }
     place = Place("Mara", "Anna", "FIRST")
     back = functions.back([place], Restoration([place]))
-    echoed = json.loads(back.arguments(left.released_arguments))
+    echoed = json.loads(back.arguments("f", left.released_arguments))
     assert echoed["who"] == "Anna"
     assert echoed["far"] == {"note": "ask Anna"}
     assert echoed["anna"][1:] == [12.5, True, None]
@@ -192,20 +193,55 @@ def test_a_value_that_is_a_surrogate_and_nothing_else_needs_no_neighbours(
 ) -> None:
     places = [Place("3", "7", "NUMBER", before="for", after="nights")]
     back = functions.back(places, Restoration(places))
-    assert json.loads(back.arguments('{"nights": 3, "text": "3 of them"}')) == {
+    assert json.loads(back.arguments("f", '{"nights": 3, "text": "3 of them"}')) == {
         "nights": 7,
         "text": "3 of them",
     }
     assert back.restored == {("3", "7"): 1}
     two = [*places, Place("3", "9", "NUMBER", before="on", after="beds")]
-    assert json.loads(functions.back(two, Restoration(two)).arguments('{"n": 3}')) == {"n": 3}
+    assert json.loads(functions.back(two, Restoration(two)).arguments("f", '{"n": 3}')) == {"n": 3}
 
 
 def test_arguments_that_are_no_json_are_a_text(functions: Functions) -> None:
     left = functions.call(chats.ToolCall(id="x", name="f", arguments="{ Anna"))
     assert left.released_arguments == "{ Mara"
     place = Place("Mara", "Anna", "FIRST")
-    assert functions.back([place], Restoration([place])).arguments("{ Mara") == "{ Anna"
+    assert functions.back([place], Restoration([place])).arguments("f", "{ Mara") == "{ Anna"
+
+
+def test_no_name_reaches_an_address_that_a_call_loads(functions: Functions) -> None:
+    place = Place("Mara", "Anna", "FIRST")
+    page = Place("https://lamp.example.com/a", "https://acme.test/anna", "IDENTIFIER")
+    places, values = [place, page], [form.format("Mara", "Lamb") for form in ADDRESSES]
+    came = {
+        "url": values,
+        "to": "Mara",
+        "body": f"Dear Mara,\n{page.released}",
+        "page": page.released,
+    }
+    back = functions.back(places, Restoration(places), {"open_page"})
+    turned = json.loads(back.arguments("load", json.dumps(came)))
+    assert turned["url"] == values
+    assert turned["to"] == "Anna"
+    assert turned["body"] == f"Dear Anna,\n{page.true}"
+    assert turned["page"] == page.true
+    assert back.addresses > len(values) / 2
+    assert back.arguments("load", "{ https://evil.test/?q=Mara") == "{ https://evil.test/?q=Mara"
+
+
+def test_a_blank_in_an_argument_ends_no_address(functions: Functions) -> None:
+    place = Place("Mara", "Anna", "FIRST")
+    came = json.dumps({"url": " https://evil.test/?q=Mara Mara"})
+    assert functions.back([place], Restoration([place])).arguments("load", came) == came
+
+
+def test_a_trusted_function_gets_names_in_addresses(functions: Functions) -> None:
+    place = Place("Mara", "Anna", "FIRST")
+    back = functions.back([place], Restoration([place]), {"search"})
+    came = json.dumps({"url": "https://crm.test/?q=Mara"})
+    assert json.loads(back.arguments("search", came)) == {"url": "https://crm.test/?q=Anna"}
+    assert back.arguments("load", came) == came
+    assert back.addresses == 1
 
 
 def test_calls_are_numbered_and_no_answer_is_to_none(functions: Functions) -> None:

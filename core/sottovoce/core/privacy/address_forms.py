@@ -40,7 +40,8 @@ UNIT = re.compile(rf"(?:&#?\w{{1,32}};|[^{BREAKS}]){{1,{LONGEST_UNIT}}}+")
 _MARK = re.compile(
     rf"[:/\\@&<\]=(]|\.(?=[^.{BREAKS}])|(?<![^{BREAKS}])[^{BREAKS}]{{{LONGEST_UNIT}}}"
 )
-_SCHEME = re.compile(r"(?<![A-Za-z0-9+.\-])([A-Za-z0-9+.\-]+):(?=[^:])")
+_SCHEME = re.compile(r"(?<![A-Za-z0-9+.\-])([A-Za-z0-9+.\-]+):(?=.)", re.DOTALL)
+_NAMED = re.compile(r"[A-Za-z].")
 _WELL_KNOWN = re.compile(
     r"(?:https?|ftps?|wss?|file|mailto|tel|sms|data|javascript|vbscript|blob|xmpp|sips?|geo)\Z",
     re.IGNORECASE,
@@ -96,9 +97,9 @@ def _written(unit: str, after: str) -> Start | None:
     starts = [
         found.start()
         for found in _SCHEME.finditer(goes_on)
-        # "name:(" is ordinary text, "data:(" is not.
-        if (found.end() < len(unit) and len(found[1]) > 1 and found[1][0].isalpha())
-        or _WELL_KNOWN.search(found[1])
+        # "name:(" and "std::pair" are ordinary text, "data:(" is not.
+        if _WELL_KNOWN.search(found[1])
+        or (unit[found.end() : found.end() + 1] not in ("", ":") and _NAMED.match(found[1]))
     ]
     signs = (sign.search(goes_on) for sign in (_WWW, _LOADS, _SLASHES))
     starts += [found.start() for found in signs if found]

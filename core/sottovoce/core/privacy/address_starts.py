@@ -27,6 +27,8 @@ _CLOSING: Final = {'"': '"', "'": "'", "<": ">", WHOLE_TEXT: WHOLE_TEXT}
 _BREAK = re.compile(f"[{BREAKS}]")
 _TAG = re.compile(r"<[A-Za-z][\w.:\-]{0,63}(?<!:)(?=[\s/>])")
 _TAG_BEGUN = re.compile(r"<(?:[A-Za-z][\w.:\-]{0,63})?\Z")
+_AUTOLINK = re.compile(r"<[A-Za-z][A-Za-z0-9+.\-]{1,31}:")
+_AUTOLINK_BEGUN = re.compile(r"<[A-Za-z][A-Za-z0-9+.\-]{0,31}\Z")
 _DEFINED = re.compile(r"\]:[ \t]{0,64}(?:\r?\n[ \t]{0,64})?")
 _DESTINATION = re.compile(rf"[^ \t\r\n]{{0,{LONGEST_UNIT}}}")
 _SPACES = re.compile(r"[ \t]{0,64}")
@@ -103,11 +105,13 @@ def step(text: str, place: int, known: Known, before: str, *, final: bool) -> St
 
 
 def tag(text: str, at: int, *, final: bool) -> Step:
-    """Whether the sign "<" at a place begins a tag."""
+    """Whether the sign "<" at a place begins a tag or an address in angle brackets."""
     if _TAG.match(text, at):
         return Step(at, Found.TAG)
-    if not final and _TAG_BEGUN.match(text, at):
+    if not final and (_TAG_BEGUN.match(text, at) or _AUTOLINK_BEGUN.match(text, at)):
         return Step(at, Found.UNKNOWN)
+    if _AUTOLINK.match(text, at):
+        return Step(at + 1, Found.RUN, quote=">")
     return Step(at + 1)
 
 

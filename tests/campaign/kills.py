@@ -26,7 +26,7 @@ from tests.support.waiting import until
 
 __all__ = ["agent_killed", "worker_killed"]
 
-_PLACES: Final = ("garden", "kitchen", "river", "market", "school", "street", "lake", "bridge")
+_PLACES: Final = ("garden", "kitchen", "river", "market", "school", "carpet", "pond", "bridge")
 _TEXTS: Final = 8
 _EARLIER: Final = 40
 """Texts of trials before that are asked for after each; all are in the end."""

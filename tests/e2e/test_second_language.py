@@ -128,6 +128,7 @@ class Made:
         return {
             "HOME": str(self.root),
             "SOTTO_BUNDLE_PATH": str(self.root / "data"),
+            "SOTTO_BUNDLE_ACCEPT_UNCHECKED": "true",
             "SOTTO_AGENT_STATE": str(self.root / "state"),
             "SOTTO_AGENT_LISTEN": f"unix:{self.root / 's'}",
         } | more

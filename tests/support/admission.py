@@ -24,7 +24,7 @@ from tests.support.agent import configured, running
 
 __all__ = ["ASKED", "TEXT", "Asked", "asked", "asking", "refused", "with_token"]
 
-TEXT = "Anna was in the garden by the lake"
+TEXT = "Anna was in the garden by the pond"
 ASKED = agent.PrivatizeRequest(text=TEXT)
 
 

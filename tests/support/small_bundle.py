@@ -29,21 +29,21 @@ UNSURE = "maybe"
 """The word the lexicon tagger is never sure of."""
 
 LEXICON = {
-    "NOUN": "letter river garden lake house doctor clinic cough fever lamp window street tree song "
+    "NOUN": "letter river garden pond house doctor clinic cough fever lamp window carpet tree song "
     "bread water paper stone horse train city field winter summer morning evening table chair "
     "bridge market school film story plot actor scene music picture dinner coffee sugar salt",
     "PROPN": "anna marsh york paris berlin monday july orion delta",
     "VERB": "see find write send walk run take give hold read sing play buy sell eat drink open "
     "close love like hate watch leave reach carry",
     "AUX": "is are was were be been has have had will would can could do does did",
-    "PRON": "i you he she it we they me him her us them",
+    "PRON": "i you he she it we they me him her us them there",
     "ADP": "in on at by with from to of for over under after before",
     "NUM": "one two three four five ten hundred",
-    "SYM": "$ € + =",
-    "X": "etc foo",
+    "SYM": "$ £ + =",
+    "X": "oh hey",
     "DET": "the a an this that each every",
     "ADJ": "good bad small large cold warm quiet loud naive french english muslim",
-    "ADV": "very quite never always here there maybe",
+    "ADV": "very quite never always here maybe",
     "CCONJ": "and or but",
     "PART": "not",
 }
@@ -51,7 +51,7 @@ UNLISTED = {"ADJ": "gorgeous naïve war\u200bm wa\u0301rm"}
 """Words the lexicon tagger knows and the bundle does not list, or lists in another form."""
 CLITICS = {"PART": "n't 's", "AUX": "'s 'll 're 've 'd 'm"}
 MECHANISMS = ("pct2t.v2", "pct2t.v1", "t2t.v1")
-FACTS = {"FACT": "cough fever", "ORIGIN": "french english muslim"}
+FACTS = {"FACT": "cough fever clinic doctor", "ORIGIN": "french english muslim"}
 """What a word of the lexicon reads as whatever its part of speech."""
 
 

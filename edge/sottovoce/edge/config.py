@@ -87,12 +87,16 @@ class BundleConfig:
 
     ``key`` is the provider's public key, to insist on as well; where there is none, that of a cloud
     is noted when a bundle is first pulled from it.
+
+    With ``accept_unchecked`` the owner believes the provider's words and name finder where this
+    device has no lists of the language.
     """
 
     path: Path
     backbone: str = ""
     key: str = ""
     language: str = "en"
+    accept_unchecked: bool = False
 
     @property
     def current(self) -> Path:

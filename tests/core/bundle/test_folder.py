@@ -76,7 +76,7 @@ def test_arrays_are_read_only_maps(small_bundle: Bundle) -> None:
 
 
 def test_words_and_classes(small_bundle: Bundle) -> None:
-    assert small_bundle.words[small_bundle.word_ids["lake"]] == "lake"
+    assert small_bundle.words[small_bundle.word_ids["pond"]] == "pond"
     members = small_bundle.class_members("AUX+clitic")
     assert sorted(small_bundle.words[i] for i in members) == ["'d", "'ll", "'m", "'re", "'s", "'ve"]
     assert np.all(np.diff(small_bundle.class_members("*")) > 0)
@@ -217,7 +217,7 @@ def test_pickles_are_not_read(small_bundle_folder: Path, tmp_path: Path) -> None
 def test_a_word_list_of_another_length_is_data_loss(
     small_bundle_folder: Path, folder: Path
 ) -> None:
-    (folder / "words.txt").write_text("lake\n")
+    (folder / "words.txt").write_text("pond\n")
     damaged = Bundle(folder, Bundle.open(small_bundle_folder).manifest, "0")
     with pytest.raises(DataLoss, match=r"words\.txt"):
         _ = damaged.words

@@ -17,7 +17,7 @@ from sottovoce.core.bundle.tokenizer import (
     open_tokenizer,
     without_vocabulary,
 )
-from sottovoce.core.errors import DataLoss
+from sottovoce.core.errors import BundleMismatch, DataLoss
 
 LETTERS = "abcdefghij"
 TOKENS = ["[PAD]", "[UNK]", *LETTERS, *(f"##{c}" for c in LETTERS if c != "j"), "##é", "!", "é"]
@@ -75,9 +75,102 @@ def test_numbers_with_gaps_stay_with_the_library(tmp_path: Path) -> None:
     assert open_tokenizer(file).ids("a") == [2]
 
 
-@pytest.mark.parametrize("damage", ["", "{}", '{"model": 3}'])
+_PANICS = '{"version": "1.0", "normalizer": {"type": "Precompiled", "precompiled_charsmap": 3}}'
+
+
+@pytest.mark.parametrize("damage", ["", "{}", '{"model": 3}', _PANICS])
 def test_damage_is_told(tmp_path: Path, damage: str) -> None:
     file = saved(tmp_path, library())
     file.write_text(damage)
     with pytest.raises(DataLoss, match=r"tokenizer\.json"):
         open_tokenizer(file)
+
+
+def _bpe() -> tokenizers.Tokenizer:
+    return tokenizers.Tokenizer(models.BPE({"a": 0, "b": 1, "ab": 2, "▁": 3}, [("a", "b")]))
+
+
+@pytest.mark.parametrize(
+    "normalizer",
+    [
+        normalizers.BertNormalizer(),
+        normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")]),
+        normalizers.Sequence([normalizers.NFD(), normalizers.Lowercase(), normalizers.Strip()]),
+    ],
+)
+@pytest.mark.parametrize(
+    "cutter",
+    [
+        pre_tokenizers.BertPreTokenizer(),
+        pre_tokenizers.ByteLevel(add_prefix_space=False),
+        pre_tokenizers.Sequence([pre_tokenizers.Digits(), pre_tokenizers.Metaspace()]),
+        pre_tokenizers.Split(" ", "merged_with_previous"),
+    ],
+)
+def test_standard_parts_do_as_the_library_does(
+    tmp_path: Path,
+    normalizer: normalizers.Normalizer,
+    cutter: pre_tokenizers.PreTokenizer,
+) -> None:
+    whole = _bpe()
+    whole.normalizer, whole.pre_tokenizer = normalizer, cutter
+    whole.add_special_tokens(["<s>", "[PAD]", "<|end|>"])
+    ours = open_tokenizer(saved(tmp_path, whole))
+    assert ours.ids("ab b a") == whole.encode("ab b a", add_special_tokens=False).ids
+    assert ours.normalize("ab b") == normalizer.normalize_str("ab b")
+
+
+@pytest.mark.parametrize(
+    "normalizer",
+    [
+        normalizers.Replace("elena", "bottle"),
+        normalizers.Replace(tokenizers.Regex("elen."), "bottle"),
+        normalizers.Replace(" ", "x"),
+        normalizers.Prepend("bot"),
+        normalizers.Sequence([normalizers.NFC(), normalizers.Replace("elena", "")]),
+    ],
+)
+def test_a_normalizer_that_rewrites_words_is_refused(
+    tmp_path: Path, normalizer: normalizers.Normalizer
+) -> None:
+    for whole in (library(), _bpe()):
+        whole.normalizer = normalizer
+        with pytest.raises(BundleMismatch, match="rewrites words"):
+            open_tokenizer(saved(tmp_path, whole))
+        (tmp_path / VOCABULARY).unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize(
+    "cutter",
+    [
+        pre_tokenizers.Split("elena", "removed"),
+        pre_tokenizers.Split(tokenizers.Regex("(a+)+b"), "isolated"),
+        pre_tokenizers.CharDelimiterSplit("e"),
+        pre_tokenizers.Metaspace(replacement="e"),
+    ],
+)
+def test_a_pre_tokenizer_of_its_own_making_is_refused(
+    tmp_path: Path, cutter: pre_tokenizers.PreTokenizer
+) -> None:
+    whole = _bpe()
+    whole.pre_tokenizer = cutter
+    with pytest.raises(BundleMismatch, match="cuts words"):
+        open_tokenizer(saved(tmp_path, whole))
+
+
+@pytest.mark.parametrize("content", ["elena", " elena", "▁Elena", "é"])
+def test_an_added_token_that_is_a_word_is_refused(tmp_path: Path, content: str) -> None:
+    whole = _bpe()
+    whole.add_tokens([tokenizers.AddedToken(content, normalized=False)])
+    with pytest.raises(BundleMismatch, match="is a word"):
+        open_tokenizer(saved(tmp_path, whole))
+
+
+def test_a_precompiled_table_gives_way_to_nfkc(tmp_path: Path) -> None:
+    """Its rules are bytes that the device does not read."""
+    whole = _bpe()
+    file = saved(tmp_path, whole)
+    told = json.loads(file.read_text())
+    told["normalizer"] = {"type": "Precompiled", "precompiled_charsmap": "AAAAAA=="}
+    file.write_text(json.dumps(told))
+    assert open_tokenizer(file).normalize("ﬁa") == "fia"

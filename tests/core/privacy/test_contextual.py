@@ -16,7 +16,7 @@ from sottovoce.core.text.tagger import Tagger, Tags
 from tests.support.small_bundle import LexiconFinder, LexiconTagger
 
 IN_CONTEXT = Setting("strong", "pct2t.v1")
-NOTE = "Anna didn't see the  cold lake; she'll write to Dr. Marsh.\n"
+NOTE = "Anna didn't see the  cold pond; she'll write to Dr. Marsh.\n"
 
 
 def seeded(seed: int = 0) -> np.random.Generator:
@@ -45,10 +45,10 @@ def test_a_tagger_is_opened_for_a_mechanism_that_reads_context_alone(small_bundl
         privatizer.release(NOTE, Setting("strong", mechanism))
         privatizer.release_plain_tokens([1, 2], Setting("strong", mechanism))
     assert not opened
-    assert privatizer.release("the lake", IN_CONTEXT).words[1].tag == "NOUN"
+    assert privatizer.release("the pond", IN_CONTEXT).words[1].tag == "NOUN"
     assert opened
     with pytest.raises(NotReady, match="there is no tagger"):
-        Privatizer(small_bundle).release("the lake", IN_CONTEXT)
+        Privatizer(small_bundle).release("the pond", IN_CONTEXT)
 
 
 def test_a_tag_can_ask_for_more_than_a_reading_and_never_for_less(small_bundle: Bundle) -> None:
@@ -61,7 +61,7 @@ def test_a_tag_can_ask_for_more_than_a_reading_and_never_for_less(small_bundle: 
         def tag(self, words: Sequence[str]) -> Tags:
             return Tags(np.zeros(len(words), np.uint8), np.ones(len(words), np.float32))
 
-    text = "the lake fever qzx one, 12"
+    text = "the pond fever qzx one, 12"
     for tag, expected in (("DET", "pnnddd"), ("NOUN", "nnnddd"), ("PROPN", "dddddd")):
         assert "".join(treated(tagged(small_bundle, CallsAll(tag)), text, IN_CONTEXT)) == expected
     words = tagged(small_bundle, CallsAll("NUM")).release(text, IN_CONTEXT).words
@@ -117,7 +117,7 @@ def test_a_word_tagged_as_punctuation_is_protected(small_bundle: Bundle) -> None
         def tag(self, words: Sequence[str]) -> Tags:
             return Tags(np.ones(len(words), np.uint8), np.ones(len(words), np.float32))
 
-    release = tagged(small_bundle, CallsAllPunctuation()).release("the , lake", IN_CONTEXT)
+    release = tagged(small_bundle, CallsAllPunctuation()).release("the , pond", IN_CONTEXT)
     assert [word.protected for word in release.words] == [True, False, True]
 
 
@@ -126,6 +126,6 @@ def test_in_context_words_move_within_the_part_of_speech_they_have_there(
 ) -> None:
     nouns = {small_bundle.words[i] for i in small_bundle.class_members("NOUN")}
     for seed in range(20):
-        (word,) = (release := small_privatizer.release("lake", IN_CONTEXT, seeded(seed))).words
+        (word,) = (release := small_privatizer.release("pond", IN_CONTEXT, seeded(seed))).words
         assert word.tag == "NOUN"
         assert release.text in nouns

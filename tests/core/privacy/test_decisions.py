@@ -21,7 +21,7 @@ from tests.support.small_bundle import found
 
 STRONG = Setting(level="strong")
 IN_CONTEXT = Setting("strong", "pct2t.v1")
-NOTE = "Anna didn't see the  cold lake; she'll write to Dr. Marsh (a@b.org), 555-0142!\n"
+NOTE = "Anna didn't see the  cold pond; she'll write to Dr. Marsh (a@b.org), 555-0142!\n"
 
 
 def seeded(seed: int = 0) -> np.random.Generator:
@@ -43,20 +43,20 @@ def test_a_name_is_what_is_found_to_be_one(small_bundle: Bundle) -> None:
 
     finder = First()
     privatizer = Privatizer(small_bundle, finder)
-    words = privatizer.release("lake house is's, qzx 12", STRONG).words
+    words = privatizer.release("pond house is's, qzx 12", STRONG).words
     assert [word.tag for word in words] == [
         *("PLACE", "NOUN", "GRAMMAR", "CLITIC", "PUNCTUATION", "UNLISTED", "IDENTIFIER")
     ]
-    cut = split("lake house is's, qzx 12", small_bundle.manifest.clitics)
+    cut = split("pond house is's, qzx 12", small_bundle.manifest.clitics)
     readings = ["NOUN", "NOUN", "GRAMMAR", "CLITIC", "NOUN", UNLISTED, "NOUN"]
     numbers = np.array([(*READINGS, UNLISTED).index(name) for name in readings], np.uint8)
     assert finder.looks == word_shapes.looks(cut, numbers).tolist()
-    (clitic, _) = privatizer.release("'s lake", STRONG).words
+    (clitic, _) = privatizer.release("'s pond", STRONG).words
     assert clitic.tag == "CLITIC"  # an ending is no name, wherever it stands
 
 
 def test_without_a_finder_whatever_has_a_capital_counts_as_a_name(small_bundle: Bundle) -> None:
-    words = Privatizer(small_bundle).release("The lake, LAKE iPhone is'S", STRONG).words
+    words = Privatizer(small_bundle).release("The pond, POND iPhone is'S", STRONG).words
     assert [word.tag for word in words] == [
         *("NAME", "NOUN", "PUNCTUATION", "NAME", "NAME", "GRAMMAR", "CLITIC")
     ]
@@ -106,7 +106,7 @@ def test_the_finder_sees_a_window_and_as_far_as_it_looks(
 
     finder = Counting()
     monkeypatch.setattr(decisions, "WINDOW", 7)
-    Privatizer(small_bundle, finder).release("lake " * 50, STRONG)
+    Privatizer(small_bundle, finder).release("pond " * 50, STRONG)
     assert max(finder.seen) == 7 + 2 * reach
 
 

@@ -129,7 +129,7 @@ def others_changed(
 def decider(bundle: Bundle) -> Decider:
     tagger = OnnxTagger.load(bundle.tagger_folder)
     finder = NameFinder.load(bundle.names_folder)
-    return Decider(bundle, finder, lambda: tagger, 0.7, lambda _: nullcontext())
+    return Decider(bundle, bundle.readings, finder, lambda: tagger, 0.7, lambda _: nullcontext())
 
 
 @pytest.mark.parametrize("policy", POLICIES)

@@ -59,7 +59,10 @@ def test_another_language_is_refused_and_one_without_counts_not_measured(
     with pytest.raises(BundleMismatch, match="for language 'en', not 'de'") as caught:
         inspect(bundle, "de")
     assert "bundle.language" in caught.value.fix
-    assert inspect(_copy(bundle, language="de"), "de") == ()
+    with pytest.raises(BundleMismatch, match="no word lists") as unknown:
+        inspect(_copy(bundle, language="de"), "de")
+    assert "bundle.accept_unchecked" in unknown.value.fix
+    assert inspect(_copy(bundle, language="de"), "de", accept_unchecked=True) == ()
 
 
 @pytest.mark.parametrize("name", ["*", "=ORIGIN"])

@@ -49,10 +49,10 @@ def test_no_policy_that_lets_more_pass_than_the_least(
     for name in POLICIES:
         setting = Setting("strong", "pct2t.v2", name)
         if name in allowed:
-            assert privatizer.release("the lake", setting).text
+            assert privatizer.release("the pond", setting).text
             continue
         with pytest.raises(NotReady, match="lets words pass") as caught:
-            privatizer.release("the lake", setting)
+            privatizer.release("the pond", setting)
         assert caught.value.subject == "privacy.least_policy"
 
 
@@ -71,10 +71,10 @@ def test_nothing_is_released_beyond_the_largest(
     for bundle, allowed in ((small_bundle, True), (told, False)):
         privatizer = Privatizer(bundle, tagger=lambda: lexicon_tagger, floors=Floors(100.0))
         if allowed:
-            assert privatizer.release("the lake", setting).text
+            assert privatizer.release("the pond", setting).text
             assert privatizer.release_plain_tokens([1], setting)
             continue
         with pytest.raises(NotReady, match="owner"):
-            privatizer.release("the lake", setting)
+            privatizer.release("the pond", setting)
         with pytest.raises(NotReady, match="owner"):
             privatizer.release_plain_tokens([1], setting)

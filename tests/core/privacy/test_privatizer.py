@@ -32,7 +32,7 @@ STILL = Setting(level="light")
 
 CountedWords = list[tuple[str, bool, str, int]]
 
-NOTE = "Anna didn't see the  cold lake; she'll write to Dr. Marsh (a@b.org), 555-0142!\n"
+NOTE = "Anna didn't see the  cold pond; she'll write to Dr. Marsh (a@b.org), 555-0142!\n"
 
 
 def seeded(seed: int = 0) -> np.random.Generator:
@@ -62,7 +62,7 @@ def test_words_with_noise_move_and_those_that_pass_stay(small_privatizer: Privat
         release = small_privatizer.release(NOTE, STRONG, seeded(seed))
         for word, said in zip(inputs(release, NOTE), outputs(release), strict=True):
             moved[word] = moved.get(word, 0) + (word != said)
-    assert all(moved[word] for word in ("Anna", "see", "cold", "lake", "write", "Marsh"))
+    assert all(moved[word] for word in ("Anna", "see", "cold", "pond", "write", "Marsh"))
     # "Dr" is not in the list, the mail address and the number are identifiers.
     assert moved["Dr"] == moved["a@b.org"] == 40
     assert moved["555-0142"] >= 39
@@ -80,7 +80,7 @@ def test_words_with_noise_move_and_those_that_pass_stay(small_privatizer: Privat
     ],
 )
 def test_the_policy_decides(small_privatizer: Privatizer, policy: str, expected: str) -> None:
-    text = "in the cold quiet lake one fever french Anna"
+    text = "in the cold quiet pond one fever french Anna"
     assert "".join(treated(small_privatizer, text, Setting("strong", policy=policy))) == expected
 
 
@@ -136,7 +136,7 @@ def test_identifiers_keep_their_shape_only(small_privatizer: Privatizer) -> None
 
 
 def test_case_is_carried_over(small_privatizer: Privatizer) -> None:
-    release = small_privatizer.release("Lake LAKE lake", STRONG, seeded())
+    release = small_privatizer.release("Pond POND pond", STRONG, seeded())
     assert [casing.shape(word) for word in outputs(release)] == [
         casing.Case.CAPITALISED,
         casing.Case.UPPER,
@@ -163,7 +163,7 @@ def test_words_move_within_their_class(small_bundle: Bundle, small_privatizer: P
 
 
 def test_without_noise_listed_words_come_back(small_privatizer: Privatizer) -> None:
-    text = "They see the Cold lake, NOT a fever."
+    text = "They see the Cold pond, NOT a fever."
     release = small_privatizer.release(text, STILL)
     assert release.text == text
     assert sum(word.protected for word in release.words) == 4
@@ -234,7 +234,7 @@ def test_a_name_is_one_name_throughout_a_document_or_a_conversation(
 
 
 def test_each_release_has_noise_of_its_own(small_privatizer: Privatizer) -> None:
-    text = "letter river garden lake house doctor clinic cough fever lamp " * 4
+    text = "letter river garden pond house doctor clinic cough fever lamp " * 4
     releases = {small_privatizer.release(text, STRONG).text for _ in range(5)}
     assert len(releases) == 5
     seeds = [small_privatizer.release(text, STRONG, seeded(3)).text for _ in range(2)]
@@ -242,7 +242,7 @@ def test_each_release_has_noise_of_its_own(small_privatizer: Privatizer) -> None
 
 
 def test_repeated_words_get_noise_apart(small_privatizer: Privatizer) -> None:
-    release = small_privatizer.release("lake " * 200, STRONG, seeded())
+    release = small_privatizer.release("pond " * 200, STRONG, seeded())
     assert len(set(outputs(release))) > 10
 
 

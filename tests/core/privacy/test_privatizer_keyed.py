@@ -17,8 +17,8 @@ from sottovoce.core.privacy.setting import Setting
 
 KEY = Key(bytes(range(32)))
 STRONG = Setting("strong")
-SENTENCE = "The doctor was in the garden by the lake with a letter and a lamp"
-MANY = "letter river garden lake house doctor clinic cough fever lamp window street tree song "
+SENTENCE = "The doctor was in the garden by the pond with a letter and a lamp"
+MANY = "letter river garden pond house doctor clinic cough fever lamp window carpet tree song "
 
 
 def _released(privatizer: Privatizer, text: str, key: Key = KEY, **more: str) -> Release:
@@ -61,8 +61,8 @@ def test_a_near_copy_shares_what_it_shares(
 
 
 def test_case_and_punctuation_within_are_nothing_to_the_noise(small_privatizer: Privatizer) -> None:
-    one = _outputs(_released(small_privatizer, "the letter from the doctor by the lake"))
-    other = _outputs(_released(small_privatizer, "The Letter (from, the DOCTOR) -- by the lake"))
+    one = _outputs(_released(small_privatizer, "the letter from the doctor by the pond"))
+    other = _outputs(_released(small_privatizer, "The Letter (from, the DOCTOR) -- by the pond"))
     assert one == other
 
 
@@ -94,8 +94,8 @@ def test_the_next_word_is_drawn_afresh_by_the_law_it_had(small_privatizer: Priva
     for number in range(300):
         key = Key(number.to_bytes(32, "big"))
         for which, left in enumerate(("garden", "river")):
-            kept[which, number] = _outputs(_released(small_privatizer, f"{left} lake", key))[1] == (
-                "lake"
+            kept[which, number] = _outputs(_released(small_privatizer, f"{left} pond", key))[1] == (
+                "pond"
             )
     share = kept.mean()
     assert 0.02 < share < 0.98
@@ -147,7 +147,7 @@ def _identifiers(release: Release) -> list[str]:
 
 
 def test_another_identifier_redraws_no_other_word(small_privatizer: Privatizer) -> None:
-    texts = [f"The letter 99231{n} garden was by the lake" for n in range(5)]
+    texts = [f"The letter 99231{n} garden was by the pond" for n in range(5)]
     releases = [_released(small_privatizer, text) for text in texts]
     assert len({_word(release, 2) for release in releases}) == 5
     assert len({_word(release, 3) for release in releases}) == 1

@@ -48,13 +48,13 @@ def test_gaps_are_copied_and_words_replaced() -> None:
 
 
 def test_each_word_is_found_in_both_texts() -> None:
-    longer = written("lake is", [("mountain", 0, NOISE), ("is", 1, NOISE)])
+    longer = written("pond is", [("mountain", 0, NOISE), ("is", 1, NOISE)])
     assert longer.text == "mountain is"
     assert longer.words == (
         WordRelease(0, 4, 0, 8, "NOUN", NOISE, replaced=True),
         WordRelease(5, 7, 9, 11, "VERB", NOISE, replaced=False),
     )
-    shorter = written("lake is", [("a", 3, DRAW), ("as", 1, PASS)])
+    shorter = written("pond is", [("a", 3, DRAW), ("as", 1, PASS)])
     assert shorter.words == (
         WordRelease(0, 4, 0, 1, IDENTIFIER, DRAW, replaced=True),
         WordRelease(5, 7, 2, 4, "VERB", PASS, replaced=True),
@@ -74,12 +74,12 @@ def test_the_words_are_those_that_the_endings_were_cut_for() -> None:
 def test_words_without_outputs_and_outputs_without_words_are_refused() -> None:
     for outputs in ([("a", 0, NOISE)], [("a", 0, NOISE)] * 3):
         with pytest.raises(ValueError, match="zip"):
-            Draft("lake is").write(split("lake is", CLITICS), outputs)
+            Draft("pond is").write(split("pond is", CLITICS), outputs)
 
 
 def test_a_report_that_does_not_fit_the_document_is_refused() -> None:
     with pytest.raises(ValueError, match="zip"):
-        _ = replace(example(), document="lake").words
+        _ = replace(example(), document="pond").words
     with pytest.raises(ValueError, match="zip"):
         _ = replace(example(), marks=example().marks[:-1]).words
 
@@ -91,7 +91,7 @@ def test_a_word_is_protected_unless_it_passes() -> None:
     assert [word.protected for word in told] == [False, True, True]
 
 
-@pytest.mark.parametrize(("first", "second"), [("lake is", "is lake."), ("\nlake\n", " a\n\nb ")])
+@pytest.mark.parametrize(("first", "second"), [("pond is", "is pond."), ("\nlake\n", " a\n\nb ")])
 @pytest.mark.parametrize("word", ["mountains", "a", ""])
 def test_a_document_of_two_parts_is_cut_where_they_meet(first: str, second: str, word: str) -> None:
     whole = written(f"{first}\n{second}", [(word, 0, NOISE)] * len(split(f"{first}\n{second}")))

@@ -16,10 +16,10 @@ def _before(document: str, context: Context | None = None) -> list[tuple[str, st
 
 
 def test_the_word_before_counts_and_a_sentence_begins_with_nothing() -> None:
-    assert _before("The lake is cold. It is deep") == [
+    assert _before("The pond is cold. It is deep") == [
         ("the", ""),
-        ("lake", "the"),
-        ("is", "lake"),
+        ("pond", "the"),
+        ("is", "pond"),
         ("cold", "is"),
         ("it", ""),
         ("is", "it"),
@@ -30,28 +30,28 @@ def test_the_word_before_counts_and_a_sentence_begins_with_nothing() -> None:
 @pytest.mark.parametrize(
     "copy",
     [
-        "the  lake\n> (is) cold",
-        "the lake, is - cold ",
-        '\t"The lake is cold',
-        "THE LAKE 'is' cold",
-        "Cold? the lake is cold",
-        "he wrote: the lake is cold",
-        "So it goes… the lake is cold",
-        "end。the lake is cold!!",
+        "the  pond\n> (is) cold",
+        "the pond, is - cold ",
+        '\t"The pond is cold',
+        "THE POND 'is' cold",
+        "Cold? the pond is cold",
+        "he wrote: the pond is cold",
+        "So it goes… the pond is cold",
+        "end。the pond is cold!!",
     ],
 )
 def test_near_copies_have_the_same_words_before_the_same(copy: str) -> None:
     words = _before(copy)
     start = words.index(("the", ""))
-    assert words[start:] == [("the", ""), ("lake", "the"), ("is", "lake"), ("cold", "is")]
+    assert words[start:] == [("the", ""), ("pond", "the"), ("is", "pond"), ("cold", "is")]
 
 
 def test_windows_are_one_document() -> None:
     context = Context()
-    parts = ["The lake ", "is cold", ", very", ". Quite", " so"]
+    parts = ["The pond ", "is cold", ", very", ". Quite", " so"]
     assert [pair for part in parts for pair in _before(part, context)] == _before("".join(parts))
 
 
 def test_forms_are_one_a_word() -> None:
     with pytest.raises(ValueError, match="zip"):
-        Context().before(split("the lake"), ["the"])
+        Context().before(split("the pond"), ["the"])

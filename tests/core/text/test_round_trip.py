@@ -20,7 +20,7 @@ from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.text.words import Kind, iter_words, split
 
 PIECES = (
-    *("Anna", "the", "lake", "maybe", "gorgeous", "naïve", "DON'T", "it’s", "she'll've", "'tis"),
+    *("Anna", "the", "pond", "maybe", "gorgeous", "naïve", "DON'T", "it’s", "she'll've", "'tis"),
     *("👨\u200d👩\u200d👧", "👍🏽", "🇩🇪", "1\ufe0f\u20e3", "❤\ufe0f"),
     "🏴\U000e0067\U000e0062\U000e007f",
     *("e\u0301", "Z\u0338\u0300\u0316", "\u0301", ".\u0301", " \u0301", "\u20dd"),

@@ -90,7 +90,7 @@ def new_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[...,
 def _measured(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """The levels of the small bundle are made up, and its classes are small."""
     if "bundle_folder" not in request.fixturenames:
-        monkeypatch.setattr(inspection, "inspect", lambda *_: ())
+        monkeypatch.setattr(inspection, "inspect", lambda *_, **__: ())
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ def _ask(address: str, token: str) -> str:
     with grpc.insecure_channel(address) as channel:
         stub = edge_agent_pb2_grpc.EdgeAgentServiceStub(channel)  # type: ignore[no-untyped-call]
         metadata = (("authorization", f"Bearer {token}"),)
-        request = agent.PrivatizeRequest(text="Anna saw the lake")
+        request = agent.PrivatizeRequest(text="Anna saw the pond")
         return str(stub.Privatize(request, metadata=metadata, timeout=60).text)
 
 

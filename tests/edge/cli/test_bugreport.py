@@ -9,7 +9,7 @@ from pathlib import Path
 
 from .conftest import Device
 
-TEXT = "Zebulon saw the lake"
+TEXT = "Zebulon saw the pond"
 
 
 def test_it_holds_versions_settings_findings_and_sizes(device: Device) -> None:
@@ -42,7 +42,7 @@ def test_nothing_of_the_owner_is_in_it(
     )
     device.sotto("privatize", TEXT)
     for shown in (device.sotto("bugreport").stdout, str(device.json("bugreport"))):
-        for secret in ("zebulon", "correct horse", str(device.folder), "/home", "lake"):
+        for secret in ("zebulon", "correct horse", str(device.folder), "/home", "pond"):
             assert secret not in shown.lower()
         assert socket.gethostname() not in shown
         assert f"/{getpass.getuser()}" not in shown

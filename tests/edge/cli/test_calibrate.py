@@ -44,7 +44,7 @@ def curved(new_device: Callable[..., Device], curved_bundle: Path) -> Device:
 def labelled(tmp_path: Path) -> Path:
     rows = ["text\tlabel"]
     for place in range(30):
-        filler = ("river", "garden", "lake")[place % 3]
+        filler = ("river", "garden", "pond")[place % 3]
         rows.append(f"{filler} fever {filler}\till")
         rows.append(f"{filler} coffee {filler}\twell")
     file = tmp_path / "labelled.tsv"
@@ -219,6 +219,6 @@ def test_wrong_questions_are_refused(curved: Device, labelled: Path) -> None:
     assert "pct2t.v1" in refused("--mechanism", "x", code=4)
     assert "give both" in refused("--target-utility", "0.8")
     assert "give both" in refused("--labelled", str(labelled))
-    labelled.write_text("text\tlabel\n" + "\n".join(f"lake\t{label}" for label in "ab" * 10))
+    labelled.write_text("text\tlabel\n" + "\n".join(f"pond\t{label}" for label in "ab" * 10))
     told = refused("--target-utility", "0.95", "--labelled", str(labelled))
     assert "even unprotected" in told

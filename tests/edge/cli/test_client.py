@@ -22,7 +22,7 @@ from tests.support.leaving import TRIES, whose_reading_ends
 
 from .conftest import Device
 
-REQUEST = agent.PrivatizeRequest(text="the lake")
+REQUEST = agent.PrivatizeRequest(text="the pond")
 
 
 def test_a_running_agent_is_used_and_a_missing_one_replaced(device: Device) -> None:

@@ -90,7 +90,7 @@ def test_the_same_command_waits_for_what_it_began_and_takes_nothing_twice(
         (begun,) = trained.json(*both, "--no-watch")
         until(lambda: trained.json("list")[0]["adapters"][0]["state"] == "TRAINING")
         assert "0 of desk wait, 10 in training" in trained.sotto("corrections", "desk").stdout
-        trained.sotto("correct", "desk", "the lake", "wet")  # for the next time
+        trained.sotto("correct", "desk", "the pond", "wet")  # for the next time
         (again,) = trained.json(*both, "--no-watch")
         assert (again["id"], begun["waiting"], again["waiting"]) == (begun["id"], 0, 1)
         said = trained.sotto(*both, "--no-watch").stderr
@@ -103,12 +103,12 @@ def test_the_same_command_waits_for_what_it_began_and_takes_nothing_twice(
         (told,) = trained.json("show", "desk")
         assert (told["present"], told["versions"][0]["examples"]) == (begun["id"], 20)
         assert len(cloud.jobs) == 2
-        assert _shown(trained) == [("the lake", "wet")]
+        assert _shown(trained) == [("the pond", "wet")]
 
 
 def test_lines_of_one_label_come_by_stdin(trained: Device) -> None:
-    trained.sotto("correct", "desk", "-", "dry", stdin="the lake\r\n\nthe garden\n")
-    assert _shown(trained) == [("the lake", "dry"), ("the garden", "dry")]
+    trained.sotto("correct", "desk", "-", "dry", stdin="the pond\r\n\nthe garden\n")
+    assert _shown(trained) == [("the pond", "dry"), ("the garden", "dry")]
 
 
 def test_more_than_a_message_holds_is_kept_and_what_stops_it_named(
@@ -120,7 +120,7 @@ def test_more_than_a_message_holds_is_kept_and_what_stops_it_named(
         said = trained.sotto(
             "correct",
             "desk",
-            stdin="\n".join(["text\tlabel", *rows, "the lake\tblue"]) + "\n",
+            stdin="\n".join(["text\tlabel", *rows, "the pond\tblue"]) + "\n",
             code=2,
         ).stderr
         kept = len(_shown(trained))

@@ -20,7 +20,7 @@ from tests.support.certified import TLS, certifying
 from tests.support.fake_cloud import FakeCloud
 from tests.support.key_places import give_credential
 from tests.support.onnx_bytes import loop
-from tests.support.tampering import add_file, change_manifest
+from tests.support.tampering import BLINDING, add_file, change_manifest, plant
 
 from .conftest import Device
 
@@ -124,6 +124,36 @@ def test_a_tagger_that_never_ends_is_found_and_not_run(
     result, told = _checks(new_device(endless), 3)["bundle"]
     assert result == "FAIL"
     assert "tagger.onnx" in told
+
+
+@pytest.mark.parametrize("tamper", BLINDING)
+def test_a_bundle_that_blinds_the_device_is_told(
+    new_device: Callable[..., Device],
+    bundle_folder: Path,
+    tmp_path: Path,
+    tamper: Callable[[Path], None],
+) -> None:
+    tampered = Path(shutil.copytree(bundle_folder, tmp_path / "tampered"))
+    tamper(tampered)
+    result, told = _checks(new_device(tampered), 3)["claims"]
+    assert result == "FAIL"
+    assert "cannot be trusted" in told
+
+
+def test_names_planted_among_the_words_are_told_and_drawn(
+    new_device: Callable[..., Device], bundle_folder: Path, tmp_path: Path
+) -> None:
+    tampered = Path(shutil.copytree(bundle_folder, tmp_path / "tampered"))
+    plant(tampered, {"whoever": "zelenka", "algae": "quillfeather"})
+    device = new_device(tampered)
+    result, told = _checks(device, 3)["claims"]
+    assert result == "OK"
+    assert "2 words" in told
+    for policy in ("names", "content"):
+        released = device.sotto(
+            "privatize", "--level", "light", "--policy", policy, stdin="to zelenka, quillfeather"
+        ).stdout
+        assert not {"zelenka", "quillfeather"} & set(re.findall(r"\w+", released))
 
 
 def test_a_level_the_owner_does_not_allow_is_told(

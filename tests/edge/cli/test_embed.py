@@ -70,7 +70,7 @@ def test_lines_of_a_file_and_of_a_pipe_are_answered_in_order(
 
 def test_output_is_a_numpy_file_or_nothing(linked: Device, tmp_path: Path) -> None:
     target = tmp_path / "rows.npy"
-    lines = ["the river", "the stone", "a lake"] * 40
+    lines = ["the river", "the stone", "a pond"] * 40
     source = _file(linked, *lines)
     with running(linked.config):
         told = linked.json("embed", "--input", source, "--output", str(target), "--local")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from .conftest import Device
 
-TEXT = "the lake and the garden"  # two words with noise, at "balanced" 15 each
+TEXT = "the pond and the garden"  # two words with noise, at "balanced" 15 each
 
 
 def test_without_a_limit_none_is_told(device: Device) -> None:
@@ -24,7 +24,7 @@ def test_what_is_left_is_told_in_messages(
 ) -> None:
     device = new_device(tagged_bundle, SOTTO_PRIVACY_LEDGER_LIMIT="1000")
     device.sotto("privatize", TEXT)
-    device.sotto("privatize", f"{TEXT} and the lake")
+    device.sotto("privatize", f"{TEXT} and the pond")
     shown = device.sotto("ledger").stdout
     assert "75 of 1,000 (8%) on 2 texts" in shown
     assert "on average 37.5 a text" in shown
@@ -49,7 +49,7 @@ def test_who_set_no_limit_is_warned_all_the_same(
     device = new_device(tagged_bundle, SOTTO_PRIVACY_WARN_AFTER="1")  # message of 150
     device.sotto("privatize", TEXT)
     assert device.json("ledger")[0]["warning"] == ""
-    device.sotto("privatize", f"{' and the lake' * 5}")
+    device.sotto("privatize", f"{' and the pond' * 5}")
     (told,) = device.json("ledger")
     assert told["spent"] == 105.0
     assert told["warning"] == ""

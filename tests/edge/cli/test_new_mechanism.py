@@ -29,7 +29,7 @@ from sottovoce.v1 import edge_agent_pb2 as agent
 from tests.edge.cli.conftest import Device
 from tests.support.agent import configured, running
 
-TEXT = "Anna was in the garden by the lake"
+TEXT = "Anna was in the garden by the pond"
 ETA = 0.5
 
 
@@ -89,7 +89,7 @@ def test_the_privatizer_asks_it_what_to_cover_and_what_that_costs(calibrated: Pa
     noisy = [
         TEXT[word.start : word.end] for word in release.words if word.treatment is Treatment.NOISE
     ]
-    assert noisy == ["garden", "lake"]
+    assert noisy == ["garden", "pond"]
     assert (release.eta, release.charge) == (ETA, 3 * ETA * 2)
     assert len(privatizer.release_plain_tokens([1, 2, 3], setting)) == 3
 

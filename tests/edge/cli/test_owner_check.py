@@ -16,7 +16,7 @@ from .conftest import Device
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="root's commands: run it as root")
 USER = 54321
-TEXT = "the lake"
+TEXT = "the pond"
 WRITING = (["pull"], ["rotate-key"], ["privatize", TEXT], ["fetch", "--versions", "mail"])
 
 

@@ -17,15 +17,15 @@ from tests.support.waiting import until
 
 from .conftest import Device
 
-TEXT = "Anna was in the garden by the lake, AX-99231"
+TEXT = "Anna was in the garden by the pond, AX-99231"
 
 
 def test_each_line_is_one_text(device: Device) -> None:
-    result = device.sotto("privatize", "--level", "light", stdin=f"{TEXT}\n\n the lake \n")
+    result = device.sotto("privatize", "--level", "light", stdin=f"{TEXT}\n\n the pond \n")
     first, second, third, rest = result.stdout.split("\n")
-    assert first[first.index(" ") :].startswith(" was in the garden by the lake, ")
+    assert first[first.index(" ") :].startswith(" was in the garden by the pond, ")
     assert "AX-99231" not in first
-    assert (second, third, rest) == ("", " the lake ", "")
+    assert (second, third, rest) == ("", " the pond ", "")
 
 
 def test_json_reports_words_with_their_places(device: Device) -> None:
@@ -76,10 +76,10 @@ def test_the_daemon_and_the_command_alone_give_the_same_bytes(device: Device) ->
 @pytest.mark.parametrize("served", [False, True])
 def test_errors_name_the_line(device: Device, served: bool) -> None:
     def check() -> None:
-        result = device.sotto("privatize", stdin=b"the lake\nthe \0 lake\nthe lake\n", code=2)
+        result = device.sotto("privatize", stdin=b"the pond\nthe \0 pond\nthe pond\n", code=2)
         assert "standard input, line 2: the text looks binary" in result.stderr
         assert len(result.stdout.splitlines()) == 1  # what came before is out already
-        result = device.sotto("privatize", stdin=b"the lake\ncaf\xe9\n", code=2)
+        result = device.sotto("privatize", stdin=b"the pond\ncaf\xe9\n", code=2)
         assert "line 2 is not UTF-8: byte 3" in result.stderr
         assert "iconv" in result.stderr
 
@@ -98,15 +98,15 @@ def test_no_input_and_too_long_a_line_are_refused(device: Device) -> None:
 
 def test_output_is_complete_or_absent(device: Device) -> None:
     source, target = device.folder / "in.txt", device.folder / "out.txt"
-    source.write_text("the lake\nthe \0 lake\n")
+    source.write_text("the pond\nthe \0 pond\n")
     arguments = ["privatize", "--input", str(source), "--output", str(target)]
     device.sotto(*arguments, code=2)
     assert not target.exists()
-    source.write_text("the lake\nthe garden\n")
+    source.write_text("the pond\nthe garden\n")
     assert device.sotto(*arguments).stdout == ""
     assert len(target.read_text().splitlines()) == 2
     before = target.read_bytes()
-    source.write_text("the \0 lake\n")
+    source.write_text("the \0 pond\n")
     device.sotto(*arguments, code=2)
     assert target.read_bytes() == before
     assert {p.name for p in device.folder.iterdir()} == {"home", "token", "in.txt", "out.txt"}
@@ -119,13 +119,13 @@ def test_a_missing_input_is_named(device: Device) -> None:
 
 def test_unknown_settings_list_the_known_ones(device: Device) -> None:
     for option, said in (("--level", "strong"), ("--mechanism", "pct2t.v1"), ("--policy", "all")):
-        result = device.sotto("privatize", option, "x", stdin="the lake", code=4)
+        result = device.sotto("privatize", option, "x", stdin="the pond", code=4)
         assert said in result.stderr
 
 
 def test_a_spent_ledger_stops_it(device: Device) -> None:
     device.environment["SOTTO_PRIVACY_LEDGER_LIMIT"] = "40"
-    result = device.sotto("privatize", stdin=f"the lake\n{TEXT}\n", code=5)
+    result = device.sotto("privatize", stdin=f"the pond\n{TEXT}\n", code=5)
     assert "line 2: the privacy ledger is spent" in result.stderr
 
 
@@ -154,7 +154,7 @@ def _command(
 
 def test_an_endless_pipe_is_answered_line_by_line(device: Device) -> None:
     with _command(device, "--json") as (process, source, out):
-        for text in ("the lake", "the garden"):
+        for text in ("the pond", "the garden"):
             source.write(text.encode() + b"\n")
             source.flush()
             assert len(json.loads(out.readline())["words"]) == 2
@@ -165,7 +165,7 @@ def test_an_endless_pipe_is_answered_line_by_line(device: Device) -> None:
 def test_an_interrupt_leaves_nothing_half_written(device: Device) -> None:
     target = device.folder / "out.txt"
     with _command(device, "--output", str(target)) as (process, source, _):
-        source.write(b"the lake\n")
+        source.write(b"the pond\n")
         source.flush()
         until(lambda: any(p.stat().st_size for p in device.folder.glob(".out.txt.*")))
         process.send_signal(signal.SIGINT)
@@ -178,7 +178,7 @@ def test_an_interrupt_leaves_nothing_half_written(device: Device) -> None:
 def test_a_reader_that_has_seen_enough_is_no_error(device: Device) -> None:
     with _command(device) as (process, source, out):
         out.close()
-        source.write(b"the lake\n" * 3)
+        source.write(b"the pond\n" * 3)
         source.close()
         assert process.wait(60) == 0
         assert process.stderr is not None

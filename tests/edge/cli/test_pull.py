@@ -22,7 +22,7 @@ def test_a_new_device_pulls_and_privatises(
     (pulled,) = device.json("pull", cloud.address)
     bundle = Bundle.open(device.config.bundle.current)
     assert (pulled["bundle_id"], pulled["up_to_date"]) == (bundle.id, False)
-    assert device.sotto("privatize", stdin="the lake").stdout
+    assert device.sotto("privatize", stdin="the pond").stdout
     assert "up to date" in device.sotto("pull", cloud.address).stdout
 
 
@@ -50,7 +50,7 @@ def test_another_key_is_taken_on_the_owners_word_only(linked: Device, cloud: Fak
     (new,) = re.findall(r"ed25519:\S{43}", error["fix"])
     (pulled,) = linked.json("pull", "--key", new)
     assert pulled["key"] == new
-    assert linked.sotto("privatize", stdin="the lake").stdout
+    assert linked.sotto("privatize", stdin="the pond").stdout
     assert "not a public key" in linked.sotto("pull", "--key", "ssh-rsa", code=2).stderr
 
 

@@ -6,7 +6,7 @@ from tests.support.agent import running
 
 from .conftest import Device
 
-TEXT = "letter river garden lake house doctor clinic cough fever lamp window street tree song"
+TEXT = "letter river garden pond house doctor clinic cough fever lamp window carpet tree song"
 
 
 def _released(device: Device) -> str:

@@ -18,7 +18,7 @@ def test_an_empty_device_says_what_to_do(new_device: Callable[..., Device]) -> N
 
 
 def test_bundle_levels_and_ledger_are_told(device: Device) -> None:
-    device.sotto("privatize", stdin="the lake and the garden")
+    device.sotto("privatize", stdin="the pond and the garden")
     (alone,) = device.json("status")
     assert alone["bundle_id"] == Bundle.open(device.config.bundle.current).id
     assert {level["name"]: level["eta"] for level in alone["levels"]} == {

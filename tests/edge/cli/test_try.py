@@ -12,7 +12,7 @@ from sottovoce.edge.cli import main
 
 from .conftest import Device
 
-TEXT = "the lake and the garden, 4711"
+TEXT = "the pond and the garden, 4711"
 
 
 def test_every_level_and_policy_is_shown_and_nothing_is_charged(device: Device) -> None:
@@ -26,7 +26,7 @@ def test_every_level_and_policy_is_shown_and_nothing_is_charged(device: Device) 
         assert "4711" not in released
         assert 0 < each["guessed"] <= 1
     names = [each for each in shown["tried"] if each["policy"] == "names"]
-    assert all(each["releases"][0].startswith("the lake and the garden, ") for each in names)
+    assert all(each["releases"][0].startswith("the pond and the garden, ") for each in names)
     assert all(each["charge"] == 0 for each in names)
     (status,) = device.json("status")
     assert status["ledger"]["releases"] == status["ledger"]["spent"] == 0

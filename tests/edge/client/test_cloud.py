@@ -44,7 +44,7 @@ def test_an_enrolled_tenant_is_answered(tmp_path: Path) -> None:
 def test_a_job_goes_all_its_way(tmp_path: Path) -> None:
     examples = [
         training.PrivatizedExample(example_id=f"{label}{n}", released_text=text, label=label)
-        for text, label in (("a cold lake", "water"), ("a warm room", "house"))
+        for text, label in (("a cold pond", "water"), ("a warm room", "house"))
         for n in range(4)
     ]
     with fake_cloud() as server, closing(Cloud(_config(tmp_path, server))) as cloud:
@@ -60,7 +60,7 @@ def test_a_job_goes_all_its_way(tmp_path: Path) -> None:
         watched = list(cloud.watch_job(job.id))
         assert [held.id for held in watched] == [job.id] * len(watched)
         assert watched[-1].state == training.JOB_STATE_SUCCEEDED
-        request = inference.InferenceServicePredictRequest(adapter="a", released_text="lake")
+        request = inference.InferenceServicePredictRequest(adapter="a", released_text="pond")
         scores = cloud.predict(request).scores
         assert max(scores, key=lambda score: score.probability).label == "water"
         asked = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -26,7 +26,7 @@ from sottovoce.v1 import bundles_pb2
 from tests.support.agent import configured
 from tests.support.fake_cloud import FakeCloud, fake_cloud
 from tests.support.onnx_bytes import loop
-from tests.support.tampering import add_file, change_array, change_manifest
+from tests.support.tampering import BLINDING, add_file, change_array, change_manifest
 
 
 @contextmanager
@@ -39,7 +39,7 @@ def _pair(folder: Path, bundle: Path, **environ: str) -> Iterator[tuple[FakeClou
 def _measured(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """The levels of the small bundle are made up, and its classes are small."""
     if "bundle_folder" not in request.fixturenames:
-        monkeypatch.setattr(inspection, "inspect", lambda *_: ())
+        monkeypatch.setattr(inspection, "inspect", lambda *_, **__: ())
 
 
 def _pull(config: Config, **options: Any) -> Pulled:
@@ -314,6 +314,20 @@ def test_a_level_that_is_not_what_it_claims_is_refused_though_it_is_signed(
         with pytest.raises(BundleMismatch, match=r"balanced.*guesses 100% here"):
             _pull(config)
         assert config.bundle.current.resolve() == before.folder
+
+
+@pytest.mark.parametrize("tamper", BLINDING)
+def test_a_bundle_that_blinds_the_device_is_refused_though_it_is_signed(
+    tmp_path: Path, bundle_folder: Path, tamper: Callable[[Path], None]
+) -> None:
+    tampered = Path(shutil.copytree(bundle_folder, tmp_path / "tampered"))
+    tamper(tampered)
+    with (
+        _pair(tmp_path, tampered) as (_, config),
+        pytest.raises(BundleMismatch, match="cannot be trusted"),
+    ):
+        _pull(config)
+    assert not config.bundle.current.exists()
 
 
 def test_another_language_is_refused(tmp_path: Path, bundle_folder: Path) -> None:

@@ -25,7 +25,7 @@ from tests.support.onnx_bytes import loop
 @pytest.fixture(autouse=True)
 def _measured(monkeypatch: pytest.MonkeyPatch) -> None:
     """The levels of the small bundle are made up, and its classes are small."""
-    monkeypatch.setattr(inspection, "inspect", lambda *_: ())
+    monkeypatch.setattr(inspection, "inspect", lambda *_, **__: ())
 
 
 def fetch(server: FakeCloud, config: Config, *, encoder: bool) -> Pulled:

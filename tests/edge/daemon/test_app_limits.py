@@ -209,7 +209,7 @@ def test_what_an_app_has_spent_outlives_a_kill(tmp_path: Path, bundle_folder: Pa
                 apps = Apps(store)
                 token = token or apps.new("mail", a_day=1e6)
                 stub = edge_agent_pb2_grpc.EdgeAgentServiceStub(channel)  # type: ignore[no-untyped-call]
-                request = agent.PrivatizeRequest(text=f"Anna saw {n + 10} lamps by the lake")
+                request = agent.PrivatizeRequest(text=f"Anna saw {n + 10} lamps by the pond")
                 assert stub.Privatize(request, **with_token(token)).text
                 process.kill()
                 spent += [spent for _, spent in apps.all()]

@@ -23,7 +23,7 @@ from tests.support.agent import configured, running
 from tests.support.echo import EchoingCloud, echo, echoing_cloud
 from tests.support.waiting import until
 
-TEXT = "Anna saw Mark and the lamp by the lake"
+TEXT = "Anna saw Mark and the lamp by the pond"
 App = edge_chat_pb2_grpc.EdgeChatServiceStub
 
 
@@ -111,7 +111,7 @@ def process(config: Config) -> Iterator[tuple[subprocess.Popen[bytes], App]]:
         "SOTTO_PRIVACY_LARGEST_ETA": "20000",
     }
     code = (
-        "from sottovoce.core.privacy import inspection; inspection.inspect = lambda *_: ();"
+        "from sottovoce.core.privacy import inspection; inspection.inspect = lambda *_, **__: ();"
         "from sottovoce.edge.cli import main; main()"
     )
     daemon = subprocess.Popen([sys.executable, "-c", code, "serve"], env={**os.environ, **settings})

@@ -31,7 +31,7 @@ from tests.support.certificates import Certificate
 from tests.support.raw_http2 import RawConnection
 from tests.support.waiting import among_a_flood, until
 
-TEXT = "Anna was in the garden by the lake"
+TEXT = "Anna was in the garden by the pond"
 
 
 def _serving(address: str) -> bool:

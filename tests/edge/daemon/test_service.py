@@ -20,7 +20,7 @@ from tests.support.agent import configured, running, wanted
 from tests.support.fake_cloud import fake_cloud
 from tests.support.waiting import until
 
-TEXT = "Anna was in the garden by the lake"
+TEXT = "Anna was in the garden by the pond"
 NUMBER = 555_014_200_000
 
 

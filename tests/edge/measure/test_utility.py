@@ -22,7 +22,7 @@ CURVE = (
     Level(8.0, 0.6, 0.6, 0.5, 0.5, 0.5),
     Level(2_000.0, 0.01, 0.01, 0.99, 0.99, 0.99),
 )
-FILLERS = ["river", "garden", "lake", "house", "lamp", "window", "street", "tree", "song", "bread"]
+FILLERS = ["river", "garden", "pond", "house", "lamp", "window", "carpet", "tree", "song", "bread"]
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import training_pb2 as training
 
 MOST = 100
-RIVER, STONE, LAKE = ("the river", "wet"), ("the stone", "dry"), ("the lake", "wet")
+RIVER, STONE, POND = ("the river", "wet"), ("the stone", "dry"), ("the pond", "wet")
 
 
 @pytest.fixture
@@ -54,12 +54,12 @@ def test_the_newest_label_of_a_text_is_kept_and_each_adapter_has_its_own(store: 
     kept.keep("other", [(RIVER[0], "blue")], MOST)
     assert pairs(kept) == [RIVER, STONE]
     assert pairs(kept, "other") == [("the river", "blue")]
-    kept.keep("desk", [LAKE, ("the river", "dry")], MOST)
-    assert pairs(kept) == [STONE, LAKE, ("the river", "dry")]
+    kept.keep("desk", [POND, ("the river", "dry")], MOST)
+    assert pairs(kept) == [STONE, POND, ("the river", "dry")]
     assert kept.count("desk") == (3, 0)
     assert kept.forget("desk", "the stone") == 1
     assert kept.forget("desk", "the stone") == 0
-    assert pairs(kept) == [LAKE, ("the river", "dry")]
+    assert pairs(kept) == [POND, ("the river", "dry")]
     assert kept.forget("desk") == 2
     assert (kept.count("desk"), kept.count("other")) == ((0, 0), (1, 0))
 
@@ -123,7 +123,7 @@ def test_they_are_bounded_all_or_none(store: Store) -> None:
     kept = Corrections(store)
     kept.keep("desk", [RIVER], 2)
     with pytest.raises(QuotaExceeded, match="has 1 corrections, and may have 2") as refused:
-        kept.keep("desk", [STONE, LAKE], 2)
+        kept.keep("desk", [STONE, POND], 2)
     for named in ("desk --add --corrections", "desk --forget", "predict.corrections"):
         assert named in refused.value.fix
     assert pairs(kept) == [RIVER]
@@ -131,7 +131,7 @@ def test_they_are_bounded_all_or_none(store: Store) -> None:
     kept.keep("other", [STONE], 2)  # whose own they are
     take(store)
     with pytest.raises(QuotaExceeded):  # what is in training is there as well
-        kept.keep("desk", [LAKE], 2)
+        kept.keep("desk", [POND], 2)
     kept.keep("desk", [("the river", "dry")], 1)  # though there may be fewer now, no more are
     assert pairs(kept) == [("the river", "dry")]
 
@@ -156,12 +156,12 @@ def test_what_was_taken_is_dropped_once_it_was_learnt_else_given_back(
     kept.keep("desk", [RIVER, STONE], MOST)
     take(store)
     assert (pairs(kept), kept.count("desk")) == ([], (0, 2))
-    kept.keep("desk", [LAKE, RIVER, ("the stone", "wet")], MOST)  # one of them as it is
-    assert pairs(kept) == [LAKE, ("the stone", "wet")]
+    kept.keep("desk", [POND, RIVER, ("the stone", "wet")], MOST)  # one of them as it is
+    assert pairs(kept) == [POND, ("the stone", "wet")]
     with store.transaction() as transaction:
         settle(transaction, "two", learnt=learnt)
         settle(transaction, "one", learnt=learnt)
-    assert pairs(kept) == [*([] if learnt else [RIVER]), LAKE, ("the stone", "wet")]
+    assert pairs(kept) == [*([] if learnt else [RIVER]), POND, ("the stone", "wet")]
 
 
 def test_none_is_in_two_customisations(store: Store) -> None:

@@ -163,7 +163,7 @@ def test_an_answer_by_another_is_privatised_like_all_else(
     turns = (USER, TEXT), (ASSISTANT, answer + " Brunquist"), (USER, "go on")
     answered(device.chat(request(*turns)))
     assert not [secret for secret in (*SECRETS, "Brunquist") if secret in sent(cloud)[1]]
-    plain = "the garden and the lake and the lamp by the clinic " * 5
+    plain = "the garden and the pond and the lamp by the clinic " * 5
     _, answer, _ = answered(device.chat(request((USER, plain))))
     assert answer == plain
     strong = agent.PrivacyOptions(policy="all", level="strong")

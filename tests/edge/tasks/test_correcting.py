@@ -170,7 +170,7 @@ def test_a_label_that_is_gone_is_told_with_what_helps(taught: tuple[Agent, FakeC
     others = (("river water", "fluid"), ("stone salt", "dry"))
     teach(device, "desk", others, replace=True)
     before = device.ledger.spending()
-    table = [agent.LabelledText(text="the lake", label="fluid")] * 2
+    table = [agent.LabelledText(text="the pond", label="fluid")] * 2
     with pytest.raises(
         InvalidInput,
         match="correction 1: the adapter no longer has the label 'wet', nor those of 4 more",
@@ -239,9 +239,9 @@ def test_one_corrected_while_they_are_released_is_not_learnt_as_it_was(
 @pytest.mark.parametrize(
     ("text", "label", "said", "fix"),
     [
-        ("the lake", "wett", "no label 'wett'", "did you mean 'wet'? it has: dry, wet"),
-        ("the lake", "blue", "no label 'blue'", "it has: dry, wet"),
-        ("the lake", " ", "example 2: it has no label", "label"),
+        ("the pond", "wett", "no label 'wett'", "did you mean 'wet'? it has: dry, wet"),
+        ("the pond", "blue", "no label 'blue'", "it has: dry, wet"),
+        ("the pond", " ", "example 2: it has no label", "label"),
         (" ", "wet", "example 2: the text is empty", "word"),
         ("a\0b", "wet", "example 2: the text looks binary", "text"),
         ("long " * 20_000, "wet", "example 2: its text is too long", "64 KiB"),

@@ -227,7 +227,7 @@ def test_the_ledger_refuses_before_anything_leaves(
         SOTTO_PRIVACY_LEDGER_LIMIT="125",
     ) as device:
         device.embed(embed_request())
-        device.embed(embed_request("the lake in winter"))
+        device.embed(embed_request("the pond in winter"))
         with pytest.raises(QuotaExceeded, match="ledger"):
             device.embed(embed_request("river"))
         with pytest.raises(QuotaExceeded, match="ledger"):

@@ -67,7 +67,7 @@ def test_a_name_that_falls_into_no_words_is_released_whole(name: str) -> None:
 
     def drawn(text: str) -> str:
         texts.append(text)
-        return "mara@lake.example"
+        return "mara@pond.example"
 
     functions = Functions(drawn)
     released = functions.call(chats.ToolCall(name="f", arguments=json.dumps({name: None})))

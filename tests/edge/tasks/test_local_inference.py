@@ -150,7 +150,7 @@ def test_what_was_not_fetched_is_asked_of_the_cloud_unless_the_owner_said_device
     assert found.released_text
     spent = device.ledger.spending()
     with pytest.raises(NotReady, match="sotto fetch"):
-        ask(device, "the lake", DEVICE)
+        ask(device, "the pond", DEVICE)
     assert device.ledger.spending() == spent
 
 

@@ -124,7 +124,7 @@ def test_a_stream_survives_a_line_cut_in_the_middle(
     ):
         predictor = Predictor(device.releases, far, device.outbox, device.default, device.home)
         before = device.ledger.spending()
-        words = [f"{'river' if n % 3 else 'stone'} at the lake {n}" for n in range(4 * WINDOW)]
+        words = [f"{'river' if n % 3 else 'stone'} at the pond {n}" for n in range(4 * WINDOW)]
         answers = predictor.predict_stream(
             agent.PredictStreamRequest(request_id=word, request=_request(word)) for word in words
         )

@@ -26,7 +26,7 @@ from sottovoce.v1 import edge_agent_pb2 as agent
 from tests.support.agent import configured, opened
 from tests.support.paths import ROOT
 
-DOCUMENT = "Anna was coughing in the garden by the lake with a Zyxglorp and a lamp."
+DOCUMENT = "Anna was coughing in the garden by the pond with a Zyxglorp and a lamp."
 STRONG = Setting("strong")
 
 
@@ -114,13 +114,13 @@ def test_past_the_limit_nothing_is_released(
 ) -> None:
     config = configured(tmp_path, bundle=small_bundle_folder, SOTTO_PRIVACY_LEDGER_LIMIT="30")
     with opened(config, lexicon_tagger) as device:
-        first = device.releases.release("The garden and the lake.", STRONG)
+        first = device.releases.release("The garden and the pond.", STRONG)
         with pytest.raises(QuotaExceeded, match="ledger_limit"):
             device.releases.release(DOCUMENT * 3, STRONG)
         assert device.ledger.spending().releases == 1
         assert len(device.store.rows("SELECT * FROM charged")) == 1
         # what was released before costs nothing and stays available
-        assert device.releases.release("The garden and the lake.", STRONG) == first
+        assert device.releases.release("The garden and the pond.", STRONG) == first
 
 
 def test_a_full_disk_gives_nothing_out_and_charges_nothing(
@@ -132,7 +132,7 @@ def test_a_full_disk_gives_nothing_out_and_charges_nothing(
             (pages,) = transaction.execute("PRAGMA page_count").fetchone()
         device.store._connection.execute(f"PRAGMA max_page_count = {pages}")
         given: list[str] = []
-        texts = (f"lake {number}" for number in range(1_000))
+        texts = (f"pond {number}" for number in range(1_000))
         with pytest.raises(QuotaExceeded, match="disk"):  # once the page of digests is full
             given.extend(device.releases.release(text, STRONG).text for text in texts)
         assert device.ledger.spending().releases == len(given)
@@ -143,7 +143,7 @@ def test_near_copies_share_their_release_and_are_charged_each(
 ) -> None:
     config = configured(tmp_path, bundle=small_bundle_folder)
     with opened(config, lexicon_tagger) as device:
-        plain = "the doctor was in the garden by the lake with a lamp"
+        plain = "the doctor was in the garden by the pond with a lamp"
         first = device.releases.release(plain, STRONG)
         for copy in (plain + " ", plain + ".", plain.replace("garden", "garden,")):
             release = device.releases.release(copy, STRONG)
@@ -174,7 +174,7 @@ def test_a_session_has_its_own_surrogates_and_costs_nothing_more(
     config = configured(tmp_path, bundle=small_bundle_folder)
     with opened(config, lexicon_tagger) as device:
         texts = [
-            device.releases.release("by the lake AX-99231", STRONG, session).text
+            device.releases.release("by the pond AX-99231", STRONG, session).text
             for session in ("", "one", "two", "one")
         ]
         assert len({text.rsplit(" ", 1)[0] for text in texts}) == 1

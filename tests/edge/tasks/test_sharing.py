@@ -63,7 +63,7 @@ def test_what_is_shared_is_used_and_taught_on_the_other_device(two: Two) -> None
         device.home.fetch(name)
     assert ask(other, "tisch", "the stone") == "dry"  # at home
     before = one.ledger.spending()
-    pairs = (("lake song", "wet"), ("train paper", "dry"))
+    pairs = (("pond song", "wet"), ("train paper", "dry"))
     done = teach(other, "tisch", pairs, add=True)
     assert done.state == agent.CUSTOMIZATION_STATE_SUCCEEDED
     assert done.adapter_id == one.outbox.newest("desk").adapter_id
@@ -71,13 +71,13 @@ def test_what_is_shared_is_used_and_taught_on_the_other_device(two: Two) -> None
     assert one.ledger.spending() == before  # each has a ledger of its own
     assert other.ledger.spending().releases > 0
     assert not one.home.fetch("desk").up_to_date
-    assert ask(one, "desk", "the lake") == "wet"
+    assert ask(one, "desk", "the pond") == "wet"
     assert ask(one, "desk", "the train") == "dry"
 
 
 def test_what_is_added_keeps_labels_and_settings(two: Two) -> None:
     one, _, cloud = two
-    pairs = (("lake song", "wet"), ("train paper", "dusty"))
+    pairs = (("pond song", "wet"), ("train paper", "dusty"))
     spent = one.ledger.spending()
     with pytest.raises(InvalidInput, match="'dusty'"):
         teach(one, "desk", pairs, add=True)
@@ -93,11 +93,11 @@ def test_what_is_added_keeps_labels_and_settings(two: Two) -> None:
 def test_what_failed_gives_an_adapter_no_labels(two: Two) -> None:
     one, _, cloud = two
     cloud.fail_training = "no"
-    failed = teach(one, "desk", (("lake song", "wet"), ("train paper", "dusty")), replace=True)
+    failed = teach(one, "desk", (("pond song", "wet"), ("train paper", "dusty")), replace=True)
     assert failed.state == agent.CUSTOMIZATION_STATE_FAILED
     cloud.fail_training = ""
     with pytest.raises(InvalidInput, match="'dusty'"):
-        teach(one, "desk", (("lake song", "wet"), ("train paper", "dusty")), add=True)
+        teach(one, "desk", (("pond song", "wet"), ("train paper", "dusty")), add=True)
     assert sorted(json.loads(share(one.outbox, "desk"))["labels"].values()) == ["dry", "wet"]
 
 
@@ -175,14 +175,14 @@ def test_a_new_version_comes_by_itself_and_a_bad_one_changes_nothing(
     try:
         until(lambda: cloud.watched)
         cloud.altered = "adapter"  # its bytes, on their way
-        teach(one, "desk", (("lake song", "wet"), ("train paper", "dry")), add=True)
+        teach(one, "desk", (("pond song", "wet"), ("train paper", "dry")), add=True)
         streams = len(cloud.watched) + 1
         until(lambda: len(cloud.watched) > streams)  # it was refused, and is asked for again
         assert other.home.versions("desk") == [(first, True)]
         assert ask(other, "desk", "the river") == "wet"
         cloud.altered = ""
         until(lambda: other.home.versions("desk")[0][0] != first)
-        assert ask(other, "desk", "the lake") == "wet"
+        assert ask(other, "desk", "the pond") == "wet"
         second = other.home.versions("desk")[0][0]
         # Gone back to what was: nothing brings the newer one again before its owner says so.
 
@@ -223,7 +223,7 @@ def test_one_that_fails_or_is_followed_no_more_keeps_no_other_from_coming(two: T
     try:
         with desk.alone():  # as while another fetch is at work
             follower.start()
-            comes("lake")
+            comes("pond")
         device.home.follow("desk", False)
         comes("field")
         assert device.home.versions("desk") == [(first["desk"], True)]

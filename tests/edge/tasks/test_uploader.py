@@ -370,7 +370,7 @@ def test_the_record_holds_all_that_is_carried(
         agent.LabelledText(
             text=f"The river {n} was cold",
             label="" if writes else ("wet", "dry")[n % 2],
-            output="It was a lake" if writes else "",
+            output="It was a pond" if writes else "",
         )
         for n in range(10)
     ]

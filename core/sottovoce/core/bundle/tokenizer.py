@@ -1,9 +1,11 @@
 """Cuts text into the backbone's own tokens.
 
-Why it is here: the tokenizers library keeps a vocabulary of 30,000 tokens as two hash maps, 7 MB in
-every process; a thirteenth of what the daemon may take. For WordPiece, which is a dozen lines, the
-vocabulary is read where it lies in the bundle; the library still normalises and cuts into words.
-Any other kind of tokenizer is the library's affair altogether.
+The tokenizers library keeps a vocabulary of 30,000 tokens as two hash maps, 7 MB in every process.
+For WordPiece the vocabulary is therefore read where it lies in the bundle. The library normalises
+and cuts into words, and does everything for other kinds of tokenizers.
+
+A provider's file states the normalizer, and the device looks words up by their normal form. So only
+normalizers and pre-tokenizers from a fixed set are run: none can turn one word into another.
 """
 
 from __future__ import annotations
@@ -11,18 +13,59 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Final, Protocol
+from typing import Annotated, Any, Final, Protocol
 
 import tokenizers
 
 from sottovoce.core.bundle.word_list import WordIds, WordList
-from sottovoce.core.errors import DataLoss
+from sottovoce.core.errors import BundleMismatch, DataLoss
 from sottovoce.core.system.schema import Longest, Malformed, Range, decode, parse
 
 __all__ = ["VOCABULARY", "Tokenizer", "open_tokenizer", "without_vocabulary"]
 
 VOCABULARY: Final = "vocabulary.txt"
 """Where a bundle has the tokens of a WordPiece tokenizer, one a line, in the order of their ids."""
+
+_MARK: Final = "\u2581"
+"""How SentencePiece writes the space before a word."""
+
+_NORMALIZERS: Final = frozenset(
+    (
+        *("BertNormalizer", "Lowercase", "Nmt", "Strip", "StripAccents"),
+        *("NFC", "NFD", "NFKC", "NFKD"),
+    )
+)
+"""Normalizers that may have any settings."""
+_EXACT_NORMALIZERS: Final = (
+    {"type": "Prepend", "prepend": _MARK},
+    {"type": "Replace", "pattern": {"String": " "}, "content": _MARK},
+    {"type": "Replace", "pattern": {"String": "``"}, "content": '"'},
+    {"type": "Replace", "pattern": {"String": "''"}, "content": '"'},
+    *(
+        {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": space}
+        for space in (" ", _MARK)
+    ),
+)
+"""Normalizers that are known with these settings alone, from SentencePiece, ALBERT and XLM-R."""
+
+_PRE_TOKENIZERS: Final = frozenset(
+    (
+        *("BertPreTokenizer", "ByteLevel", "Digits", "Punctuation"),
+        *("Whitespace", "WhitespaceSplit"),
+    )
+)
+_REGEXES: Final = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
+    r"|\s*[\r\n]+|\s+(?!\S)|\s+",  # Llama 3
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*"
+    r"|\s*[\r\n]+|\s+(?!\S)|\s+",  # Qwen 2
+)
+_SPLITS: Final = (
+    {"String": " "},  # Gemma
+    *({"Regex": regex} for regex in _REGEXES),
+)
+_KEEPING: Final = ("Isolated", "MergedWithPrevious", "MergedWithNext", "Contiguous")
+"""Behaviours of a split under which no character is lost."""
 
 
 class Tokenizer(Protocol):
@@ -105,26 +148,109 @@ def open_tokenizer(file: Path) -> Tokenizer:
     """The tokenizer in ``file``, with its vocabulary beside it or in it.
 
     Raises:
-        DataLoss: it cannot be read.
+        DataLoss: the file cannot be read.
+        BundleMismatch: the tokenizer could rewrite words: it has a part outside the fixed set.
     """
     vocabulary = file.with_name(VOCABULARY)
     try:
         # One that has its vocabulary in it is megabytes, and only the library reads it.
         model = parse(file.read_bytes())["model"] if vocabulary.exists() else {}
         tokenizer = tokenizers.Tokenizer.from_file(str(file))
+        _check(tokenizer)
+        # One that has its vocabulary in it is megabytes, and only the library reads it.
+        model = parse(file.read_bytes())["model"] if vocabulary.exists() else {}
         if model.get("type") != "WordPiece":
             return _Library(tokenizer)
         told = decode(_Model, model, "model", more=True)
         return _WordPiece(tokenizer, told, WordList(vocabulary))
-    except (KeyboardInterrupt, SystemExit):
+    except BundleMismatch:
         raise
-    except BaseException as error:  # the library panics, too
+    except BaseException as error:  # the library raises nothing narrower, and panics beside
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
         how = f": {error}" if isinstance(error, Malformed) else ""
         raise DataLoss(
             f"bundle file tokenizer.json is unreadable{how}",
             fix="fetch it again with `sotto pull`",
             subject="tokenizer.json",
         ) from error
+
+
+def _check(tokenizer: tokenizers.Tokenizer) -> None:
+    """Raise BundleMismatch if a part of the tokenizer could make one word of another.
+
+    A ``Precompiled`` table, which may hold any rule, gives way to NFKC, which it stands for.
+    """
+    if tokenizer.normalizer is not None:
+        known = _known_normalizer(_state(tokenizer.normalizer))
+        if known != _state(tokenizer.normalizer):
+            tokenizer.normalizer = _made(known)
+    if tokenizer.pre_tokenizer is not None:
+        _check_pre_tokenizer(_state(tokenizer.pre_tokenizer))
+    for added in tokenizer.get_added_tokens_decoder().values():
+        ends = added.content[:1] + added.content[-1:]
+        if any(map(str.isalnum, added.content)) and any(
+            end.isalnum() or end.isspace() or end == _MARK for end in ends
+        ):
+            raise _refused(f"adds the token {added.content[:60]!r}, which is a word")
+
+
+def _known_normalizer(state: dict[str, Any]) -> dict[str, Any]:
+    """The normalizer to run for the one that ``state`` describes."""
+    kind = state["type"]
+    if kind == "Sequence":
+        return {**state, "normalizers": [_known_normalizer(each) for each in state["normalizers"]]}
+    if kind == "Precompiled":
+        return {"type": "NFKC"}
+    if kind not in _NORMALIZERS and state not in _EXACT_NORMALIZERS:
+        raise _refused(f"rewrites words with a normalizer {_told(state)}")
+    return state
+
+
+def _check_pre_tokenizer(state: dict[str, Any]) -> None:
+    kind = state["type"]
+    if kind == "Sequence":
+        for each in state["pretokenizers"]:
+            _check_pre_tokenizer(each)
+        return
+    known = kind in _PRE_TOKENIZERS
+    if kind == "Metaspace":
+        known = state["replacement"] == _MARK
+    elif kind == "Split":
+        known = state["pattern"] in _SPLITS and state["behavior"] in _KEEPING
+    if not known:
+        raise _refused(f"cuts words with a pre-tokenizer {_told(state)}")
+
+
+def _state(part: Any) -> dict[str, Any]:
+    """What ``tokenizer.json`` says of a part."""
+    found: dict[str, Any] = json.loads(part.__getstate__())
+    return found
+
+
+def _made(normalizer: dict[str, Any]) -> Any:
+    """The normalizer that ``normalizer`` describes."""
+    parts = {"version": "1.0", "added_tokens": [], "normalizer": normalizer}
+    model = {
+        "type": "WordPiece",
+        "unk_token": "",
+        "continuing_subword_prefix": "",
+        "max_input_chars_per_word": 1,
+        "vocab": {},
+    }
+    return tokenizers.Tokenizer.from_str(json.dumps({**parts, "model": model})).normalizer
+
+
+def _told(state: dict[str, Any]) -> str:
+    return json.dumps(state, ensure_ascii=False)[:200]
+
+
+def _refused(what: str) -> BundleMismatch:
+    return BundleMismatch(
+        f"the bundle cannot be trusted: its tokenizer.json {what}, and this device knows no such",
+        fix="ask the provider, or pull from another cloud",
+        subject="tokenizer.json",
+    )
 
 
 def without_vocabulary(saved: str) -> tuple[str, list[str] | None]:

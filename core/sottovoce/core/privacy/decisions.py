@@ -94,7 +94,8 @@ class Decider:
     """Decides about the words of documents over one bundle. Safe to share between threads.
 
     Args:
-        bundle: the words and their readings.
+        bundle: the words.
+        readings: of the words, see `TrustedWords`.
         finder: finds names. None where there is no finder: then all that has a capital is a name.
         tagger: opens the tagger, for mechanisms that read context.
         unsure_below: a word whose tag is less probable than this never passes.
@@ -104,12 +105,13 @@ class Decider:
     def __init__(
         self,
         bundle: Bundle,
+        readings: NDArray[np.uint8],
         finder: Finder | None,
         tagger: Callable[[], Tagger],
         unsure_below: float,
         stage: Stage,
     ) -> None:
-        self._readings = bundle.readings
+        self._readings = readings
         self._vectors = Vectors(bundle)
         self._finder = finder
         self._tagger = tagger

@@ -1,9 +1,10 @@
-"""Holds a bundle to what it says: are its classes, its readings and its levels what they claim?
+"""Holds a bundle to what it says: its classes, readings, levels, tokenizer and name finder.
 
-Why it is here: the bundle comes from the party one hides from, and a device that took its word
-would obey one that says "balanced" is eta a million, or that "pregnant" is a preposition. This
-takes seconds, so it is asked when a bundle is pulled and whenever the owner asks (`sotto doctor`);
-what every opening looks at is `sottovoce.core.bundle.soundness`.
+The provider makes the bundle, and the provider is who must not learn the text. A device that
+believed every bundle would obey one that says "balanced" is eta a million, or that "pregnant" is a
+preposition. The inspection takes seconds, so it runs when a bundle is pulled and when the owner
+asks (`sotto doctor`). What every opening checks is in `sottovoce.core.bundle.soundness` and
+`sottovoce.core.privacy.trust`.
 """
 
 from __future__ import annotations
@@ -19,15 +20,20 @@ from sottovoce.core.errors import BundleMismatch
 from sottovoce.core.privacy.level_verification import Figure, measure
 from sottovoce.core.privacy.mechanisms.pct2t2 import OWN, PCT2T2
 from sottovoce.core.privacy.running_text import counts_by_tag
+from sottovoce.core.privacy.trust import TrustedWords, open_finder
 from sottovoce.core.text.frequencies import PublicCounts
+from sottovoce.core.text.names import NameFinder
 from sottovoce.core.text.tagger import UPOS
 from sottovoce.core.text.word_classes import BY_TAG, READINGS
 
-__all__ = ["FEWEST", "check_classes", "check_readings", "inspect"]
+__all__ = ["FEWEST", "check_classes", "check_listed", "check_readings", "inspect"]
 
 FEWEST: Final = 100
 """Words of a class, in different places, that hide one of them."""
 
+_AT_ONCE: Final = 1_024
+"""Words of the finder's table looked at together: bounds the memory."""
+_ROUNDING: Final = 1e-3
 _SEED: Final = 20_240
 _OTHER_READINGS: Final = 0.05
 _STRANGERS: Final = 0.1
@@ -46,23 +52,20 @@ _HIDING: Final = np.array(
 what gets noise under all, what is drawn."""
 
 
-def inspect(
-    bundle: Bundle,
-    language: str,
-) -> tuple[Figure, ...]:
-    """Nothing but figures, if all that a bundle claims holds.
+def inspect(bundle: Bundle, language: str, *, accept_unchecked: bool = False) -> tuple[Figure, ...]:
+    """Check all that a bundle claims, and return the figures of its levels.
 
     Args:
         bundle: of any origin.
         language: that the owner writes, as bundles name it.
+        accept_unchecked: the owner believes the bundle where no lists of the language ship.
 
     Returns:
-        Every level as claimed and as found; none where no counts ship for the language, so that
-        neither levels nor readings can be held against anything.
+        Every level as claimed and as found; none where no lists of the language ship.
 
     Raises:
-        BundleMismatch: another language, or a claim that does not hold; it says what was claimed
-            and what was found.
+        BundleMismatch: another language; a language without lists, and the owner did not accept
+            that; or a claim that does not hold. The error says what was claimed and what was found.
     """
     if bundle.manifest.language != language:
         raise BundleMismatch(
@@ -70,8 +73,19 @@ def inspect(
             fix="pull another, or set bundle.language in the configuration",
             subject="bundle.language",
         )
-    check_classes(bundle)
     counts = PublicCounts.shipped(language)
+    if counts is None and not accept_unchecked:
+        raise BundleMismatch(
+            f"this device has no word lists for language {language!r}, so it cannot check what the "
+            "bundle says of words, and would replace every word by a random one",
+            fix="if you trust the provider not to hide names among words, set "
+            "bundle.accept_unchecked = true in the configuration",
+            subject="bundle.accept_unchecked",
+        )
+    check_classes(bundle)
+    words = TrustedWords.of(bundle, accept_unchecked=accept_unchecked)
+    if finder := open_finder(bundle, words, accept_unchecked=accept_unchecked):
+        check_listed(finder, bundle)
     if counts is None:
         return ()
     check_readings(bundle, counts)
@@ -107,6 +121,24 @@ def check_classes(bundle: Bundle) -> None:
             )
         if name != ANY and not np.array_equal(members, np.flatnonzero(names == name)):
             raise unsound(f"the class {name} lists other words than those that read so")
+
+
+def check_listed(finder: NameFinder, bundle: Bundle) -> None:
+    """Refuse a bundle whose table of listed words differs from what the finder's network gives.
+
+    With such a table the finder would be blind to chosen words.
+
+    Raises:
+        BundleMismatch: the table differs for some word, beyond what machines round differently.
+    """
+    words = bundle.words
+    for start in range(0, len(words), _AT_ONCE):
+        texts = words[start : start + _AT_ONCE]
+        ids = np.arange(start, start + len(texts), dtype=np.int32)
+        kept, own = finder.alone(texts, ids), finder.alone(texts, np.full_like(ids, -1))
+        # Written so that NaN is refused.
+        if not np.allclose(kept, own, rtol=_ROUNDING, atol=_ROUNDING):
+            raise unsound("its name finder's table of listed words is not what its network gives")
 
 
 def check_readings(bundle: Bundle, counts: PublicCounts) -> None:

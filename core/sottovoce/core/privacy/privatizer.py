@@ -34,10 +34,10 @@ from sottovoce.core.privacy.release import Draft, Output, Release
 from sottovoce.core.privacy.search import Search
 from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.privacy.surrogates.document import Drawn, Owners, Surrogates
+from sottovoce.core.privacy.trust import TrustedWords, open_finder
 from sottovoce.core.text import casing
 from sottovoce.core.text.checks import check_text
 from sottovoce.core.text.context import Context
-from sottovoce.core.text.names import NameFinder
 from sottovoce.core.text.tagger import OnnxTagger, Tagger
 from sottovoce.core.text.word_classes import READINGS, UNLISTED
 from sottovoce.core.text.words import iter_words
@@ -74,6 +74,7 @@ class Privatizer:
         unsure_below: under such a mechanism a word whose tag is less probable never passes.
         floors: what the owner allows at most.
         graphs: keeps the graphs that searches build, see `Search`.
+        trusted: what the device takes the words for.
         stage: entered with the name of each of `STAGES` while it runs, for measurements.
     """
 
@@ -86,12 +87,15 @@ class Privatizer:
         unsure_below: float = UNSURE_BELOW,
         floors: Floors = _NO_FLOORS,
         graphs: Graphs | None = None,
+        trusted: TrustedWords | None = None,
         stage: Stage = nullcontext,
     ) -> None:
         self._bundle = bundle
         self._floors = floors
         self._stage = stage
-        self._decider = Decider(bundle, finder, tagger, unsure_below, stage)
+        trusted = trusted or TrustedWords.of(bundle)
+        self._clitics = trusted.clitics
+        self._decider = Decider(bundle, trusted.readings, finder, tagger, unsure_below, stage)
         self._search = Search(bundle, graphs)
         self._listed = bundle.words
 
@@ -104,12 +108,22 @@ class Privatizer:
         unsure_below: float = UNSURE_BELOW,
         floors: Floors = _NO_FLOORS,
         graphs: Graphs | None = None,
+        accept_unchecked: bool = False,
         stage: Stage = nullcontext,
     ) -> Self:
-        """Over ``bundle``, with the parts that it brings and, if given, another tagger."""
-        names = bundle.names_folder
-        listed = bundle.manifest.words
-        finder = NameFinder.load(names, words=listed) if names.is_dir() else None
+        """Over ``bundle``, with the parts that it brings and, if given, another tagger.
+
+        Args:
+            bundle: of any origin.
+            tagger, unsure_below, floors, stage: see the class.
+            accept_unchecked: believe the bundle's words and name finder where the device has no
+                lists of its language.
+
+        Raises:
+            BundleMismatch, DataLoss: the bundle must not be used, see `open_finder`.
+        """
+        trusted = TrustedWords.of(bundle, accept_unchecked=accept_unchecked)
+        finder = open_finder(bundle, trusted, accept_unchecked=accept_unchecked)
         opened = tagger or partial(OnnxTagger.load, bundle.tagger_folder)
         return cls(
             bundle,
@@ -118,6 +132,7 @@ class Privatizer:
             unsure_below=unsure_below,
             floors=floors,
             graphs=graphs,
+            trusted=trusted,
             stage=stage,
         )
 
@@ -172,8 +187,7 @@ class Privatizer:
         if key is not None:
             scope = ("session", session) if session else ("document", document)
             draws = key.draws(self._bundle.space_id, *scope)
-        clitics = self._bundle.manifest.clitics
-        words = iter_words(document, clitics)
+        words = iter_words(document, self._clitics)
         draft, before, surrogates = Draft(document), Context(), Surrogates(draws.surrogate, owners)
         charge, place = 0.0, 0
         for decision in self._decider.decide(words, mechanism, policy, context):
@@ -192,7 +206,7 @@ class Privatizer:
             bundle_id=self._bundle.id,
             charge=charge,
             tags=(*KINDS, *(context.tagset if context else ())),
-            clitics=clitics,
+            clitics=self._clitics,
             lengths=draft.lengths,
             marks=draft.marks,
         )

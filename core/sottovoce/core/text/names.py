@@ -222,7 +222,8 @@ class NameFinder:
         shares /= shares.sum(axis=1, keepdims=True)
         named: NDArray[np.float32] = shares[:, 1:].sum(axis=1)
         best = 1 + shares[:, 1:].argmax(axis=1)
-        return np.where(named >= self._thresholds[best], best, 0), named
+        # Written so that a score that is no number counts as a name.
+        return np.where(named < self._thresholds[best], 0, best), named
 
 
 def _try(network: NameNetwork, rows: int, reach: int) -> None:

@@ -72,6 +72,7 @@ def command(
         bundle,
         tagger=partial(open_tagger, bundle, config.tagger),
         unsure_below=config.privacy.unsure_below,
+        accept_unchecked=config.bundle.accept_unchecked,
         stage=watch.stage,
     )
     eta = privatizer.mechanism(setting).eta

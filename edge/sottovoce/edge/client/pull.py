@@ -155,7 +155,7 @@ def pull(
         arrived = Bundle.open(partial, expected=identity)
         soundness.check(arrived)
         progress("measuring what its levels protect", size, size)
-        inspection.inspect(arrived, config.language)
+        inspection.inspect(arrived, config.language, accept_unchecked=config.accept_unchecked)
         _put(aside, partial)
         for inner in (*(p for p in partial.rglob("*") if p.is_dir()), partial):
             sync_folder(inner)

@@ -15,6 +15,7 @@ from sottovoce.core.errors import BundleMismatch, NotReady, SottovoceError, Unau
 from sottovoce.core.privacy import inspection, policies
 from sottovoce.core.privacy.limits import Floors
 from sottovoce.core.privacy.noise import SecureRandom
+from sottovoce.core.privacy.trust import TrustedWords
 from sottovoce.core.system.files import open_to_others
 from sottovoce.edge.client.cloud import Cloud
 from sottovoce.edge.config import Config
@@ -140,15 +141,19 @@ def _signature(config: Config) -> str:
 
 def _claims(config: Config) -> str:
     bundle = open_current(config.bundle)
-    figures = inspection.inspect(bundle, config.bundle.language)
+    accepted = config.bundle.accept_unchecked
+    figures = inspection.inspect(bundle, config.bundle.language, accept_unchecked=accepted)
     if not figures:
-        return f"levels not measured: no public counts for {bundle.manifest.language!r} ship"
+        language = bundle.manifest.language
+        return f"not checked, as you accepted: no lists of language {language!r} ship"
     shown = (
         f"{each.level} {each.found_attacked:.0%} (said {each.attacked:.0%})"
         for each in sorted(figures, key=lambda each: each.eta)
         if each.mechanism == config.privacy.mechanism and each.level and not each.word_class
     )
-    return f"{len(figures)} measured; guessed at {', '.join(shown)}"
+    changed = TrustedWords.of(bundle).changed
+    words = f"; {changed} words treated more heavily than it says" if changed else ""
+    return f"{len(figures)} measured; guessed at {', '.join(shown)}{words}"
 
 
 def _floors(config: Config) -> str:

@@ -88,6 +88,8 @@ class Engine:
         self._lock = threading.Lock()
         self._opened: OpenBundle | None = None
         self.fingerprint = f"{tagger_name} {privacy.unsure_below!r}"
+        if bundle.accept_unchecked:
+            self.fingerprint += " unchecked"
         """Of the settings that change a release beside level, mechanism and policy."""
 
     @classmethod
@@ -124,6 +126,7 @@ class Engine:
                     unsure_below=self._unsure_below,
                     floors=self.floors,
                     graphs=self._graphs,
+                    accept_unchecked=self._config.accept_unchecked,
                 )
                 self._opened = OpenBundle(bundle, privatizer)
                 memory.give_back()

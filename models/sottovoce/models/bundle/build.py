@@ -34,8 +34,8 @@ from sottovoce.core.bundle.manifest import (
 )
 from sottovoce.core.bundle.manifest import sha256 as file_hash
 from sottovoce.core.bundle.signature import SIGNATURE, Signature
-from sottovoce.core.bundle.tokenizer import VOCABULARY, without_vocabulary
-from sottovoce.core.errors import InvalidInput, NotReady
+from sottovoce.core.bundle.tokenizer import VOCABULARY, open_tokenizer, without_vocabulary
+from sottovoce.core.errors import BundleMismatch, InvalidInput, NotReady
 from sottovoce.core.privacy import plain_tokens, policies
 from sottovoce.core.privacy.mechanisms import registry
 from sottovoce.core.privacy.mechanisms.interface import Mechanism
@@ -255,8 +255,14 @@ def _mean_rows(tokens: Floats2d, pieces: tuple[tuple[int, ...], ...]) -> Floats2
 
 
 def _write_tokenizer(tokenizer: Any, folder: Path) -> None:
-    """Without padding and truncation, which would count as parts of a word, and the vocabulary
-    apart from it where the device can read it in place."""
+    """Write the tokenizer as devices read it.
+
+    Padding and truncation go, because they would count as parts of a word. The vocabulary is a file
+    of its own where the device can read it in place.
+
+    Raises:
+        InvalidInput: devices would refuse the tokenizer.
+    """
     backend = tokenizer.backend_tokenizer
     backend.no_padding()
     backend.no_truncation()
@@ -264,6 +270,14 @@ def _write_tokenizer(tokenizer: Any, folder: Path) -> None:
     (folder / "tokenizer.json").write_text(saved, encoding="utf-8")
     if tokens is not None:
         (folder / VOCABULARY).write_text("".join(f"{t}\n" for t in tokens), encoding="utf-8")
+    try:
+        open_tokenizer(folder / "tokenizer.json")
+    except BundleMismatch as error:
+        raise InvalidInput(
+            f"devices would refuse a bundle of this backbone: {error.problem}",
+            fix="use a backbone whose tokenizer has standard parts",
+            subject="backbone",
+        ) from error
 
 
 def _calibrate(

@@ -27,21 +27,33 @@ from sottovoce.core.system.console import Command, json_option, print_json
 )
 @json_option
 def command(models: Path, out: Path, as_json: bool) -> None:
-    """Cut the word counts down to the table that ships with the device.
+    """Make the word lists that ship with the device.
 
-    Devices measure with it what a bundle's levels protect, whatever the bundle
-    says.
+    Devices measure with the counts what a bundle's levels protect, and hold
+    with the readings what a bundle says of each word.
     """
+    from sottovoce.cloud.models import backbone
+    from sottovoce.core.text.tagger import OnnxTagger
     from sottovoce.models.corpus import frequencies
     from sottovoce.models.corpus.device_counts import cut
-    from sottovoce.models.vocabulary.readings import KINDS, load_facts
+    from sottovoce.models.vocabulary.readings import KINDS, load_facts, public_readings
+    from sottovoce.models.vocabulary.vocabulary import make
 
-    listed = {word: KINDS[kind] for word, kind in load_facts(models / "facts").items()}
-    counts = cut(frequencies.load(models / "frequencies"), listed)
-    file = out / f"counts.{counts.language}.tsv.gz"
-    data = counts.pack()
-    file.write_bytes(data)
+    facts = load_facts(models / "facts")
+    table = frequencies.load(models / "frequencies")
+    counts = cut(table, {word: KINDS[kind] for word, kind in facts.items()})
+    listed = make(backbone.load().tokenizer, table).words
+    readings = public_readings(table, listed, OnnxTagger.load(models / "tagger"), facts)
+    counted, read = len(counts.words), sum(len(each.split()) for each in readings.words.values())
+    made = []
+    for name, entries, data in (
+        ("counts", counted, counts.pack()),
+        ("readings", read, readings.pack()),
+    ):
+        file = out / f"{name}.{table.language.code}.tsv.gz"
+        file.write_bytes(data)
+        made.append({"path": str(file), "entries": entries, "bytes": len(data)})
+        if not as_json:
+            click.echo(f"{entries:,} entries in {len(data):,} bytes, at {file}")
     if as_json:
-        print_json({"path": str(file), "entries": len(counts.words), "bytes": len(data)})
-    else:
-        click.echo(f"{len(counts.words):,} entries in {len(data):,} bytes, at {file}")
+        print_json({"files": made})

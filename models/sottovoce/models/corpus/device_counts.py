@@ -1,8 +1,8 @@
 """Cuts the word counts down to what ships with the device.
 
-Why it is here: a device measures for itself what a level protects, with frequencies that do not
-come from whoever built the bundle. 200 kB of counts would do; a quarter of that does as well, if it
-is known how often the words that were cut off are met.
+A device measures for itself what a level protects, with frequencies that do not come from the
+bundle. 200 kB of counts would do. A quarter does as well, with the average count of the words that
+were cut off.
 """
 
 from __future__ import annotations

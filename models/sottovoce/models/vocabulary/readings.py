@@ -9,7 +9,7 @@ comes from, or states a fact of their life, is that whatever else it may be.
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -18,13 +18,16 @@ from numpy.typing import NDArray
 
 from sottovoce.core.errors import DataLoss, NotReady
 from sottovoce.core.privacy.mechanisms.pct2t2 import PCT2T2
+from sottovoce.core.privacy.policies import POLICIES, Treatment
+from sottovoce.core.privacy.running_text import counts_by_tag
+from sottovoce.core.text.public_readings import PublicReadings
 from sottovoce.core.text.tagger import UPOS, Tagger
 from sottovoce.core.text.word_classes import BY_TAG, READINGS, UNLISTED
 from sottovoce.models.corpus.frequencies import FrequencyTable
 from sottovoce.models.vocabulary.classes import CLOSED, CLOSED_TIMES, Carriers, tagger_votes
 from sottovoce.models.vocabulary.vocabulary import Vocabulary
 
-__all__ = ["FEWEST", "KINDS", "load_facts", "partition", "readings", "shares"]
+__all__ = ["FEWEST", "KINDS", "load_facts", "partition", "public_readings", "readings", "shares"]
 
 KINDS: Final = {
     **dict.fromkeys(("nationality", "religion", "ethnicity"), "ORIGIN"),
@@ -140,3 +143,29 @@ def shares(
     total = float(table.counts.sum()) + sum(table.left_out.values())
     listed = dict(zip(READINGS, (met / total).tolist(), strict=True))
     return {**listed, UNLISTED: max(0.0, 1 - sum(listed.values()))}
+
+
+def public_readings(
+    table: FrequencyTable, listed: Iterable[str], tagger: Tagger, facts: Mapping[str, str]
+) -> PublicReadings:
+    """The readings of public words that some policy does not draw.
+
+    Args:
+        table: public counts; all of its words are read.
+        listed: more words, those of the default bundle.
+        tagger: reads words without counts.
+        facts: kind by word, see `load_facts`.
+    """
+    attached = {word for word, flag in zip(table.words, table.clitics, strict=True) if flag}
+    # A form that is both is read as the bundle's builder reads it: as a clitic.
+    words = tuple(sorted({*map(table.normal_form, listed), *table.words, *facts}))
+    clitic = np.array([word in attached for word in words])
+    counts = counts_by_tag(words, clitic, table)
+    vocabulary = Vocabulary(words, ((),) * len(words), clitic, counts)
+    read = readings(vocabulary, tagger, table.language.carriers, facts)
+    found = {
+        reading: " ".join(words[place] for place in np.flatnonzero(read == number))
+        for number, reading in enumerate(READINGS)
+        if any(policy.table[reading] is not Treatment.DRAW for policy in POLICIES.values())
+    }
+    return PublicReadings(table.language.code, table.language.accents, found)

@@ -46,14 +46,14 @@ def _asked(door: Door, text: str) -> Answer:
 def test_a_token_opens_it_until_it_is_taken_away(found: Found) -> None:
     door, apps, _ = found
     mail = dataclasses.replace(door, key=apps.new("mail"))
-    assert _asked(mail, "Anna saw the lake").status == 200
+    assert _asked(mail, "Anna saw the pond").status == 200
     ((_, spent),) = apps.all()
     assert spent > 0
     assert _asked(door, "Anna saw a lamp").status == 200  # the owner's, and not the app's
     assert apps.all()[0][1] == spent
     apps.remove("mail")
-    assert _asked(mail, "Anna saw the lake").status == 401
-    assert _asked(door, "Anna saw the lake").status == 200
+    assert _asked(mail, "Anna saw the pond").status == 401
+    assert _asked(door, "Anna saw the pond").status == 200
 
 
 def test_a_page_gets_in_with_no_token_either(found: Found) -> None:
@@ -76,12 +76,12 @@ def test_calls_a_minute_are_counted(found: Found) -> None:
 def test_a_day_is_counted(found: Found) -> None:
     door, apps, cloud = found
     mail = dataclasses.replace(door, key=apps.new("mail", a_day=0.001))
-    refused = _asked(mail, "Anna saw the lake")
+    refused = _asked(mail, "Anna saw the pond")
     assert refused.status == 429
     assert refused.error["type"] == "insufficient_quota"
     assert refused.error["param"] == "app"
     assert cloud.asked == []  # nothing has left
-    assert _asked(door, "Anna saw the lake").status == 200
+    assert _asked(door, "Anna saw the pond").status == 200
 
 
 def test_a_stream_ends_for_one_that_is_removed(found: Found) -> None:
@@ -94,7 +94,7 @@ def test_a_stream_ends_for_one_that_is_removed(found: Found) -> None:
         yield "four five six seven eight nine ten"
 
     cloud.answer = answer
-    told = mail.chat("Anna saw the lake", stream=True).body.decode()
+    told = mail.chat("Anna saw the pond", stream=True).body.decode()
     assert "no token, or one of no app" in told
     assert "[DONE]" not in told
 

@@ -97,7 +97,7 @@ def test_every_role_is_a_turn_and_parts_are_one_text(at_cloud: tuple[Door, Echoi
     door, cloud = at_cloud
     parts = [{"type": "text", "text": "Zelphira"}, {"type": "text", "text": "the river"}]
     messages: list[dict[str, Any]] = [
-        {"role": "developer", "content": "the lake"},
+        {"role": "developer", "content": "the pond"},
         {"role": "system", "content": parts, "name": "Zyxglorp"},
         {"role": "assistant", "content": None, "refusal": None, "tool_calls": None},
         {"role": "user", "content": "the river"},
@@ -105,7 +105,7 @@ def test_every_role_is_a_turn_and_parts_are_one_text(at_cloud: tuple[Door, Echoi
     assert door.ask(PATH, {"messages": messages}).status == 200
     roles = [turn.role for turn in cloud.asked[-1].conversation.turns]
     assert roles == [1, 1, 3, 2]
-    assert sent(cloud)[0] == "the lake"
+    assert sent(cloud)[0] == "the pond"
     first, second = sent(cloud)[1].split("\n")
     assert first != "Zelphira"
     assert second == "the river"
@@ -162,7 +162,7 @@ def test_what_cannot_be_honoured_is_refused_by_name_and_nothing_leaves(
 ) -> None:
     door, cloud = at_cloud
     before = len(cloud.asked)
-    answer = door.chat("the lake", **fields)
+    answer = door.chat("the pond", **fields)
     assert answer.status == 400
     assert answer.error["param"] == named
     assert answer.error["type"] == "invalid_request_error"
@@ -173,7 +173,7 @@ def test_what_cannot_be_honoured_is_refused_by_name_and_nothing_leaves(
 def test_a_model_that_nobody_has_is_not_found(at_cloud: tuple[Door, EchoingCloud]) -> None:
     door, cloud = at_cloud
     before = len(cloud.asked)
-    answer = door.chat("the lake", model="nobody's")
+    answer = door.chat("the pond", model="nobody's")
     assert (answer.status, answer.error["code"]) == (404, "not_found")
     assert len(cloud.asked) == before
 
@@ -185,8 +185,8 @@ def test_an_answer_that_breaks_off_ends_with_an_error_and_without_an_end(
     cloud.answer, before = (lambda asked: ["so ", "far ", "and "]), cloud.answer
     cloud.ends = False
     try:
-        streamed = door.chat("the lake", stream=True)
-        whole = door.chat("the lake")
+        streamed = door.chat("the pond", stream=True)
+        whole = door.chat("the pond")
     finally:
         cloud.answer, cloud.ends = before, True
     assert streamed.status == 200

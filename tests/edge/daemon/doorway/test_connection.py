@@ -20,7 +20,7 @@ from tests.support.echo import EchoingCloud, echoing_cloud
 from tests.support.waiting import until
 
 PATH = "/v1/chat/completions"
-ASKED = json.dumps({"messages": [{"role": "user", "content": "the lake"}], "stream": True}).encode()
+ASKED = json.dumps({"messages": [{"role": "user", "content": "the pond"}], "stream": True}).encode()
 
 
 def connected(door: Door) -> socket.socket:
@@ -267,7 +267,7 @@ def test_more_than_there_are_hands_for_are_asked_to_come_again(
             line.sendall(head(door, len(ASKED)) + ASKED)
             waiting.append(line)
         until(lambda: door.ask("/v1/models").status == 429)
-        refused = door.chat("the lake")
+        refused = door.chat("the pond")
         go.set()
         for line in waiting:
             read_until(line, b"[DONE]")

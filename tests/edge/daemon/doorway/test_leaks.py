@@ -26,32 +26,32 @@ FUNCTION: Final = {
     "description": "finds a lamp",
     "parameters": {
         "type": "object",
-        "properties": {"place": {"type": "string", "description": "the lake"}},
+        "properties": {"place": {"type": "string", "description": "the pond"}},
         "required": ["place"],
     },
 }
 CALL: Final = {
     "id": "call_a",
     "type": "function",
-    "function": {"name": "find", "arguments": '{"place": "lake", "more": {"n": [1]}}'},
+    "function": {"name": "find", "arguments": '{"place": "pond", "more": {"n": [1]}}'},
 }
 CHAT: Final[dict[str, Any]] = {
     "model": "default",
     "messages": [
         {"role": "system", "content": "the garden"},
         {"role": "developer", "content": [{"type": "text", "text": "the river"}]},
-        {"role": "user", "content": "the lake"},
+        {"role": "user", "content": "the pond"},
         {"role": "assistant", "content": "a lamp", "tool_calls": [CALL]},
         {"role": "tool", "tool_call_id": "call_a", "content": "the lamp"},
-        {"role": "user", "content": [{"type": "text", "text": "the lake"}]},
+        {"role": "user", "content": [{"type": "text", "text": "the pond"}]},
     ],
     "tools": [{"type": "function", "function": FUNCTION}],
     "stop": ["the end"],
 }
-COMPLETION: Final[dict[str, Any]] = {"prompt": "the lake"}
+COMPLETION: Final[dict[str, Any]] = {"prompt": "the pond"}
 RESPONSE: Final[dict[str, Any]] = {
     "input": [
-        {"role": "user", "content": [{"type": "input_text", "text": "the lake"}]},
+        {"role": "user", "content": [{"type": "input_text", "text": "the pond"}]},
         {"type": "function_call", "call_id": "a", "name": "find", "arguments": '{"place": "x"}'},
         {"type": "function_call_output", "call_id": "a", "output": "the lamp"},
     ],
@@ -251,7 +251,7 @@ def test_a_secret_where_none_may_stand_is_refused(
 )
 def test_embeddings_are_probed_too(probed: tuple[Door, Server], fields: dict[str, str]) -> None:
     door, server = probed
-    answer = door.ask("/v1/embeddings", {"input": "the lake", **fields})
+    answer = door.ask("/v1/embeddings", {"input": "the pond", **fields})
     assert answer.status in (400, 404)
     assert server.asked == []
 

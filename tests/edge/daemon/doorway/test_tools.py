@@ -20,7 +20,7 @@ TOOL = {
     "type": "function",
     "function": {
         "name": "find_zelphira",
-        "description": "Asks Zelphira about the lake",
+        "description": "Asks Zelphira about the pond",
         "strict": True,
         "parameters": {
             "type": "object",
@@ -177,7 +177,7 @@ def test_a_call_changes_no_conversation(at_server: tuple[Door, Server]) -> None:
         identity = message["tool_calls"][0]["id"]
         messages.append({"role": "tool", "tool_call_id": identity, "content": text})
 
-    answer_call(say(calling(("", lambda body: {"who": "Vexlimar"}))), "by the lake")
+    answer_call(say(calling(("", lambda body: {"who": "Vexlimar"}))), "by the pond")
     say(echo)
     messages.append({"role": "user", "content": "And Drelmond?"})
     answer_call(say(calling(("", lambda body: {"who": "Brunquist"}))), "in the garden")

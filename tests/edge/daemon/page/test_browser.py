@@ -48,7 +48,7 @@ def shown(
         Remote(address) as device,
         opened_browser(folder) as browser,
     ):
-        device.privatize(agent.PrivatizeRequest(text=f"{MARKUP} Anna sees the lake"))
+        device.privatize(agent.PrivatizeRequest(text=f"{MARKUP} Anna sees the pond"))
         browser.window(900, 900)
         link = device.open_page()
         browser.go(link)
@@ -67,7 +67,7 @@ def choose(browser: Browser, name: str, ready: str) -> str:
 
 def test_a_text_is_shown_before_and_after(shown: tuple[Browser, str]) -> None:
     browser, _ = shown
-    text = f"{MARKUP} Anna was in the garden by the lake, 4711"
+    text = f"{MARKUP} Anna was in the garden by the pond, 4711"
     browser.run(f"document.getElementById('text').value = {text!r}")
     browser.run("document.getElementById('level').value = 'balanced'")
     browser.run("document.getElementById('policy').value = 'content'")

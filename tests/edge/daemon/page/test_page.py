@@ -94,7 +94,7 @@ def test_a_name_that_was_made_to_point_here_is_refused(page: Page, path: str, ho
 )
 def test_other_pages_are_refused_even_with_a_session(page: Page, headers: dict[str, str]) -> None:
     before = page.device.status().ledger.releases
-    for path, body in (("/api/try", {"text": "the lake"}), ("/api/overview", None), ("/", None)):
+    for path, body in (("/api/try", {"text": "the pond"}), ("/api/overview", None), ("/", None)):
         answer = page.ask(path, body, **headers)
         assert (answer.status, answer.error["code"]) == (403, "forbidden_origin")
     asking = page.ask("/api/try", method="OPTIONS", **headers)  # what a browser asks beforehand
@@ -184,13 +184,13 @@ def test_one_text_is_tried_at_a_time(page: Page, monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(endpoints, "tried", counted)
     with ThreadPoolExecutor(4) as threads:
-        asked = threads.map(lambda _: page.ask("/api/try", {"text": "the lake"}).status, range(4))
+        asked = threads.map(lambda _: page.ask("/api/try", {"text": "the pond"}).status, range(4))
     assert [*asked] == 4 * [200]
     assert most == 1
 
 
 def test_what_left_and_what_it_cost_is_told(page: Page) -> None:
-    released = page.device.privatize(agent.PrivatizeRequest(text="Anna sees the lake")).text
+    released = page.device.privatize(agent.PrivatizeRequest(text="Anna sees the pond")).text
     told = page.ask("/api/record").json
     assert told["on"] is True
     assert told["left"][0]["text"] == released
@@ -214,7 +214,7 @@ def test_it_ends_with_its_daemon_and_is_not_there_unasked(
     config = configured(tmp_path, bundle=small_bundle_folder)
     with running(config, lexicon_tagger) as address, Remote(address) as device:
         door = entered(device.open_page())
-        device.privatize(agent.PrivatizeRequest(text="Anna sees the lake"))
+        device.privatize(agent.PrivatizeRequest(text="Anna sees the pond"))
         assert door.ask("/api/record").json == {"on": False, "left": []}
     with pytest.raises(ConnectionRefusedError):
         door.ask("/")

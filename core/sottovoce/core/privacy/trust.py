@@ -1,0 +1,186 @@
+"""Holds a bundle's words and name finder against the device's own lists.
+
+The provider makes the bundle, and the provider is who must not learn the text. So nothing that the
+bundle says can make the treatment of a word lighter than the device's own lists would. The device
+looks at this whenever it opens a bundle, within some 0.1 s.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import resources
+from typing import Final, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.bundle.soundness import unsound
+from sottovoce.core.privacy.known_words import KnownWords
+from sottovoce.core.privacy.policies import POLICIES
+from sottovoce.core.privacy.vectors import Vectors
+from sottovoce.core.text.names import NameFinder
+from sottovoce.core.text.public_readings import PublicReadings
+from sottovoce.core.text.word_classes import READINGS, UNLISTED
+from sottovoce.core.text.words import Kind, Word, split
+
+__all__ = ["MOST_MISSED", "MOST_MISSED_OF_A_KIND", "TrustedWords", "open_finder"]
+
+MOST_MISSED: Final = 0.03
+"""The share of the words of marked names that a finder may leave. The default finder leaves one of
+383."""
+MOST_MISSED_OF_A_KIND: Final = 1 / 6
+"""The same for one kind of name. The smallest kind has nine words."""
+
+_ALL: Final = (*READINGS, UNLISTED)
+_COVERS: Final = np.array(
+    [
+        [
+            all(policy.table[one] >= policy.table[other] for policy in POLICIES.values())
+            for other in _ALL
+        ]
+        for one in _ALL
+    ]
+)
+"""Whether no policy treats the first of two readings more lightly than the second."""
+
+_MARK: Final = re.compile(r"[\[\]]")
+_SMALL: Final = frozenset({"of", "the"})
+"""Words within a name that tell nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrustedWords:
+    """What the device takes a bundle's words for.
+
+    Attributes:
+        readings: Ints1d (words,), places in ``(*READINGS, UNLISTED)``.
+        clitics: the endings to cut off as words.
+        changed: how many words the bundle would treat more lightly.
+    """
+
+    readings: NDArray[np.uint8]
+    clitics: tuple[str, ...]
+    changed: int
+
+    @classmethod
+    def of(cls, bundle: Bundle, *, accept_unchecked: bool = False) -> Self:
+        """Take the bundle's reading of a word where it hides as much as the device's own.
+
+        A word that the device does not know counts as unlisted, hence is drawn, unless the bundle
+        says that it is always drawn.
+
+        Args:
+            bundle: of any origin.
+            accept_unchecked: believe the bundle where the device has no list of its language.
+
+        Raises:
+            DataLoss: the device's list is damaged, or the bundle's.
+        """
+        public = PublicReadings.shipped(bundle.manifest.language)
+        theirs = np.array(bundle.readings)
+        if public is None and accept_unchecked:
+            return cls(theirs, bundle.manifest.clitics, 0)
+        own = np.full(len(theirs), len(READINGS), np.uint8)
+        if public is not None:
+            own = public.of(bundle.words)
+        lighter = ~_COVERS[theirs, own]
+        known = public.clitics if public else frozenset()
+        clitics = tuple(each for each in bundle.manifest.clitics if each in known)
+        return cls(np.where(lighter, own, theirs), clitics, int(lighter.sum()))
+
+
+def open_finder(
+    bundle: Bundle, words: TrustedWords, *, accept_unchecked: bool = False
+) -> NameFinder | None:
+    """The bundle's name finder, if the device may use it.
+
+    Args:
+        bundle: of any origin.
+        words: of the bundle.
+        accept_unchecked: use the finder where the device has no marked sentences of its language.
+
+    Returns:
+        None where the bundle has no finder, or an unchecked one; then every word with a capital
+        counts as a name.
+
+    Raises:
+        BundleMismatch: the finder misses too many names. BundleMismatch, DataLoss: see
+            `NameFinder.load`.
+    """
+    if not bundle.names_folder.is_dir():
+        return None
+    finder = NameFinder.load(bundle.names_folder, words=bundle.manifest.words)
+    if sentences := _sentences(bundle.manifest.language):
+        _check_finder(finder, bundle, words, sentences)
+    elif not accept_unchecked:
+        return None
+    return finder
+
+
+def _check_finder(
+    finder: NameFinder, bundle: Bundle, words: TrustedWords, sentences: Sequence[_Sentence]
+) -> None:
+    """Refuse a finder that misses too many of the names in the device's own sentences.
+
+    Raises:
+        BundleMismatch: the finder misses over `MOST_MISSED` of all words of names, or over
+            `MOST_MISSED_OF_A_KIND` of one kind of name. The kind may be one of persons of one
+            region, of names in small letters, or of names that are ordinary words.
+    """
+    known = KnownWords(Vectors(bundle), words.readings, finder.alone)
+    missed: dict[str, list[bool]] = {}
+    try:
+        known.numbers([word for each in sentences for word in each.words])  # all at once: faster
+        for sentence in sentences:
+            which = known.numbers(sentence.words)
+            found = finder.among(known.alone[which], known.facts["look"][which]).kinds
+            missed.setdefault(sentence.kind, []).extend((found[sentence.names] == 0).tolist())
+    except (IndexError, ValueError, ArithmeticError) as error:
+        raise unsound("its name finder fails on the device's own sentences") from error
+    everything = [each for kind in missed.values() for each in kind]
+    _refuse_over("names", everything, MOST_MISSED)
+    for kind, each in missed.items():
+        _refuse_over(f"names of the kind {kind!r}", each, MOST_MISSED_OF_A_KIND)
+
+
+def _refuse_over(what: str, missed: Sequence[bool], most: float) -> None:
+    if sum(missed) > most * len(missed):
+        raise unsound(
+            f"its name finder misses {sum(missed)} of {len(missed)} words of {what} in the "
+            f"device's own sentences, and may miss {most:.0%}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Sentence:
+    """A sentence of the device's own; ``names`` are the places of the words of names."""
+
+    kind: str
+    words: Sequence[Word]
+    names: Sequence[int]
+
+
+def _sentences(language: str) -> tuple[_Sentence, ...]:
+    """The marked sentences of a language; none where none ship."""
+    file = resources.files("sottovoce.core.text") / f"marked.{language}.tsv"
+    if not language.isalpha() or not file.is_file():
+        return ()
+    return tuple(map(_marked, file.read_text("utf-8").splitlines()))
+
+
+def _marked(line: str) -> _Sentence:
+    """The sentence in a line: its kind, a tab, and a text with each name in square brackets."""
+    kind, text = line.split("\t")
+    marks = [mark.start() - place for place, mark in enumerate(_MARK.finditer(text))]
+    words = split(_MARK.sub("", text), ("'s",))
+    spans = list(zip(marks[::2], marks[1::2], strict=True))
+    names = [
+        place
+        for place, word in enumerate(words)
+        if word.kind is Kind.WORD and not word.clitic and word.text not in _SMALL
+        if any(start <= word.start < end for start, end in spans)
+    ]
+    return _Sentence(kind, words, names)

@@ -177,12 +177,14 @@ def test_nobody_there_is_unavailable() -> None:
     assert back.fix
 
 
-def test_an_unknown_method_is_named_by_its_code(channel: grpc.Channel) -> None:
+def test_a_server_without_our_method_is_a_wrong_address_or_version(channel: grpc.Channel) -> None:
     with pytest.raises(grpc.RpcError) as caught:
         channel.unary_unary("/test.Test/Nothing")(b"", timeout=60)
     back = from_rpc_error(caught.value, peer="the cloud")
+    assert isinstance(back, errors.ConfigError)
     assert "UNIMPLEMENTED" in back.problem
-    assert back.fix
+    assert "port" in back.fix
+    assert "version" in back.fix
 
 
 @pytest.mark.parametrize("character", ["x", "\N{DOG FACE}"])

@@ -28,6 +28,7 @@ from sottovoce.edge.config import ChatConfig
 from sottovoce.v1 import generation_pb2 as generation
 from tests.support import upstream_server
 from tests.support.certificates import Certificate
+from tests.support.other_protocols import HTTP1, HTTP2, SSH, saying
 from tests.support.upstream_server import Server, data, drip, echo, event
 
 TEXT = "a text of some words, ünïcode and all 🌲"
@@ -92,6 +93,22 @@ def test_a_conversation_is_asked_in_their_words(server: Server) -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("scheme", "said", "named", "fix"),
+    [
+        ("http", SSH, "SSH", "chat.upstream"),
+        ("https", SSH, "SSH", "chat.upstream"),
+        ("https", HTTP1, "HTTP/1", "http://"),
+        ("http", HTTP2, "HTTP/2", "cloud.address"),
+        ("https", HTTP2, "HTTP/2", "cloud.address"),
+    ],
+)
+def test_another_protocol_is_named(scheme: str, said: bytes, named: str, fix: str) -> None:
+    with saying(said) as port, pytest.raises(ConfigError, match=named) as raised:
+        written(ChatConfig(upstream=f"{scheme}://127.0.0.1:{port}/v1"))
+    assert fix in raised.value.fix
+
+
 def test_a_text_is_continued_and_defaults_are_theirs(server: Server) -> None:
     assert written(server, generation.GenerateRequest(released_text=TEXT))[0] == TEXT
     ((path, _, body),) = server.asked
@@ -108,10 +125,12 @@ def test_tls_with_their_authority_and_key(tmp_path: Path, caplog: pytest.LogCapt
         trusting = ChatConfig(upstream=server.url, ca_file=certificate, key_file=token)
         assert written(trusting)[0] == TEXT
         assert server.asked[0][1]["Authorization"] == "Bearer sk-of-theirs"
-        with pytest.raises(Unavailable, match="SSLCertVerificationError"):
+        with pytest.raises(ConfigError, match="authority") as untrusted:
             written(ChatConfig(upstream=server.url, key_file=token))
-        with pytest.raises(Unavailable):  # no TLS where there is some
+        assert "chat.ca_file" in untrusted.value.fix
+        with pytest.raises(ConfigError, match="TLS") as plain:  # no TLS where there is some
             written(ChatConfig(upstream=server.url.replace("https", "http")))
+        assert "https://" in plain.value.fix
         assert len(server.asked) == 1
         with pytest.raises(ConfigError, match="cannot read"):
             written(ChatConfig(upstream=server.url, ca_file=tmp_path / "none"))

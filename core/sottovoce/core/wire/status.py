@@ -126,6 +126,13 @@ def from_rpc_error(error: grpc.RpcError, *, peer: str) -> errors.SottovoceError:
         return errors.Unavailable(
             f"{peer} does not answer", fix="check that it runs and that the address is right"
         )
+    if code is grpc.StatusCode.UNIMPLEMENTED:
+        return errors.ConfigError(
+            f"{peer} speaks gRPC, but is no server of Sottovoce, or one of another version "
+            "(UNIMPLEMENTED)",
+            fix="check host and port; if they are right, bring both sides to the same version",
+            subject="address",
+        )
     if code in _BROKEN:
         return errors.Unavailable(
             f"what {peer} sent arrived damaged, or was never an answer",

@@ -17,6 +17,8 @@ __all__ = ["COMMANDS", "main"]
 # Before a command imports numpy. Its threads wait for one another by spinning: on a device that has
 # other work to do, several make the search four times slower and more, not faster.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+# Nor does gRPC say on standard error what an error of ours says in words.
+os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
 
 COMMANDS = {
     "serve": "Run the agent for apps on this device.",

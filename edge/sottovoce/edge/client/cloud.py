@@ -26,7 +26,7 @@ from sottovoce.core.wire.unreadable import answered
 from sottovoce.edge.client.channel import connect, needs_tls, roots
 from sottovoce.edge.client.connection import Connection, Method
 from sottovoce.edge.client.device_certificate import DeviceCertificate, Held
-from sottovoce.edge.client.handshake import diagnosis
+from sottovoce.edge.client.handshake import diagnosis, in_plaintext
 from sottovoce.edge.client.repeats import repeated, streamed
 from sottovoce.edge.client.secret_file import SecretFile
 from sottovoce.edge.client.single_flight import Together
@@ -340,8 +340,8 @@ class Cloud:
             ) from error
 
     def _diagnosed(self, error: SottovoceError, shown: Held | None) -> SottovoceError:
-        """The same, or what keeps the cloud from answering, if it is TLS. A certificate that it
-        does not take is not shown again."""
+        """The same, or what keeps the cloud from answering: its certificate, or another protocol. A
+        certificate of ours that it does not take is not shown again."""
         config, certificate, found = self._config, self._certificate, None
         if type(error) is Unavailable and not self._closed:
             host, port = split_address(config.address)
@@ -349,6 +349,8 @@ class Cloud:
                 found = diagnosis(host, config.devices_port, roots(config), certificate.files)
             if found is None and needs_tls(config):
                 found = diagnosis(host, port, roots(config))
+            elif found is None:
+                found = in_plaintext(host, port)
         given_up = (found or error).subject == "certificate" and not self._looks
         if certificate is not None and shown is not None and given_up:
             certificate.forget(shown)

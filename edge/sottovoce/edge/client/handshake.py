@@ -1,38 +1,88 @@
-"""Why a cloud that stands at its address does not answer: what a TLS handshake with it says.
+"""Find out what stands at an address whose server does not answer: protocol and certificate.
 
-Why it is here: gRPC tells of every failure in one way, and an unknown authority, a certificate for
-another name, one that has expired and a port without TLS want four different mends.
+gRPC and `http.client` report every failure in one way. An unknown authority, a certificate for
+another name, an expired one, a port without TLS and a web server each need another fix.
 """
 
 from __future__ import annotations
 
 import socket
 import ssl
+import time
 from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
 from sottovoce.core.errors import ConfigError, SottovoceError, Unauthenticated, Unavailable
 
-__all__ = ["diagnosis"]
+__all__ = ["Protocol", "Server", "certificate_problem", "diagnosis", "in_plaintext", "spoken"]
 
 _SECONDS: Final = 5.0
+_PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes.fromhex("000000040000000000")
+"""How a client of HTTP/2 begins (RFC 9113, 3.4): the preface and empty settings."""
+_SETTINGS: Final = 4
+_FRAME: Final = 9
+"""Bytes of the head of a frame; the fourth is its type."""
+_ALERT: Final = 0x15
+"""The first byte of TLS where a server refuses what it read."""
 _EXPIRED, _NOT_YET = 10, 9
 _OTHER_NAME: Final = (62, 64)
 _TOO_WEAK: Final = (66, 67, 68)
-_NO_TLS: Final = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE")
-_RENEW: Final = "check this device's clock; if it is right, have the provider renew the certificate"
 _DATES: Final[Mapping[int, str]] = MappingProxyType(
     {_EXPIRED: "has expired", _NOT_YET: "is not valid yet"}
 )
 """OpenSSL's numbers of what is wrong with a certificate (X509_V_ERR_*)."""
+_TOO_OLD: Final = ("UNSUPPORTED_PROTOCOL", "TLSV1_ALERT_PROTOCOL_VERSION")
+_NO_HTTP2: Final = "TLSV1_ALERT_NO_APPLICATION_PROTOCOL"
+
+
+class Protocol(StrEnum):
+    """What a server speaks, as an error calls it."""
+
+    HTTP2 = "HTTP/2 without TLS"
+    HTTP1 = "HTTP/1 without TLS, as a web server does"
+    SSH = "SSH"
+    TLS = "TLS"
+    OTHER = "neither TLS nor HTTP"
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A server by the names that an error needs.
+
+    Attributes:
+        peer: the server and its address.
+        address: the setting that holds the address.
+        authority: the setting that holds the file of the authority.
+        option: how commands name that file, in brackets; empty where they do not.
+    """
+
+    peer: str
+    address: str
+    authority: str
+    option: str = ""
+
+    @property
+    def trusting(self) -> str:
+        """The fix for an authority that the device does not know."""
+        return (
+            f"set {self.authority}{self.option} to the PEM file of the authority that your "
+            "provider names"
+        )
+
+
+def _cloud(host: str, port: int) -> Server:
+    option = " (--ca-file with `sotto pull` and `sotto enroll`)"
+    return Server(f"the cloud at {host}:{port}", "cloud.address", "cloud.ca_file", option)
 
 
 def diagnosis(
     host: str, port: int, roots: bytes | None, shown: tuple[Path, Path] | None = None
 ) -> SottovoceError | None:
-    """What is wrong with TLS at an address, or None where it is not that.
+    """What keeps a cloud from answering over TLS; None where TLS and HTTP/2 work.
 
     Args:
         host: a name or an address.
@@ -40,14 +90,12 @@ def diagnosis(
         roots: PEM of the authorities to trust; None trusts the system's.
         shown: files of the certificate that this device shows there, and of its key.
     """
-    peer = f"the cloud at {host}:{port}"
+    cloud = _cloud(host, port)
     try:
         context = ssl.create_default_context(cadata=roots.decode("ascii") if roots else None)
     except (ssl.SSLError, UnicodeDecodeError):
         return ConfigError(
-            "cloud.ca_file holds no certificate",
-            fix="set it to the PEM file of the authority that your provider names",
-            subject="cloud.ca_file",
+            "cloud.ca_file holds no certificate", fix=cloud.trusting, subject=cloud.authority
         )
     context.set_alpn_protocols(["h2"])
     known = False
@@ -58,44 +106,75 @@ def diagnosis(
             socket.create_connection((host, port), _SECONDS) as connection,
             context.wrap_socket(connection, server_hostname=host) as line,
         ):
+            if line.selected_alpn_protocol() != "h2":
+                return _another(cloud, "HTTPS without HTTP/2, as a web server does")
             known = shown is not None
             # The cloud speaks first, once it has taken the certificate (RFC 9113, 3.4).
-            return _not_taken(peer) if known and not line.recv(1) else None
+            return _not_taken(cloud.peer) if known and not line.recv(1) else None
     except ssl.SSLCertVerificationError as error:
-        return _of_certificate(peer, error.verify_code)
+        return certificate_problem(cloud, error)
     except ssl.SSLError as error:
         if known:  # told so, where gRPC's servers just hang up
-            return _not_taken(peer)
-        if error.reason not in _NO_TLS:  # cut off in the middle, for instance
-            return None
-        return ConfigError(
-            f"{peer} does not speak TLS",
-            fix="set cloud.address to its port with TLS; without, only this machine may be called",
-            subject="cloud.address",
-        )
+            return _not_taken(cloud.peer)
+        if error.reason == _NO_HTTP2:
+            return _another(cloud, "TLS, but not HTTP/2")
+        if error.reason in _TOO_OLD:
+            return Unavailable(
+                f"{cloud.peer} speaks no version of TLS from 1.2 on",
+                fix="have the provider allow TLS 1.2 or 1.3",
+            )
+        return _without_tls(cloud, host, port)
     except ConnectionResetError:
-        return _not_taken(peer) if known else None
+        return _not_taken(cloud.peer) if known else _without_tls(cloud, host, port)
     except OSError:  # not even a connection
         return None
 
 
-def _not_taken(peer: str) -> SottovoceError:
-    return Unauthenticated(
-        f"{peer} does not take this device's certificate, which may have ended",
-        fix="try again: the device asks for another first; if it stays so, check its clock, or "
-        "have the provider see to the authority",
-        subject="certificate",
-    )
+def in_plaintext(host: str, port: int) -> SottovoceError | None:
+    """What keeps a cloud from answering in plaintext; None where it speaks HTTP/2."""
+    cloud, found = _cloud(host, port), spoken(host, port)
+    if found == Protocol.TLS:
+        return ConfigError(
+            f"{cloud.peer} speaks TLS, and its certificate cannot be checked: cloud.ca_file is not "
+            "set",
+            fix=cloud.trusting,
+            subject=cloud.authority,
+        )
+    if found in (None, Protocol.HTTP2):
+        return None
+    return _another(cloud, found)
 
 
-def _of_certificate(peer: str, code: int) -> SottovoceError:
+def spoken(host: str, port: int) -> Protocol | None:
+    """What the server at an address speaks, see `Protocol`; None where it says nothing."""
+    said = _said(host, port)
+    if not said:
+        return Protocol.TLS if _speaks_tls(host, port) else None
+    if said[0] == _ALERT:
+        return Protocol.TLS
+    if len(said) >= _FRAME and said[3] == _SETTINGS:
+        return Protocol.HTTP2
+    if said.startswith(b"SSH-"):
+        return Protocol.SSH
+    if said.startswith((b"HTTP/", b"<")):  # the second from servers that know only HTTP/0.9 to 1.1
+        return Protocol.HTTP1
+    return Protocol.OTHER
+
+
+def certificate_problem(server: Server, error: ssl.SSLCertVerificationError) -> SottovoceError:
+    """What is wrong with the certificate of a server."""
+    code, peer = error.verify_code, server.peer
     if code in _DATES:
-        return Unavailable(f"the certificate of {peer} {_DATES[code]}", fix=_RENEW)
+        return Unavailable(
+            f"the certificate of {peer} {_DATES[code]}",
+            fix="check this device's clock; if it is right, have the provider renew the "
+            "certificate",
+        )
     if code in _OTHER_NAME:
         return ConfigError(
             f"the certificate of {peer} is for another name",
-            fix="set cloud.address to the name that it is for, or ask the provider",
-            subject="cloud.address",
+            fix=f"set {server.address} to the name that it is for, or ask the provider",
+            subject=server.address,
         )
     if code in _TOO_WEAK:
         return Unavailable(
@@ -104,6 +183,69 @@ def _of_certificate(peer: str, code: int) -> SottovoceError:
         )
     return ConfigError(
         f"the certificate of {peer} is signed by an authority that this device does not know",
-        fix="set cloud.ca_file to the PEM file of the authority that your provider names",
-        subject="cloud.ca_file",
+        fix=server.trusting,
+        subject=server.authority,
+    )
+
+
+def _said(host: str, port: int) -> bytes:
+    """The first bytes of a server that a client of HTTP/2 greets; none where it hangs up."""
+    said, end = b"", time.monotonic() + _SECONDS
+    try:
+        with socket.create_connection((host, port), _SECONDS) as line:
+            line.sendall(_PREFACE)
+            while len(said) < _FRAME and (more := line.recv(_FRAME)):
+                said += more
+                line.settimeout(max(0.001, end - time.monotonic()))
+    except OSError:
+        pass
+    return said
+
+
+def _speaks_tls(host: str, port: int) -> bool:
+    """Whether a handshake gets an answer; nothing is sent, so nobody need be trusted."""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.set_alpn_protocols(["h2", "http/1.1"])
+    try:
+        with (
+            socket.create_connection((host, port), _SECONDS) as line,
+            context.wrap_socket(line, server_hostname=host),
+        ):
+            return True
+    except ssl.SSLError as error:
+        return "ALERT" in (error.reason or "")
+    except OSError:
+        return False
+
+
+def _without_tls(cloud: Server, host: str, port: int) -> SottovoceError | None:
+    """A server that answers in plaintext where TLS is wanted; None where it does not."""
+    found = spoken(host, port)
+    if found in (None, Protocol.TLS):
+        return None
+    if found != Protocol.HTTP2:
+        return _another(cloud, found)
+    return ConfigError(
+        f"{cloud.peer} does not speak TLS: it answers in plaintext",
+        fix="set cloud.address to its port with TLS; without, only this machine may be called, "
+        "and without cloud.ca_file",
+        subject=cloud.address,
+    )
+
+
+def _another(cloud: Server, found: str) -> ConfigError:
+    return ConfigError(
+        f"{cloud.peer} is no cloud of Sottovoce: it speaks {found}",
+        fix=f"set {cloud.address} to the host and port that your provider names",
+        subject=cloud.address,
+    )
+
+
+def _not_taken(peer: str) -> SottovoceError:
+    return Unauthenticated(
+        f"{peer} does not take this device's certificate, which may have ended",
+        fix="try again: the device asks for another first; if it stays so, check its clock, or "
+        "have the provider see to the authority",
+        subject="certificate",
     )

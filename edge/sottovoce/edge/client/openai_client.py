@@ -1,8 +1,7 @@
-"""Where a server that speaks as OpenAI's do is, and how it is asked.
+"""A server that speaks OpenAI's protocol: its address, and one request to it.
 
-Why it is here: what writes for conversations and what teachers are made of are asked in the same
-way: over TLS beyond loopback, with a key of their own, within bounds. What they send is not
-trusted, and neither proxies nor redirects are followed.
+Conversations and teachers ask such servers in the same way: over TLS beyond loopback, with a key of
+their own, within bounds. Their responses are not trusted. Proxies and redirects are not followed.
 """
 
 from __future__ import annotations
@@ -26,6 +25,7 @@ from sottovoce.core.errors import (
 from sottovoce.core.wire.address import is_loopback
 from sottovoce.core.wire.server_sent import cut, timed
 from sottovoce.edge.client.generation import Stoppable
+from sottovoce.edge.client.handshake import Protocol, Server, certificate_problem, spoken
 from sottovoce.edge.client.secret_file import SecretFile
 from sottovoce.edge.config import ChatConfig
 
@@ -170,13 +170,38 @@ class OpenAIServer:
         try:
             yield
         except (OSError, HTTPException, ValueError, RecursionError) as error:
-            # Of a certificate that is not to be trusted as well: ssl's errors are OSErrors.
-            reason = type(error).__name__
-            raise Unavailable(
-                f"{self.peer} does not answer as agreed ({reason})",
-                fix="check that it runs, that chat.upstream is right, and its certificate",
+            raise self._found(error) or Unavailable(
+                f"{self.peer} does not answer as agreed ({type(error).__name__})",
+                fix="check that it runs, and that chat.upstream is right",
                 subject="upstream",
             ) from None
+
+    def _found(self, error: Exception) -> SottovoceError | None:
+        """The cause of an error where it is the certificate or another protocol."""
+        import ssl
+        from http.client import BadStatusLine
+
+        tls, host, port, _ = self._address
+        if isinstance(error, ssl.SSLCertVerificationError):
+            server = Server(self.peer, "chat.upstream", "chat.ca_file")
+            return certificate_problem(server, error)
+        if not isinstance(error, ssl.SSLError | BadStatusLine | ConnectionError):
+            return None
+        found = spoken(host, port or (443 if tls else 80))
+        if found in (None, Protocol.TLS if tls else Protocol.HTTP1):
+            return None
+        fix = "set chat.upstream to the address that the server's owner names"
+        if found is Protocol.TLS or (found is Protocol.HTTP1 and is_loopback(host)):
+            fix = f"begin its address with {'http' if tls else 'https'}://"
+        elif found is Protocol.HTTP1:
+            fix = "set chat.upstream to its port with TLS"
+        elif found is Protocol.HTTP2:
+            fix = "if it is your provider's cloud, set cloud.address to it, and no chat.upstream"
+        return ConfigError(
+            f"{self.peer} speaks {found}, not {'HTTPS' if tls else 'HTTP/1'}",
+            fix=fix,
+            subject="chat.upstream",
+        )
 
 
 def _parsed(upstream: str) -> _Address:

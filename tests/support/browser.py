@@ -180,6 +180,16 @@ class Browser:
         liked = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.send("Emulation.setEmulatedMedia", features=[liked])
 
+    @property
+    def clipped(self) -> list[str]:
+        """Elements that are shown, and are narrower than their content."""
+        found: list[str] = self.run(
+            "[...document.querySelectorAll('body, body *:not(input, select, textarea)')]"
+            ".filter(each => each.clientWidth && each.scrollWidth > each.clientWidth + 1)"
+            ".map(each => `${each.tagName} ${each.id} ${each.scrollWidth}>${each.clientWidth}`)"
+        )
+        return found
+
     def picture(self) -> bytes:
         """The page as PNG."""
         return base64.b64decode(self.send("Page.captureScreenshot", format="png")["data"])

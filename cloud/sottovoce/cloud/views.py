@@ -21,7 +21,7 @@ from sottovoce.cloud.state.database import Database, when
 from sottovoce.cloud.state.tenants import Tenant
 from sottovoce.core.errors import SottovoceError
 
-__all__ = ["View", "act", "ask_for", "job", "jobs_at_a_glance", "processes", "progress"]
+__all__ = ["View", "act", "ask_for", "in_words", "job", "jobs_at_a_glance", "processes"]
 __all__ += ["tenant", "token"]
 
 View = dict[str, Any]
@@ -59,19 +59,18 @@ def job(one: Job) -> View:
     }
 
 
-def progress(one: Job) -> str:
-    """How far training is, in a line."""
+def in_words(one: Job) -> dict[str, str]:
+    """A job's accuracy on held-out examples and its progress; empty before the first step."""
     told = one.progress
     if not told.step:
-        return ""
+        return {"accuracy": "", "progress": ""}
     parts = [f"epoch {told.epoch}/{told.epochs}", f"loss {told.loss:.2f}"]
     if told.reconstruction_loss:
         parts.append(f"rec {told.reconstruction_loss:.2f}")
-    parts.append(f"acc {told.held_out_accuracy:.1%}")
     if one.state == State.RUNNING:
-        parts.append(f"{told.examples_per_second:.0f}/s")
+        parts.append(f"{told.examples_per_second:.0f} examples/s")
         parts.append(f"{told.seconds_left:.0f} s left")
-    return " ".join(parts)
+    return {"accuracy": f"{told.held_out_accuracy:.1%}", "progress": ", ".join(parts)}
 
 
 def tenant(one: Tenant) -> View:

@@ -7,6 +7,7 @@ import stat
 import subprocess
 import sys
 from contextlib import closing
+from dataclasses import asdict
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from sottovoce.cloud.job import Progress, TrainingOptions
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.queue import Lease, Queue
 from sottovoce.cloud.server import server
+from sottovoce.cloud.state import quotas
 from sottovoce.cloud.state.codes import Codes
 from sottovoce.cloud.state.credentials import Scope, hashed
 from sottovoce.cloud.state.opening import open_database
@@ -223,7 +225,7 @@ def test_jobs_show_how_training_goes(tmp_path: Path, job_id: str) -> None:
     said = run("jobs", "show", job_id, *state)[1]
     assert "reconstruction loss 6.25" in said
     listed = " ".join(run("jobs", "list", *state)[1].split())
-    for figure in ("epoch 2/8", "rec 6.25", "87.5%", "210/s"):
+    for figure in ("epoch 2/8", "rec 6.25", "87.5%", "210 examples/s"):
         assert figure in listed
 
 
@@ -233,9 +235,13 @@ def test_a_tenants_limits_are_shown_changed_and_taken_back(tmp_path: Path) -> No
     code, out, _ = run(*limit, "examples=500", "training_seconds=60", "--json")
     assert code == 0
     told = {"tenant": "acme", "limits": {"examples": 500, "training_seconds": 60}}
+    in_force = asdict(Limits(**told["limits"]))
+    told["in_force"] = {name: in_force[name] for name in quotas.CHANGEABLE}
     assert json.loads(out) == told
     assert json.loads(run(*limit, "--json")[1]) == told
-    assert "as for all" in run(*limit)[1]
+    lines = run(*limit)[1].splitlines()
+    assert "500 examples a job" in lines[1]
+    assert f"{Limits().unfinished_jobs} jobs" in lines[4]
     run(*limit, "examples=")
     assert json.loads(run(*limit, "--json")[1])["limits"] == {"training_seconds": 60}
     for wrong in ("examples", "examples=0", "examples=x", "colour=3"):

@@ -9,11 +9,12 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from sottovoce.cloud.config import Limits
 from sottovoce.cloud.job import Progress
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.queue import Queue
 from sottovoce.cloud.page.endpoints import endpoints
-from sottovoce.cloud.state import audit_log
+from sottovoce.cloud.state import audit_log, quotas
 from sottovoce.cloud.state.tenants import Tenants
 from tests.support.browser import HINT, Browser, browser_program, opened_browser
 from tests.support.jobs import claim, create, opened, queued
@@ -21,6 +22,8 @@ from tests.support.provider_page import served
 from tests.support.stores import FileStore
 
 MARKUP = "<img src=x onerror=\"document.title='broken'\">"
+LONG = "a" * 64
+PROGRESS = Progress(1, 4, 3, 9, 0.48, 0.22, 0.86, 61.0, 84.0)
 TABS = ("overview", "jobs", "tenants", "acts")
 
 
@@ -50,10 +53,11 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
     with opened(folder, FileStore()) as jobs:
         queued(jobs, "1"), queued(jobs, "2", "other")
         _, lease = claim(jobs, MARKUP)
-        Queue(jobs.database).report(lease, Progress(step=3, steps=9))
+        Queue(jobs.database).report(lease, PROGRESS)
         audit_log.note(jobs.database, "job cancelled", "acme", MARKUP)
         with jobs.database.write() as transaction:
             transaction.change("UPDATE jobs SET message = :markup", markup=MARKUP)
+            transaction.change("UPDATE jobs SET adapter = :name WHERE tenant = 'acme'", name=LONG)
         with served(endpoints(jobs.database, (), (), None)) as server:
             link = server.link()
             with opened_browser(folder) as browser:
@@ -162,6 +166,37 @@ def test_a_small_screen_shows_all_of_it(shown: Shown, dark: bool) -> None:
         assert paper == ("rgb(23, 24, 27)" if dark else "rgb(253, 252, 249)")
     finally:
         browser.window(900, 900)
+
+
+@pytest.mark.parametrize("width", [1200, 800, 390])
+def test_nothing_is_clipped(shown: Shown, width: int) -> None:
+    browser = shown.browser
+    browser.window(width, 900)
+    try:
+        for name in TABS:
+            shown.choose(name, f"document.querySelector('#{name} .wide').innerText")
+            assert browser.clipped == []
+    finally:
+        browser.window(900, 900)
+
+
+def test_a_job_shows_level_accuracy_and_progress(shown: Shown) -> None:
+    text = shown.choose("jobs", "document.querySelector('#joblist td')")
+    assert "86.0%" in text
+    assert "balanced" in text
+    assert "61 examples/s, 84 s left" in text
+
+
+def test_every_limit_of_a_tenant_is_a_number_with_its_unit(shown: Shown) -> None:
+    browser = shown.browser
+    shown.choose("tenants", "document.querySelector('#tenantlist button')")
+    quotas.change(shown.jobs.database, "acme", "examples", 512)
+    browser.run("document.querySelector('#tenantlist button[value=acme]').click()")
+    browser.until("document.getElementById('devices').innerText.includes('Limits of acme')")
+    limits = browser.run("[...document.querySelectorAll('#devices dd')].map(e => e.innerText)")
+    assert "512 examples a job, set for this tenant" in limits
+    assert f"{Limits().held_bytes:,} bytes, as for all (default)" in limits
+    assert len(limits) == len(quotas.CHANGEABLE)
 
 
 def test_a_reload_stays_in(shown: Shown) -> None:

@@ -66,7 +66,8 @@ def test_jobs_are_told_as_by_the_command_and_chosen(page: Door, jobs: Jobs) -> N
     assert [each["state"] for each in told["jobs"]] == ["UPLOADING", "QUEUED", "RUNNING"]
     assert told["next"] == ""
     running = told["jobs"][2]
-    assert running.pop("progress") == "epoch 1/2 loss 0.00 acc 0.0% 2/s 0 s left"
+    assert running.pop("progress") == "epoch 1/2, loss 0.00, 2 examples/s, 0 s left"
+    assert running.pop("accuracy") == "0.0%"
     assert running.pop("age_seconds") >= 0
     assert running == views.job(jobs.get(running["id"]))
     for asked, tenants in (
@@ -129,9 +130,9 @@ def test_one_tenants_devices_and_limits_are_told(
     shown = [(e["name"], e["scope"], e["state"], e["ends"]) for e in answer.json["tokens"]]
     assert shown == [("hall", "predict", "valid", ""), ("first", "all", "revoked", "")]
     limits = answer.json["limits"]
-    assert limits.pop("unfinished_jobs") == 7
-    assert set(limits) < set(quotas.CHANGEABLE)
-    assert not any(limits.values())
+    assert limits["unfinished_jobs"] == {"value": 7, "origin": "tenant", "unit": "jobs"}
+    assert set(limits) == set(quotas.CHANGEABLE)
+    assert {each["origin"] for each in limits.values()} == {"tenant", "default"}
     assert answer.json["more"] == 0
     for i in range(MOST_TOKENS):
         credentials.new("acme", f"d{i}")

@@ -37,6 +37,23 @@ def test_what_was_changed_differs_and_nothing_else(database: Database) -> None:
     assert quotas.of(database, "acme", COMMON) == COMMON
 
 
+def test_the_limits_in_force_are_the_tenants_those_noted_or_the_default(
+    database: Database,
+) -> None:
+    quotas.note(database, Limits(examples=1), quotas.OF_SERVERS)
+    quotas.note(database, COMMON, quotas.OF_SERVERS)
+    quotas.change(database, "acme", "examples", 5)
+    found = quotas.in_force(database, "acme")
+    assert tuple(found) == quotas.CHANGEABLE
+    assert found["examples"] == quotas.InForce(5, "tenant")
+    assert found["unfinished_jobs"] == quotas.InForce(7, "all")
+    assert found["training_seconds"] == quotas.InForce(Limits().training_seconds, "default")
+    assert quotas.in_force(database, "other")["examples"] == quotas.InForce(100, "all")
+    quotas.note(database, Limits(training_seconds=9), quotas.OF_TRAINERS)
+    assert quotas.in_force(database, "acme")["training_seconds"] == quotas.InForce(9, "all")
+    assert quotas.in_force(database, "other")["examples"].value == 100
+
+
 @pytest.mark.parametrize("name", quotas.CHANGEABLE)
 def test_every_changeable_limit_is_a_limit(database: Database, name: str) -> None:
     quotas.change(database, "acme", name, 3)

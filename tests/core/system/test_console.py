@@ -7,13 +7,14 @@ import signal
 import subprocess
 import sys
 import unicodedata
+from collections.abc import Sequence
 
 import click
 import pytest
 from click.testing import CliRunner
 
 from sottovoce.core import errors
-from sottovoce.core.system.console import Command, json_option, plain, print_json
+from sottovoce.core.system.console import Command, json_option, plain, print_json, print_table
 from sottovoce.edge.cli.common import numbered
 from tests.support.waiting import until
 
@@ -138,3 +139,59 @@ def test_pressed_again_it_ends_at_once_and_without_a_traceback() -> None:
         process.wait()
     assert process.returncode in (-signal.SIGINT, 130)
     assert "Traceback" not in told
+
+
+ROWS = [("a" * 24, "x" * 40, "50.0%", "a long story in words"), ("b", "y", "1", "short")]
+
+
+def _printed(
+    capsys: pytest.CaptureFixture[str], *spare: str, rows: Sequence[Sequence[str]] = ROWS
+) -> tuple[list[str], str]:
+    print_table(("id", "name", "accuracy", "story"), rows, spare)
+    shown = capsys.readouterr()
+    return shown.out.splitlines(), shown.err
+
+
+def test_a_table_for_a_file_has_a_row_a_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    rows = [("a  b", " c", "d" * 500, "e")]
+    lines, said = _printed(capsys, "story", rows=rows)
+    assert len(lines) == 2
+    assert "a  b   c" in lines[1]
+    assert "d" * 500 in lines[1]
+    assert said == ""
+
+
+def test_a_table_that_fits_is_shown_whole(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(24 + 40 + 8 + 21 + 6))
+    lines, said = _printed(capsys, "story")
+    assert len(lines) == 3
+    assert lines[1].endswith("a long story in words")
+    assert said == ""
+
+
+def test_a_narrow_table_loses_spare_columns_and_says_so(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    lines, said = _printed(capsys, "story", "name")
+    assert lines[0].split() == ["ID", "NAME", "ACCURACY"]  # only as many as must go
+    assert "story" in said
+    assert "name" not in said
+
+
+def test_a_narrow_table_folds_the_widest_values_and_loses_none(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    lines, said = _printed(capsys)
+    assert said == ""
+    assert max(map(len, lines)) <= 60
+    assert lines[1].startswith("a" * 24)
+    assert "".join(lines).count("x") == 40
+    for word in ("long", "story", "words", "50.0%"):
+        assert any(word in line for line in lines)

@@ -13,7 +13,7 @@ TEXT = "the pond and the garden"  # two words with noise, at "balanced" 15 each
 def test_without_a_limit_none_is_told(device: Device) -> None:
     device.sotto("privatize", TEXT)
     shown = device.sotto("ledger").stdout
-    assert "30 on 1 text; you set no limit" in shown
+    assert "30 eta on 1 text; you set no limit" in shown
     assert "privacy.ledger_limit" in shown
     (told,) = device.json("ledger")
     assert (told["spent"], told["messages_left"]) == (30.0, None)
@@ -26,9 +26,9 @@ def test_what_is_left_is_told_in_messages(
     device.sotto("privatize", TEXT)
     device.sotto("privatize", f"{TEXT} and the pond")
     shown = device.sotto("ledger").stdout
-    assert "75 of 1,000 (8%) on 2 texts" in shown
-    assert "on average 37.5 a text" in shown
-    assert "925: about 6 more messages" in shown  # of ten words, 150 each
+    assert "75 of 1,000 eta (8%) on 2 texts" in shown
+    assert "on average 37.5 eta a text" in shown
+    assert "925 eta: about 6 more messages" in shown  # of ten words, 150 each
     assert device.json("ledger")[0]["messages_left"] == 6
 
 
@@ -76,7 +76,7 @@ def test_a_limit_is_told_where_the_level_has_no_figure(
     )
     device.sotto("privatize", "--level", "balanced", TEXT)
     shown = device.sotto("ledger").stdout
-    assert "30 of 1,000" in shown
+    assert "30 of 1,000 eta" in shown
     assert "no limit" not in shown
-    assert "left       970\n" in shown
+    assert "left       970 eta\n" in shown
     assert device.json("ledger")[0]["messages_left"] is None

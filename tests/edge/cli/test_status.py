@@ -41,4 +41,4 @@ def test_bundle_levels_and_ledger_are_told(device: Device) -> None:
     with running(device.config):
         (served,) = device.json("status")
         assert served == alone | {"running": True}
-    assert "30 (no limit set) spent in 1 releases" in device.sotto("status").stdout
+    assert "30 eta on 1 text; you set no limit" in device.sotto("status").stdout

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
 import click
-from rich.console import Console
-from rich.table import Table
 
 from sottovoce.cloud import views
 from sottovoce.cloud.cli.options import objects_option, opened, state_option, store_option
 from sottovoce.cloud.job import Job
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.state import audit_log
-from sottovoce.core.system.console import Command, json_option, print_json
+from sottovoce.core.system.console import Command, json_option, print_json, print_table
+
+_LESS: Final = ("progress", "examples")
+"""Columns that a narrow terminal does without: `jobs show` has them."""
 
 
 @click.group("jobs")
@@ -41,15 +43,9 @@ def list_(state: Path, store: str, objects: str, tenant: str | None, as_json: bo
     if as_json:
         print_json({"jobs": [views.job(job) for job in found]})
         return
-    columns = ("id", "tenant", "adapter", "state", "examples", "progress")
-    table = Table(box=None)
-    for column in columns:  # an id cut short is of no use to `jobs show`
-        wraps = column == "progress"
-        table.add_column(column, no_wrap=not wraps, min_width=24 if column == "id" else None)
-    for job in found:
-        view = views.job(job) | {"progress": views.progress(job)}
-        table.add_row(*(str(view[column]) for column in columns))
-    Console().print(table)
+    columns = ("id", "tenant", "adapter", "state", "level", "accuracy", "examples", "progress")
+    shown = [views.job(job) | views.in_words(job) for job in found]
+    print_table(columns, [[str(view[c]) for c in columns] for view in shown], _LESS)
 
 
 @command.command("show", cls=Command)

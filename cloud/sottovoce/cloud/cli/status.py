@@ -23,6 +23,8 @@ from sottovoce.core.system.console import Command, json_option, print_json, prin
 
 _SHOWN: Final = 8
 """Letters of a trainer's random name that people are shown."""
+_LESS: Final = ("answered", "adapter loads", "waiting", "adapters", "steps", "calls ok")
+"""Figures that a narrow terminal does without, the least important one first."""
 
 
 @click.command("status", cls=Command)
@@ -97,7 +99,7 @@ def _show(found: dict[str, Any]) -> None:
     )
     told = [name for name in FIGURES if any(name in each for each in found["metrics"])]
     _table(
-        ("metrics", "role", *(name.replace("_", " ") for name in told)),
+        ("metrics", "role", *map(_heading, told)),
         [
             (
                 each["address"],
@@ -106,6 +108,7 @@ def _show(found: dict[str, Any]) -> None:
             )
             for each in found["metrics"]
         ],
+        _LESS,
     )
 
 
@@ -121,7 +124,13 @@ def _figure(name: str, value: int | None) -> str:
     return f"{value / 1e6:.0f} MB" if name == "memory_bytes" else str(value)
 
 
-def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+def _heading(name: str) -> str:
+    return "memory" if name == "memory_bytes" else name.replace("_", " ")
+
+
+def _table(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], spare: Sequence[str] = ()
+) -> None:
     if rows:
         click.echo()
-        print_table(columns, rows)
+        print_table(columns, rows, spare)

@@ -53,7 +53,7 @@ def list_(tenant: str, state: Path, store: str, as_json: bool) -> None:
         print_json({"tokens": told})
         return
     columns = ("number", "tenant", "name", "scope", "state", "created", "ends")
-    print_table(columns, [[str(view[c]) for c in columns] for view in told])
+    print_table(columns, [[str(view[c]) for c in columns] for view in told], ("created",))
 
 
 @command.command("new", cls=Command)

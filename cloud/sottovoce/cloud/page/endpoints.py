@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 from typing import Final
@@ -56,7 +57,7 @@ def endpoints(
             page_size=A_PAGE,
             page_token=asked.get("page", ""),
         )
-        told = [views.job(each) | {"progress": views.progress(each)} for each in found]
+        told = [views.job(each) | views.in_words(each) for each in found]
         with database.read() as transaction:
             now = transaction.now()
         ages = [{"age_seconds": round(max(0.0, now - each.created))} for each in found]
@@ -79,12 +80,15 @@ def endpoints(
     def tenant(asked: Mapping[str, str]) -> views.View:
         _only(asked, "tenant")
         name = asked.get("tenant", "")
-        own = quotas.own(database, name)
+        limits = quotas.in_force(database, name)
         found, more, now = Credentials(database).newest(name, MOST_TOKENS)
         return {
             "tokens": [views.token(each, now) for each in found],
             "more": more,
-            "limits": {each: own.get(each) for each in quotas.CHANGEABLE},
+            "limits": {
+                each: {**asdict(limit), "unit": quotas.UNITS[each]}
+                for each, limit in limits.items()
+            },
         }
 
     def acts(asked: Mapping[str, str]) -> views.View:

@@ -20,7 +20,7 @@ from sottovoce.cloud.server.listener import TRAINING, Listener
 from sottovoce.cloud.server.running import until_told
 from sottovoce.cloud.server.training_service import UPLOADS, WATCHES, TrainingService
 from sottovoce.cloud.server.watching import FOLLOWERS
-from sottovoce.cloud.state import bundle_copies
+from sottovoce.cloud.state import bundle_copies, quotas
 from sottovoce.cloud.state.opening import open_database
 from sottovoce.cloud.state.pairing import check_objects
 from sottovoce.cloud.state.tenants import Tenants
@@ -46,6 +46,7 @@ class Front:
         self.database.keys.check(self.database)
         jobs = Jobs(self.database, settings.limits)
         keep_room(settings.state)
+        quotas.note(self.database, settings.limits, quotas.OF_SERVERS)
         tenants = Tenants(self.database)
         metrics = CallMetrics()
         metrics.registry.register(JobsCollector(self.database))

@@ -48,7 +48,7 @@ from sottovoce.cloud.serving.generator import Generator
 from sottovoce.cloud.serving.model_thread import ModelThread, numbers
 from sottovoce.cloud.serving.predictor import Predictor
 from sottovoce.cloud.serving.upstream import Upstream
-from sottovoce.cloud.state import bundle_copies
+from sottovoce.cloud.state import bundle_copies, quotas
 from sottovoce.cloud.state.authority import Authority
 from sottovoce.cloud.state.codes import Codes
 from sottovoce.cloud.state.opening import open_database
@@ -101,6 +101,7 @@ class Server:
         if settings.jobs:
             self.database.keys.check(self.database)
             keep_room(settings.state)
+            quotas.note(self.database, settings.limits, quotas.OF_SERVERS)
             self.metrics.registry.register(JobsCollector(self.database))
             calls += UPLOADS + WATCHES + FOLLOWERS
         services = (BUNDLES, ENROLLMENT, TRAINING, INFERENCE, GENERATION)

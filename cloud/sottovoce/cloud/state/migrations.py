@@ -237,6 +237,12 @@ CREATE TABLE certificates (
 ) STRICT;
 INSERT INTO certificates (one, required) VALUES (1, 0);
 """
+_COMMON_LIMITS: Final = """
+CREATE TABLE common_limits (
+  name TEXT PRIMARY KEY,
+  value INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+"""
 _AT_ONCE: Final = 256
 
 
@@ -334,6 +340,7 @@ VERSIONS: Final = (
     Version(_BUNDLES),
     Version(_DEVICES),
     Version(_CERTIFICATES),
+    Version(_COMMON_LIMITS),
 )
 
 

@@ -1,12 +1,14 @@
-"""Limits of single tenants, where they differ from everybody's.
+"""Limits of tenants: the ones for all, and the ones that differ for a single tenant.
 
-Why it is here: one tenant's larger job should not need a larger limit for all, nor a restart; so
-what differs is a row in the database, read when it matters.
+The limits for all are options of the servers and trainers. Each process enforces its own options,
+and notes them in the database when it starts, so that commands and the page can show them. A
+tenant's own limits are rows, which processes read at each use: a change needs no restart.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 from sottovoce.cloud.config import Limits
@@ -14,17 +16,84 @@ from sottovoce.cloud.state import audit_log
 from sottovoce.cloud.state.database import Database, Transaction
 from sottovoce.core.errors import InvalidInput, PermissionDenied
 
-__all__ = ["CHANGEABLE", "change", "check_tenant", "disabled", "lock", "of", "own"]
+__all__ = [
+    "CHANGEABLE",
+    "OF_SERVERS",
+    "OF_TRAINERS",
+    "UNITS",
+    "InForce",
+    "change",
+    "check_tenant",
+    "disabled",
+    "in_force",
+    "lock",
+    "note",
+    "of",
+    "own",
+]
 
-CHANGEABLE: Final = (
-    "examples",
-    "upload_bytes",
-    "training_seconds",
-    "unfinished_jobs",
-    "held_bytes",
-    "past_jobs",
-)
-"""The fields of `Limits` that may differ."""
+UNITS: Final = {
+    "examples": "examples a job",
+    "upload_bytes": "bytes a job",
+    "training_seconds": "seconds a job",
+    "unfinished_jobs": "jobs",
+    "held_bytes": "bytes",
+    "past_jobs": "jobs",
+}
+"""The fields of `Limits` that may differ, each with its unit."""
+CHANGEABLE: Final = tuple(UNITS)
+OF_TRAINERS: Final = ("training_seconds",)
+"""Limits that trainers enforce."""
+OF_SERVERS: Final = tuple(name for name in CHANGEABLE if name not in OF_TRAINERS)
+"""Limits that servers and fronts enforce."""
+
+
+@dataclass(frozen=True, slots=True)
+class InForce:
+    """The value of a limit, and its origin: the tenant, all tenants, or the program's default."""
+
+    value: int
+    origin: str
+
+
+def note(database: Database, limits: Limits, names: Sequence[str]) -> None:
+    """Store the limits that a process enforces for all tenants.
+
+    Args:
+        database: of the cloud. The process that started last counts.
+        limits: from the options of the process.
+        names: fields of ``limits`` that the process enforces.
+    """
+    with database.write() as transaction:
+        for name in names:
+            transaction.change(
+                "INSERT INTO common_limits (name, value) VALUES (:name, :value) "
+                "ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+                name=name,
+                value=getattr(limits, name),
+            )
+
+
+def in_force(database: Database, tenant: str) -> dict[str, InForce]:
+    """The limits of a tenant by name, in the order of `CHANGEABLE`.
+
+    Raises:
+        InvalidInput: unknown tenant.
+    """
+    changed = own(database, tenant)
+    with database.read() as transaction:
+        rows = transaction.rows("SELECT name, value FROM common_limits")
+    noted = {row["name"]: row["value"] for row in rows}
+    default = Limits()
+
+    def found(name: str) -> InForce:
+        if name in changed:
+            return InForce(changed[name], "tenant")
+        if name in noted:
+            return InForce(noted[name], "all")
+        return InForce(getattr(default, name), "default")
+
+    return {name: found(name) for name in CHANGEABLE}
 
 
 def own(database: Database, tenant: str) -> dict[str, int]:

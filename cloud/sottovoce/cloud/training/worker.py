@@ -102,6 +102,7 @@ class Worker:
         self.database.keys.check(self.database)
         self.objects = self.database.objects
         self.jobs = Jobs(self.database, limits)
+        quotas.note(self.database, self.jobs.limits, quotas.OF_TRAINERS)
         self.queue = Queue(self.database, lease_seconds)
         self._owner = owner or secrets.token_hex(8)
         self._backbone = backbone_name

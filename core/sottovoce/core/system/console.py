@@ -12,8 +12,11 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import zip_longest
+from shutil import get_terminal_size
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -27,6 +30,9 @@ if TYPE_CHECKING:
 __all__ = ["Command", "json_option", "plain", "print_json", "print_table", "progress_bar", "tell"]
 
 _INTERRUPTED = 130
+_GAP = "  "
+_WHOLE = 10
+"""Letters of a word that a narrow column does not break."""
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 json_option = click.option(
@@ -89,14 +95,57 @@ def _json(value: Any) -> str:
     return _CONTROLS.sub(lambda control: f"\\u{ord(control[0]):04x}", text)
 
 
-def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Rows under the names of their columns, each as wide as it must be: nothing is cut short."""
+def print_table(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], spare: Sequence[str] = ()
+) -> None:
+    """Print rows under the names of their columns; no value is cut short.
+
+    A file or pipe gets each row on one line. A terminal that is too narrow first loses columns of
+    ``spare``, and standard error says which. Then the widest values continue on a second line. The
+    first column does not: it holds what people copy.
+
+    Args:
+        spare: names of columns that readers can do without, the least important one first.
+    """
     lines = [[name.upper() for name in columns]]
     lines += [[plain(value, line=True) for value in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    for line in lines:
-        padded = (value.ljust(width) for value, width in zip(line, widths, strict=True))
-        click.echo("  ".join(padded).rstrip())
+    cells = dict(zip(columns, zip(*lines, strict=True), strict=True))
+    widths = {name: max(map(len, cells[name])) for name in columns}
+    room = get_terminal_size((0, 0)).columns or sys.maxsize
+    left_out = [name for name in spare if _width(widths) > room and widths.pop(name, None)]
+    _fold(widths, cells, room)
+    for number in range(len(lines)):
+        parts = [_folded(cells[name][number], width) for name, width in widths.items()]
+        for line in zip_longest(*parts, fillvalue=""):
+            padded = (text.ljust(width) for text, width in zip(line, widths.values(), strict=True))
+            click.echo(_GAP.join(padded).rstrip())
+    if left_out:
+        click.echo(
+            f"Left out in {room} columns: {', '.join(left_out)}. A wider terminal or --json shows "
+            "all columns.",
+            err=True,
+        )
+
+
+def _folded(cell: str, width: int) -> list[str]:
+    return [cell] if len(cell) <= width else wrap(cell, width)
+
+
+def _width(widths: Mapping[str, int]) -> int:
+    return sum(widths.values()) + len(_GAP) * (len(widths) - 1)
+
+
+def _fold(widths: dict[str, int], cells: Mapping[str, Sequence[str]], room: int) -> None:
+    """Narrow the widest columns but the first, down to their longest word of `_WHOLE` letters."""
+    least = {
+        name: max(min(len(word), _WHOLE) for cell in cells[name] for word in cell.split() or [""])
+        for name in list(widths)[1:]
+    }
+    while _width(widths) > room:
+        name = max(least, key=lambda each: widths[each] - least[each], default="")
+        if not name or widths[name] <= least[name]:
+            return
+        widths[name] -= 1
 
 
 @contextmanager

@@ -122,7 +122,7 @@ def show(
         _note("unsure", ", ".join(each.came for each in ended.doubtful))
         if ended.addresses_kept:
             _note("kept", f"{ended.addresses_kept} addresses as they came, see docs/generation.md")
-        _note("charged", f"{departed.charged:g}")
+        _note("charged", f"{departed.charged:g} eta")
     return text.text()
 
 

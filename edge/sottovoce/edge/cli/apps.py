@@ -105,7 +105,7 @@ def list_(ctx: click.Context, as_json: bool) -> None:
         for app, spent in found
     ]
     if rows:
-        print_table(("name", "calls a minute", "a day", "spent today"), rows)
+        print_table(("name", "calls a minute", "eta a day", "eta spent today"), rows)
     else:
         click.echo("no apps; `sotto apps new NAME` makes a token for one", err=True)
 

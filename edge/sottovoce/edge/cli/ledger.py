@@ -46,5 +46,5 @@ def command(ctx: click.Context, as_json: bool) -> None:
             rows = [
                 (plain(e.heading, line=True), f"{e.spent:,.6g}", f"{e.releases:,}") for e in sums
             ]
-            print_table((title, "spent", "texts"), rows)
+            print_table((title, "eta spent", "texts"), rows)
     click.echo(spending.MEANING)

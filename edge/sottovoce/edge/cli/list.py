@@ -60,4 +60,5 @@ def command(ctx: click.Context, as_json: bool) -> None:
             )
             for each in shown
         ],
+        ("made", "corrections", "examples"),
     )

@@ -8,6 +8,7 @@ from sottovoce.core.system.console import Command, json_option, print_json
 from sottovoce.edge.cli import views
 from sottovoce.edge.cli.client import backend, is_running
 from sottovoce.edge.cli.common import load_config
+from sottovoce.edge.tasks import spending
 
 __all__ = ["command"]
 
@@ -25,7 +26,6 @@ def command(ctx: click.Context, as_json: bool) -> None:
         print_json(views.status(response, running=running))
         return
     ledger = response.ledger
-    limit = f"of {ledger.limit:.6g}" if ledger.limit else "(no limit set)"
     rows = [
         ("agent", f"{response.version}, {'running' if running else 'not running'}"),
         ("bundle", response.bundle_id or "none: run `sotto pull HOST:PORT`"),
@@ -33,7 +33,7 @@ def command(ctx: click.Context, as_json: bool) -> None:
         ("default", f"{response.default_mechanism}, {response.default_level}"),
         ("cloud", response.cloud_address or "none configured"),
         ("doorway", f"http://{response.doorway}/v1" if response.doorway else "closed"),
-        ("ledger", f"{ledger.spent:.6g} {limit} spent in {ledger.releases} releases"),
+        ("ledger", spending.spent(ledger)),
         (
             "labels",
             f"epsilon {ledger.label_epsilon:.6g} spent on {ledger.labels_randomized}, "

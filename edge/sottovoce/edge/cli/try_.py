@@ -100,7 +100,7 @@ def _show(text: str, trials: list[Trial]) -> None:
                 setting.level,
                 f"{trial.eta:.4g}",
                 f"{trial.guessed:.0%}",
-                f"{trial.charge:.4g}",
+                f"{trial.charge:.4g} eta",
             )
         )
     if rows:

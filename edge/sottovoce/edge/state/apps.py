@@ -136,7 +136,7 @@ class Apps:
             day, spent = self._today, 0.0
         if app.a_day and spent + amount > app.a_day:
             raise QuotaExceeded(
-                f"this app has spent {spent:.6g} of the {app.a_day:.6g} that it may spend in a "
+                f"this app has spent {spent:.6g} of the {app.a_day:.6g} eta that it may spend in a "
                 f"day, and this needs {amount:.6g} more",
                 fix="come again tomorrow (UTC), or ask the device's owner for more",
                 subject="app",

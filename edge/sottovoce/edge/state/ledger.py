@@ -76,7 +76,7 @@ class Ledger:
         spent, *_ = self._figures(transaction)
         app = calling()
         if self.limit and spent + amount > self.limit:
-            of_all = f": {spent:.6g} of {self.limit:.6g}, and this needs {amount:.6g} more"
+            of_all = f": {spent:.6g} of {self.limit:.6g} eta, and this needs {amount:.6g} more"
             raise QuotaExceeded(
                 "the privacy ledger is spent" + ("" if app else of_all),  # the owner's figures
                 fix="raise privacy.ledger_limit, or release less",

@@ -113,7 +113,7 @@ def _state(config: Config, opened: Store | None) -> str:
         keyring = Keyring(store)
         keyring.current()  # opens
         epoch = keyring.epoch
-    told = f"{spending.releases} releases, {spending.spent:.6g} spent, noise key {epoch}"
+    told = f"{spending.releases} releases, {spending.spent:.6g} eta spent, noise key {epoch}"
     return f"{folder}: {told}"
 
 

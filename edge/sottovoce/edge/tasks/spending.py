@@ -23,6 +23,7 @@ __all__ = [
     "guessed",
     "lines",
     "messages_left",
+    "spent",
     "told",
     "warning",
 ]
@@ -36,11 +37,11 @@ _MOST: Final = 20
 """Purposes that are told."""
 
 MEANING: Final = f"""
-Every word that gets noise costs the eta of its kind, and costs add up: the more was released, the
-more whoever has all of it can tell. A text that is released or embedded again is the same bytes and
-costs nothing, of the last {MOST_CHARGED:,} that were charged. What gives way to a random one of its
-kind, such as names and numbers, costs nothing. Labels and private adapters have guarantees of their
-own, which are never added to these."""
+The unit is eta. Every word that gets noise costs the eta of its kind, and costs add up: the more
+was released, the more a reader of all of it can tell. A text that is released or embedded again is
+the same bytes and costs nothing, of the last {MOST_CHARGED:,} that were charged. A word that is
+drawn, such as a name or a number, costs nothing. Labels and private adapters have guarantees of
+their own, which are never added to these."""
 
 
 def guessed(level: Level) -> float:
@@ -118,9 +119,9 @@ def warning(status: agent.GetStatusResponse, warn_after: int) -> str:
 def lines(status: agent.GetStatusResponse) -> list[tuple[str, str]]:
     """What was spent and what is left, each with its name."""
     ledger = status.ledger
-    found = [("spent", _spent(ledger))]
+    found = [("spent", spent(ledger))]
     if ledger.releases:
-        found.append(("on average", f"{ledger.spent / ledger.releases:.4g} a text"))
+        found.append(("on average", f"{ledger.spent / ledger.releases:.4g} eta a text"))
     found.append(("left", _left(status)))
     if ledger.labels_randomized or ledger.labels_as_they_are:
         found.append(
@@ -168,12 +169,14 @@ def _summed(named: Iterable[tuple[str, owner.SpendingAccount]]) -> list[Sum]:
     return [Sum(heading, *both) for heading, both in sums.items()]
 
 
-def _spent(ledger: agent.LedgerStatus) -> str:
+def spent(ledger: agent.LedgerStatus) -> str:
+    """The sum in the ledger with its unit, the limit, and the number of texts."""
     texts = f"{ledger.releases:,} text{'s' * (ledger.releases != 1)}"
     if not ledger.limit:
-        return f"{ledger.spent:,.6g} on {texts}; you set no limit"
+        return f"{ledger.spent:,.6g} eta on {texts}; you set no limit"
     return (
-        f"{ledger.spent:,.6g} of {ledger.limit:,.6g} ({ledger.spent / ledger.limit:.0%}) on {texts}"
+        f"{ledger.spent:,.6g} of {ledger.limit:,.6g} eta "
+        f"({ledger.spent / ledger.limit:.0%}) on {texts}"
     )
 
 
@@ -181,10 +184,10 @@ def _left(status: agent.GetStatusResponse) -> str:
     ledger, messages = status.ledger, messages_left(status)
     if not ledger.limit:
         return "no limit: privacy.ledger_limit in the configuration sets one"
-    left = f"{max(0.0, ledger.limit - ledger.spent):,.6g}"
+    left = f"{max(0.0, ledger.limit - ledger.spent):,.6g} eta"
     if messages is None:
         return left
     return (
         f"{left}: about {messages:,} more messages of {WORDS} such words at "
-        f"{status.default_level!r}, each at most {WORDS * _eta(status):.4g}"
+        f"{status.default_level!r}, each at most {WORDS * _eta(status):.4g} eta"
     )

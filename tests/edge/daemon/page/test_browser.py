@@ -19,7 +19,16 @@ from tests.support.agent import configured, opened, running
 from tests.support.browser import HINT, Browser, browser_program, opened_browser
 
 MARKUP = "<img src=x onerror=\"document.title='broken'\">"
-TABS = ("try", "ledger", "levels", "adapters", "left", "doctor")
+READY = {
+    "try": "true",
+    "ledger": "document.querySelector('#purposes td')",
+    "levels": "document.querySelector('#leveltable td')",
+    "adapters": "document.querySelector('#adaptertable td')",
+    "left": "document.querySelector('#leftlist .text')",
+    "doctor": "document.querySelector('#findings h3')",
+}
+"""What each tab shows once its answer is there."""
+TABS = tuple(READY)
 
 
 @pytest.fixture(scope="module")
@@ -79,17 +88,10 @@ def test_a_text_is_shown_before_and_after(shown: tuple[Browser, str]) -> None:
     assert "of 100 words with noise" in browser.run("document.getElementById('tried').innerText")
 
 
-@pytest.mark.parametrize(
-    ("name", "ready"),
-    [
-        ("ledger", "document.querySelector('#purposes td')"),
-        ("adapters", "document.querySelector('#adaptertable td')"),
-        ("left", "document.querySelector('#leftlist .text')"),
-    ],
-)
-def test_names_and_texts_stay_text(shown: tuple[Browser, str], name: str, ready: str) -> None:
+@pytest.mark.parametrize("name", ["ledger", "adapters", "left"])
+def test_names_and_texts_stay_text(shown: tuple[Browser, str], name: str) -> None:
     browser, _ = shown
-    text = choose(browser, name, ready)
+    text = choose(browser, name, READY[name])
     if name == "left":
         assert "to an app of this device" in text
         assert "Anna" not in text
@@ -103,9 +105,9 @@ def test_names_and_texts_stay_text(shown: tuple[Browser, str], name: str, ready:
 
 def test_levels_and_doctor_are_told(shown: tuple[Browser, str]) -> None:
     browser, _ = shown
-    levels = choose(browser, "levels", "document.querySelector('#leveltable td')")
+    levels = choose(browser, "levels", READY["levels"])
     assert "balanced (default)" in levels
-    assert "OK randomness" in choose(browser, "doctor", "document.querySelector('#findings h3')")
+    assert "OK randomness" in choose(browser, "doctor", READY["doctor"])
 
 
 def test_the_keyboard_goes_everywhere(shown: tuple[Browser, str]) -> None:
@@ -139,6 +141,25 @@ def test_a_small_screen_shows_all_of_it(shown: tuple[Browser, str], dark: bool) 
         assert paper == ("rgb(23, 24, 27)" if dark else "rgb(253, 252, 249)")
     finally:
         browser.window(900, 900)
+
+
+@pytest.mark.parametrize("width", [1200, 800, 390])
+def test_nothing_is_clipped(shown: tuple[Browser, str], width: int) -> None:
+    browser, _ = shown
+    browser.window(width, 900)
+    try:
+        for name, ready in READY.items():
+            choose(browser, name, ready)
+            assert browser.clipped == []
+    finally:
+        browser.window(900, 900)
+
+
+def test_the_ledger_has_a_unit(shown: tuple[Browser, str]) -> None:
+    browser, _ = shown
+    text = choose(browser, "ledger", READY["ledger"])
+    assert "eta on 2 texts" in text
+    assert browser.run("document.querySelector('#days th.number').innerText") == "eta spent"
 
 
 def test_the_link_is_gone_from_the_address_and_a_reload_stays_in(

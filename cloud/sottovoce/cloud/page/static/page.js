@@ -4,6 +4,8 @@
 const SECONDS = 3;
 const STATES = ["uploading", "queued", "running", "succeeded", "failed", "cancelled"];
 
+const ORIGINS = { tenant: "set for this tenant", all: "as for all", default: "as for all (default)" };
+
 let shown = "overview";
 let turn = 0;
 let chosen = "";
@@ -81,7 +83,7 @@ const views = {
       fill("health", table(["address", "health"], asked.health.map((each) => [each.address, health(each)]),
         "Nobody is asked for health: `sotto-cloud ui --health HOST:PORT`, as often as is wanted."));
       const known = [...new Set(asked.metrics.flatMap(Object.keys))].filter((name) => !["address", "role", "error", "fix"].includes(name));
-      fill("metrics", table(["metrics", "role", ...known.map((name) => name.replaceAll("_", " "))],
+      fill("metrics", table(["metrics", "role", ...known.map((name) => (name === "memory_bytes" ? "memory" : name.replaceAll("_", " ")))],
         asked.metrics.map((each) => [each.address, each.error ? "does not answer" : each.role || "not ours",
           ...known.map((name) => figure(name, each[name]))]),
         "Nobody is asked for metrics: `sotto-cloud ui --metrics HOST:PORT`.", known.map((_, at) => at + 2)));
@@ -92,10 +94,10 @@ const views = {
     const told = await ask(`/api/jobs?${query(asked)}`);
     return () => {
       paged("job", told.next);
-      fill("joblist", table(["id", "tenant", "adapter", "state", "method", "level", "examples", "age", "progress"],
-        told.jobs.map((each) => [each.id, each.tenant, each.adapter, each.state.toLowerCase(), each.method, each.level,
+      fill("joblist", table(["id", "tenant", "adapter", "state", "method", "level", "accuracy", "examples", "age", "progress"],
+        told.jobs.map((each) => [each.id, each.tenant, each.adapter, each.state.toLowerCase(), each.method, each.level, each.accuracy,
           number(each.examples), lasted(each.age_seconds), [each.progress, each.message].filter(Boolean).join("; ")]),
-        "No such jobs.", [6]));
+        "No such jobs.", [6, 7]));
     };
   },
   tenants: async () => {
@@ -120,7 +122,7 @@ const views = {
 };
 
 function devices(name, one) {
-  const limits = Object.entries(one.limits).map(([limit, value]) => [limit.replaceAll("_", " "), value === null ? "as for all" : number(value)]);
+  const limits = Object.entries(one.limits).map(([limit, told]) => [limit.replaceAll("_", " "), `${told.value.toLocaleString("en")} ${told.unit}, ${ORIGINS[told.origin]}`]);
   const more = one.more ? [element("p", { className: "told" }, `${one.more} older ones: \`sotto-cloud tokens list ${name}\``)] : [];
   return [
     element("h3", {}, `Devices of ${name}`),

@@ -46,10 +46,19 @@ async function enter() {
 
 function table(headings, rows, empty, numbers = []) {
   if (!rows.length) return element("p", { className: "told" }, empty);
+  // On a narrow screen the style shows a row as a block, and each value behind its heading. The
+  // roles keep what a screen reader says of a table.
   const kind = (at) => (numbers.includes(at) ? "number" : "");
-  const head = element("tr", {}, ...headings.map((each, at) => element("th", { scope: "col", className: kind(at) }, each)));
-  const lines = rows.map((row) => element("tr", {}, ...row.map((each, at) => element("td", { className: kind(at) }, each))));
-  return element("table", {}, element("thead", {}, head), element("tbody", {}, ...lines));
+  const head = element("tr", { role: "row" }, ...headings.map((each, at) => element("th", { scope: "col", className: kind(at) }, each)));
+  const cell = (value, at) => {
+    const made = element("td", { role: "cell", className: kind(at) }, value);
+    if (/\S{25}/.test(made.textContent)) made.classList.add("breaks");
+    made.dataset.heading = headings[at];
+    return made;
+  };
+  const lines = rows.map((row) => element("tr", { role: "row" }, ...row.map(cell)));
+  return element("table", { role: "table", className: headings.length > 8 ? "many" : "few" },
+    element("thead", { role: "rowgroup" }, head), element("tbody", { role: "rowgroup" }, ...lines));
 }
 
 const number = (value) => value.toLocaleString("en", { maximumSignificantDigits: 6 });

@@ -23,7 +23,7 @@ function card(trial) {
   const title = element("h3", {}, `${trial.level}, ${trial.policy}`);
   if (trial.refused) return element("div", { className: "card" }, title, element("p", {}, `not allowed here: ${trial.refused}`));
   const about = element("p", { className: "told" }, overview.policies[trial.policy] ?? "");
-  const told = `The strongest attacker guesses ${hundred(trial.guessed)} words with noise; a release costs ${number(trial.charge)} (eta ${number(trial.eta)} a word).`;
+  const told = `The strongest attacker guesses ${hundred(trial.guessed)} words with noise; a release costs ${number(trial.charge)} eta, ${number(trial.eta)} a word.`;
   return element("div", { className: "card" }, title, about, element("p", { className: "told" }, told), element("ol", {}, ...trial.draws.map(drawn)));
 }
 
@@ -48,8 +48,8 @@ const views = {
     $("warning").textContent = told.warning;
     $("warning").hidden = !told.warning;
     const rows = (sums) => sums.map(([name, spent, texts]) => [name, number(spent), texts]);
-    $("days").replaceChildren(table(["day", "spent", "texts"], rows(told.days), "nothing yet", [1, 2]));
-    $("purposes").replaceChildren(table(["for", "spent", "texts"], rows(told.purposes), "nothing yet", [1, 2]));
+    $("days").replaceChildren(table(["day", "eta spent", "texts"], rows(told.days), "nothing yet", [1, 2]));
+    $("purposes").replaceChildren(table(["for", "eta spent", "texts"], rows(told.purposes), "nothing yet", [1, 2]));
     $("meaning").textContent = told.meaning;
   },
   levels: async () => {

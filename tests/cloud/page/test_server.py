@@ -15,13 +15,13 @@ import pytest
 
 from sottovoce.cloud.page.server import (
     AT_ONCE,
-    LARGEST_HEAD,
     MOST_CONNECTIONS,
     Limits,
     PageServer,
 )
 from sottovoce.core.errors import ConfigError, InvalidInput, NotFound, Unavailable
 from sottovoce.core.page.gate import SESSION
+from sottovoce.core.page.heads import LARGEST_HEAD
 from tests.support.doorway import SECONDS, Door, entered
 from tests.support.provider_page import served
 from tests.support.waiting import until

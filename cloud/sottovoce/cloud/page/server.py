@@ -24,20 +24,19 @@ from sottovoce.core import errors
 from sottovoce.core.page.failure import Failure
 from sottovoce.core.page.files import HEADERS, File
 from sottovoce.core.page.gate import SESSION, PageGate
+from sottovoce.core.page.heads import LARGEST_HEAD, PIECE, headers_of, read_head
 from sottovoce.core.system.threads import Threads
 from sottovoce.core.wire.address import is_loopback, split_address
 from sottovoce.core.wire.status import RETRY_SECONDS, kind_and_place
 
-__all__ = ["AT_ONCE", "LARGEST_HEAD", "MOST_CONNECTIONS", "Endpoint", "Limits", "PageServer"]
+__all__ = ["AT_ONCE", "MOST_CONNECTIONS", "Endpoint", "Limits", "PageServer"]
 
-LARGEST_HEAD: Final = 16 << 10
 MOST_CONNECTIONS: Final = 64
 """Beyond, the oldest that has not proved who it is gives way."""
 AT_ONCE: Final = 8
 """Requests that are worked on, each by a thread; another is asked to come again."""
 
 _MOST_FIELDS: Final = 8
-_PIECE: Final = 64 << 10
 _JSON: Final = "application/json"
 _AFTER_GRACE: Final = 1.0
 """Seconds for connections to end in."""
@@ -123,7 +122,7 @@ class PageServer:
             self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def _serve(self) -> None:
-        server = await asyncio.start_server(self._accepted, sock=self._socket, limit=_PIECE)
+        server = await asyncio.start_server(self._accepted, sock=self._socket, limit=PIECE)
         await self._ending.wait()
         # In this order: Python 3.11 loses a connection that it accepts while its server closes.
         self._loop.remove_reader(self._socket)
@@ -168,11 +167,13 @@ class PageServer:
         bodiless = False
         try:
             async with asyncio.timeout(Limits.head):
-                head = await _head(http, reader)
-            if head is None:
+                came = await read_head(http, reader)
+            if came is None:
                 return
+            head, size = came
             bodiless = head.method == b"HEAD"
-            response, body = _response(200, await self._answer(head, writer))
+            answer = await self._answer(head, headers_of(head, size), writer)
+            response, body = _response(200, answer)
         except h11.RemoteProtocolError as error:
             response, body = _refusal(Failure(error.error_status_hint, "that is no HTTP request"))
         except Failure as refused:
@@ -182,13 +183,14 @@ class PageServer:
             writer.write(b"".join(http.send(event) or b"" for event in events))
             await writer.drain()
 
-    async def _answer(self, head: h11.Request, writer: asyncio.StreamWriter) -> File:
+    async def _answer(
+        self, head: h11.Request, headers: Mapping[str, str], writer: asyncio.StreamWriter
+    ) -> File:
         """What a request is told.
 
         Raises:
             Failure: it is refused.
         """
-        headers = {name.decode("ascii"): value.decode("latin-1") for name, value in head.headers}
         method = head.method.decode()
         path, _, query = head.target.decode().partition("?")
         if await self._gate.check(method, path, headers) and writer in self._open:
@@ -216,12 +218,6 @@ class PageServer:
             return await self._loop.run_in_executor(self._threads, _worked, endpoint, query)
         finally:
             self._working -= 1
-
-
-async def _head(http: h11.Connection, reader: asyncio.StreamReader) -> h11.Request | None:
-    while (event := http.next_event()) is h11.NEED_DATA:
-        http.receive_data(await reader.read(_PIECE))
-    return event if isinstance(event, h11.Request) else None
 
 
 def _response(status: int, file: File, headers: Headers = ()) -> tuple[h11.Response, bytes]:

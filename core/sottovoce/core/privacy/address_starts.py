@@ -127,7 +127,10 @@ def _link(text: str, at: int, *, final: bool) -> Step:
         return Step(at + 1)
     begin = defined.end()
     if text.startswith("<", begin):
-        return Step(begin + 1, Found.RUN, quote=">")
+        found = tag(text, begin, final=final)
+        if found.found is Found.UNKNOWN:
+            return Step(at, Found.UNKNOWN)
+        return found if found.found is Found.TAG else Step(begin + 1, Found.RUN, quote=">")
     end = _end(_DESTINATION, text, begin)
     if end - begin == LONGEST_UNIT:
         return Step(begin, Found.RUN, opened=True)

@@ -25,23 +25,22 @@ _NOT_SPACE = re.compile(r"[^ \t\r\n\f]")
 
 _BLANK: Final = r"\n[ \t\r]{0,16}\n"
 _BLANK_BEGUN = re.compile(r"\n[ \t\r]{0,16}\Z")
-_TAG_SIGN = re.compile(rf"[=>]|{_BLANK}")
+_TAG_SIGN = re.compile("[=>]")
 _RUN_SIGN: Final = {
     "": re.compile(r"[ \t\r\n<]|\]\(|(?:url|image-set)\(|=[\"']", re.IGNORECASE),
     **{
-        sign: re.compile(rf"[{sign}]|\]\(|(?:url|image-set)\(|{_BLANK}", re.IGNORECASE)
+        sign: re.compile(rf"[<{sign}]|\]\(|(?:url|image-set)\(|{_BLANK}", re.IGNORECASE)
         for sign in "\"'>"
     },
 }
 _USER = re.compile(rf"[^\s@/()\[\]]{{0,{LONGEST_UNIT}}}")
 _TARGET_SIGN: Final = {
-    "": re.compile(rf"[()\"\\]|{_BLANK}"),
-    **{sign: re.compile(rf"[{sign}\\]|{_BLANK}") for sign in "\"'>"},
+    "": re.compile(rf"[<()\"\\]|{_BLANK}"),
+    **{sign: re.compile(rf"[<{sign}\\]|{_BLANK}") for sign in "\"'>"},
 }
 _OPENING: Final = frozenset("\"'([{")
-_WRAPS: Final = {"<": ">", '"': '"', "'": "'"}
 _UNQUOTED: Final = " "
-_NAMES = re.compile(r"<?[A-Za-z0-9_.:\-\s]*/?")
+_NAMES = re.compile(r"[A-Za-z0-9_.:\-\s]*/?")
 _WRONG = re.compile(r"[\"'=<`]")
 _VALUE_END: Final = {
     '"': re.compile('"'),
@@ -89,10 +88,12 @@ class Addresses:
         """What came of the address, while it may still be one that was released."""
         self._may_be_known = False
         self._start = 0
-        self._quote = self._wrap = ""
+        self._quote = self._wrap = self._value = ""
         self._depth = 0
         self._fresh = self._equals = self._spoiled = self._opened = False
-        self._slash = False
+        self._slash = self._linked = False
+        self._last = ""
+        self._after = self._in_text
         self._parts: list[Part] = []
         self._skipped = 0
         """Characters that are held and came before the answer."""
@@ -148,16 +149,19 @@ class Addresses:
 
     def _open(self, text: str, found: Step) -> tuple[int, bool]:
         self._number += 1
-        self._start, self._quote, self._wrap, self._depth = found.start, found.quote, "", 1
+        self._start, self._depth = found.start, 1
+        self._quote, self._wrap, self._value = found.quote, "", ""
         self._fresh, self._equals, self._spoiled, self._opened = True, False, False, found.opened
         self._may_be_known = found.found is not Found.TAG
-        self._slash = False
+        self._slash, self._linked, self._after = False, False, self._in_text
         if found.found is Found.UNIT:
             self._keep(text[found.place : found.end])
             self._close()
             return found.end, True
-        modes = {Found.RUN: self._in_run, Found.TARGET: self._in_target, Found.TAG: self._in_tag}
-        self._mode = modes[found.found]
+        if found.found is Found.TAG:
+            self._mode = self._in_tag
+            return self._wait(text, found.place, found.place + 1, more=True)
+        self._mode = self._in_run if found.found is Found.RUN else self._in_target
         return found.place, True
 
     def _in_run(self, text: str, place: int, final: bool) -> tuple[int, bool]:
@@ -170,7 +174,8 @@ class Addresses:
             begun = _BLANK_BEGUN.search(text, place)
             return self._wait(text, place, len(text) if final else begun.start() if begun else sure)
         if sign[0] == "<":
-            return self._sign_in_run(text, place, sign.start(), final)
+            self._keep(text[place : sign.start()])
+            return self._lesser(text, sign.start(), final)
         if sign[0][0] in " \t\r\n":
             return self._end(text, place, sign.start())
         self._keep(text[place : sign.end()])
@@ -182,23 +187,27 @@ class Addresses:
             self._mode, self._wrap, self._depth, self._fresh = self._in_target, "", 1, True
         return sign.end(), True
 
-    def _sign_in_run(self, text: str, place: int, at: int, final: bool) -> tuple[int, bool]:
-        """The sign "<", which ends an address, unless a bracket or quotation mark may be open or
-        the sign is of a user's name before the host."""
-        self._keep(text[place:at])
-        name = _USER.match(text, at)
-        stop = name.end() if name else at
-        if stop == len(text) and stop - at < LONGEST_UNIT and not final:
-            return at, False
-        if not self._opened and text[stop : stop + 1] != "@" and stop - at < LONGEST_UNIT:
-            return self._end(text, at, at)
+    def _lesser(self, text: str, at: int, final: bool) -> tuple[int, bool]:
+        """The sign "<" in a run. It ends the address, unless a bracket or a quotation may be open
+        or the sign is of a user's name before the host."""
+        if not (self._quote or self._opened):
+            name = _USER.match(text, at)
+            stop = name.end() if name else at
+            if stop == len(text) and stop - at < LONGEST_UNIT and not final:
+                return at, False
+            if text[stop : stop + 1] != "@" and stop - at < LONGEST_UNIT:
+                return self._end(text, at, at)
+        return self._nested(text, at, final)
+
+    def _nested(self, text: str, at: int, final: bool) -> tuple[int, bool]:
+        """The sign "<" in an address, which may begin a tag to readers that see no address."""
         found = tag(text, at, final=final).found
         if found is Found.UNKNOWN:
             return at, False
         if found is Found.TAG:
-            self._mode, self._spoiled, self._equals, self._quote = self._in_tag, True, False, ""
-        self._keep("<")
-        return at + 1, True
+            self._mode, self._after = self._in_tag, self._mode
+            self._spoiled, self._equals, self._slash, self._linked = True, False, False, False
+        return self._wait(text, at, at + 1, more=True)
 
     def _in_target(self, text: str, place: int, final: bool) -> tuple[int, bool]:
         """The target of a link to its closing parenthesis, and the address that goes on there."""
@@ -207,16 +216,20 @@ class Addresses:
             if first is None:
                 return self._wait(text, place, len(text))
             self._fresh = False
-            self._wrap = _WRAPS.get(first[0], "")
-            stop = first.end() if self._wrap else first.start()
-            self._keep(text[place:stop])
-            return stop, True
+            if first[0] == "<":
+                self._wrap = ">"
+                return self._wait(text, place, first.start(), more=True)
+            self._wrap = first[0] if first[0] in "\"'" else ""
+            return self._wait(text, place, first.start() + len(self._wrap), more=True)
         sign = _TARGET_SIGN[self._wrap].search(text, place)
         if sign is None:
             begun = None if final else _BLANK_BEGUN.search(text, place)
             return self._wait(text, place, begun.start() if begun else len(text))
         if sign[0][0] == "\n":
             return self._end(text, place, sign.start())
+        if sign[0] == "<":
+            self._keep(text[place : sign.start()])
+            return self._nested(text, sign.start(), final)
         stop = sign.end() + (sign[0] == "\\")
         if stop > len(text) and not final:
             return self._wait(text, place, sign.start())
@@ -237,34 +250,32 @@ class Addresses:
         Strict readers see no tag in one that is written wrongly ("spoiled"), but text. In text an
         address goes on after the ">".
         """
-        if self._quote:
+        if self._value:
             return self._in_value(text, place, final)
         if self._equals:
             first = _NOT_SPACE.search(text, place)
             if first is None:
                 return self._wait(text, place, len(text))
             self._equals = False
-            stop = first.end() if first[0] in "\"'" else first.start()
-            self._keep(text[place:stop])
-            self._quote = first[0] if first[0] in "\"'" else _UNQUOTED
+            self._value = first[0] if first[0] in "\"'" else _UNQUOTED
+            self._keep(text[place : first.start()])
+            self._keep(first[0] if self._value != _UNQUOTED else "")
             self._may_be_known = not self._spoiled
-            return stop, True
+            return first.start() + (self._value != _UNQUOTED), True
         sign = _TAG_SIGN.search(text, place)
+        stop = sign.start() if sign else len(text)
+        self._check(text[place:stop])
         if sign is None:
-            begun = None if final else _BLANK_BEGUN.search(text, place)
-            stop = begun.start() if begun else len(text)
-            self._check(text[place:stop])
             return self._wait(text, place, stop)
-        self._check(text[place : sign.start()])
-        if sign[0][0] == "\n":
-            return self._end(text, place, sign.start())
-        if sign[0] == ">":
-            if not self._spoiled:
+        if sign[0] == "=":
+            self._spoiled = self._spoiled or self._slash
+            self._equals = True
+        else:
+            if self._linked:  # to readers that look for links before tags
+                self._after, self._depth, self._wrap, self._fresh = self._in_target, 1, "", False
+            elif not self._spoiled:
                 return self._end(text, place, sign.end())
-            self._mode = self._in_run
-            return self._wait(text, place, sign.end(), more=True)
-        self._check("=" if self._slash else "")
-        self._equals = True
+            self._mode = self._in_run if self._after == self._in_text else self._after
         return self._wait(text, place, sign.end(), more=True)
 
     def _check(self, names: str) -> None:
@@ -274,15 +285,15 @@ class Addresses:
         self._slash = names.endswith("/") if names else self._slash
 
     def _in_value(self, text: str, place: int, final: bool) -> tuple[int, bool]:
-        end = _VALUE_END[self._quote].search(text, place)
-        if self._quote == _UNQUOTED and _WRONG.search(
+        end = _VALUE_END[self._value].search(text, place)
+        if self._value == _UNQUOTED and _WRONG.search(
             text, place, end.start() if end else len(text)
         ):
             self._spoiled, self._may_be_known = True, False
         if end is None:
             return self._wait(text, place, len(text))
         at, stop = end.start(), end.end()
-        if self._quote == _UNQUOTED:
+        if self._value == _UNQUOTED:
             stop = at
         elif stop == len(text) and not final:
             return self._wait(text, place, at)
@@ -291,7 +302,7 @@ class Addresses:
         self._keep(text[place:at])
         self._close()
         self._keep(text[at:stop])
-        self._quote = ""
+        self._value = ""
         return stop, True
 
     def _wait(self, text: str, place: int, stop: int, *, more: bool = False) -> tuple[int, bool]:
@@ -307,6 +318,8 @@ class Addresses:
     def _keep(self, text: str) -> None:
         """Notes a piece of the address, or tells it where no released one is so long."""
         self._opened = self._opened or not _OPENING.isdisjoint(text)
+        self._linked = self._linked or "](" in self._last + text
+        self._last = text[-1:] or self._last
         self._region += text
         if not self._may_be_known or len(self._region) > self._most:
             self._forgo()

@@ -96,7 +96,7 @@ class VotePlan:
         """The least noise that keeps to ``budget``.
 
         A text to ask about for every teacher and unit of epsilon, half of them to be answered
-        (docs/training.md has what else was tried).
+        (docs/lab_notes.md has what else was tried).
 
         Args:
             budget: not exceeded.

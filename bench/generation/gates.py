@@ -141,6 +141,6 @@ def _streamed(
             step = size or int(random.integers(1, 12))
             out.append(stream.feed(answer[at : at + step]))
             at += step
-            held = max(held, sum(any(map(str.isalnum, word)) for word in stream._held.split()))
+            held = max(held, sum(any(map(str.isalnum, word)) for word in stream.held.split()))
         alike &= "".join([*out, stream.finish()]) == whole
     return alike, held

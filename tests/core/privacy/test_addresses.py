@@ -270,6 +270,6 @@ def test_an_address_without_end_is_not_held_back(start: str, more: str) -> None:
     for piece in (start, *[more * 25] * 40):
         given += sum(len(part.came) for part in addresses.feed(piece))
     came = start + more * 1_000
-    assert addresses.held == len(came) - given < LONGEST_UNIT + 2 * max(map(len, TRUE)) + 128
+    assert len(addresses.held) == len(came) - given < LONGEST_UNIT + 2 * max(map(len, TRUE)) + 128
     given += sum(len(part.came) for part in addresses.feed("", final=True))
     assert given == len(came)

@@ -73,11 +73,12 @@ class Addresses:
 
     Args:
         known: the addresses that were released.
+        before: the text that the answer goes on with, of which nothing is told.
         whole: whether a text that begins with an address is an address in all its length, as an
             argument of a function is.
     """
 
-    def __init__(self, known: Known, *, whole: bool = False) -> None:
+    def __init__(self, known: Known, before: str = "", *, whole: bool = False) -> None:
         self._known = known
         self._most = 2 * known.longest + _AROUND if known.longest else 0
         self._mode = self._in_text
@@ -97,11 +98,13 @@ class Addresses:
         self._parts: list[Part] = []
         self._skipped = 0
         """Characters that are held and came before the answer."""
+        self.feed(before)
+        self._skipped = len(self.held)
 
     @property
-    def held(self) -> int:
-        """Characters that came and were not given out."""
-        return len(self._held) + len(self._region)
+    def held(self) -> str:
+        """What came and was not given out."""
+        return self._region + self._held
 
     def feed(self, delta: str, *, final: bool = False) -> list[Part]:
         """The parts that are known now that ``delta`` has come.
@@ -122,11 +125,6 @@ class Addresses:
             self._close()
         parts, self._parts = self._parts, []
         return self._new(parts) if self._skipped else parts
-
-    def skip(self, before: str) -> None:
-        """Reads the text that the answer goes on with, of which nothing is told."""
-        self.feed(before)
-        self._skipped = self.held
 
     def _new(self, parts: list[Part]) -> list[Part]:
         """The parts without what came before the answer."""

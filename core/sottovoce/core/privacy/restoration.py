@@ -97,7 +97,7 @@ class Restoration:
                 self._words[key] = entries[key]
             elif first is not None:
                 self._runs.setdefault(first[0], []).append((key, entries[key]))
-        self._longest = max(map(len, (*self._words, *self._runs)), default=0)
+        self._longest = max([NEIGHBOUR, *map(len, (*self._words, *self._runs))])
 
     def stream(self, before: str = "") -> Stream:
         """A stream that turns an answer back as it comes in pieces.
@@ -105,9 +105,7 @@ class Restoration:
         Args:
             before: the text that the answer goes on with. An address may begin in it.
         """
-        addresses = Addresses(self._known)
-        addresses.skip(before)
-        return self._stream(addresses)
+        return self._stream(Addresses(self._known, before))
 
     def restore(self, text: str) -> Restored:
         """Turns back a whole answer; the same as in pieces."""
@@ -127,8 +125,7 @@ class Restoration:
         return replace(turned, text=text[:blank] + turned.text)
 
     def _stream(self, addresses: Addresses | None) -> Stream:
-        longest = max(self._longest, NEIGHBOUR)
-        return Stream(self._words, self._runs, longest, self._common, addresses)
+        return Stream(self._words, self._runs, self._longest, self._common, addresses)
 
 
 def _all(stream: Stream, text: str) -> Restored:
@@ -167,9 +164,8 @@ class Stream:
     it is the longest surrogate, or 64 if that is shorter, and 80 more; then what `Addresses` holds.
 
     Args:
-        words, runs: see `Restoration`.
+        words, runs, common: see `Restoration`.
         longest: characters of a word that may be a surrogate.
-        common: see `Restoration`.
         addresses: finds the addresses; None where surrogates are turned back in them too.
     """
 
@@ -193,6 +189,11 @@ class Stream:
         self._within = False
         """Whether what comes next may go on with a word too long to be a surrogate."""
         self._around = _Around("", "", "")
+
+    @property
+    def held(self) -> str:
+        """What came and was not given out."""
+        return self._held + (self._addresses.held if self._addresses else "")
 
     def feed(self, delta: str) -> str:
         """What can be given out now that ``delta`` has come."""

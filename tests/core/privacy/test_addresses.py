@@ -172,6 +172,8 @@ def test_a_mail_address_is_a_link_as_well() -> None:
         *(
             "https://x.test/ Mara",
             "<br>Mara<br/>",
+            "#include <Mara.h>",
+            "<Mara>",
             "email: Mara",
             "@Mara",
             "#Mara",

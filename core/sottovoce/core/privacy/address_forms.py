@@ -57,7 +57,7 @@ _LABELS_OF_A_HOST: Final = 3
 _PARTS_OF_AN_IP: Final = 4
 
 _ESCAPE = re.compile(r"\\u([0-9A-Fa-f]{4})|\\x([0-9A-Fa-f]{2})|\\([!-/:-@\[-`{-~])")
-_LEAD: Final = " \t\r\n<\"'(_~"
+_LEAD: Final = " \t\r\n<\"'(_~!#$."
 _TAIL: Final = " \t\r\n.,;:!?\"'”’»*_~`|)]}>…"
 _SIGNS: Final = string.punctuation + _TAIL
 _TITLE = re.compile(r"\s+(?:\"[^\"]*\"|'[^']*'|\([^()]*\))[\s)]*[^\w\s]*\Z")

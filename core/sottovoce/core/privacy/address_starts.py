@@ -25,8 +25,9 @@ _LONGEST_LOCAL: Final = 64
 _CLOSING: Final = {'"': '"', "'": "'", "<": ">", WHOLE_TEXT: WHOLE_TEXT}
 
 _BREAK = re.compile(f"[{BREAKS}]")
-_TAG = re.compile(r"<[A-Za-z][\w.:\-]{0,63}(?<!:)(?=[\s/>])")
-_TAG_BEGUN = re.compile(r"<(?:[A-Za-z][\w.:\-]{0,63})?\Z")
+_TAG = re.compile(r"<[A-Za-z][\w.:\-]{0,63}(?<!:)(?=\s|/(?!>))")
+"""A tag without attributes loads nothing: "<br>", "<stdio.h>"."""
+_TAG_BEGUN = re.compile(r"<(?:[A-Za-z][\w.:\-]{0,63}/?)?\Z")
 _AUTOLINK = re.compile(r"<[A-Za-z][A-Za-z0-9+.\-]{1,31}:")
 _AUTOLINK_BEGUN = re.compile(r"<[A-Za-z][A-Za-z0-9+.\-]{0,31}\Z")
 _DEFINED = re.compile(r"\]:[ \t]{0,64}(?:\r?\n[ \t]{0,64})?")
@@ -106,10 +107,10 @@ def step(text: str, place: int, known: Known, before: str, *, final: bool) -> St
 
 def tag(text: str, at: int, *, final: bool) -> Step:
     """Whether the sign "<" at a place begins a tag or an address in angle brackets."""
-    if _TAG.match(text, at):
-        return Step(at, Found.TAG)
     if not final and (_TAG_BEGUN.match(text, at) or _AUTOLINK_BEGUN.match(text, at)):
         return Step(at, Found.UNKNOWN)
+    if _TAG.match(text, at):
+        return Step(at, Found.TAG)
     if _AUTOLINK.match(text, at):
         return Step(at + 1, Found.RUN, quote=">")
     return Step(at + 1)

@@ -68,8 +68,8 @@ class Part(NamedTuple):
 class Addresses:
     """Cuts an answer into addresses and other text, as it comes in.
 
-    Held back are at most a unit (`LONGEST_UNIT`), and of an address what may be one that was
-    released as a whole: twice the longest of these, and 64 characters.
+    Held back are at most a unit (`LONGEST_UNIT`) and 64 characters before it. Of an address that is
+    what may be one that was released as a whole: twice the longest of these, and 64 characters.
 
     Args:
         known: the addresses that were released.

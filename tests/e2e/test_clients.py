@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import runpy
 import shutil
 import subprocess
@@ -20,6 +21,7 @@ from clients.check import READINGS, SAID, Device
 from sottovoce.core.text.tagger import Tagger
 from sottovoce.edge.cli.client import Remote
 from sottovoce.v1 import edge_agent_pb2 as agent
+from tests.support.documented import read
 from tests.support.upstream_server import openai_server
 
 
@@ -146,6 +148,14 @@ def elsewhere(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def _example(client: str, where: Path, address: str = "") -> str:
+    """The example of a client's README, as a file."""
+    _, (snippet,) = read(f"clients/{client}/README.md")
+    file = where / f"example.{snippet.language}"
+    file.write_text(re.sub(r"unix:[^\"]*", address, snippet.text))
+    return str(file)
+
+
 @pytest.mark.parametrize("kind", ["folder", "wheel", "sdist"])
 def test_the_python_client_installs_from(kind: str, elsewhere: Path, device: Device) -> None:
     # An older setuptools knows no licence expressions. It is not imported: see test_wheel.py.
@@ -161,6 +171,10 @@ def test_the_python_client_installs_from(kind: str, elsewhere: Path, device: Dev
     sensor = str(elsewhere / "python" / "sensor.py")
     told = check.asked([*_with_client(installed), sensor], device, elsewhere)
     assert len(told.splitlines()) == len(READINGS.splitlines())
+    example, listen = _example("python", elsewhere), {"SOTTO_AGENT_LISTEN": device.address}
+    said = builds.run([*_with_client(installed), example], elsewhere, "", listen)
+    assert said.strip()
+    assert "Anna" not in said
     shutil.rmtree(installed)  # or the sources would have answered
     with pytest.raises(builds.Failed, match="sottovoce_client"):
         check.asked([*_with_client(installed), sensor], device, elsewhere)
@@ -186,3 +200,6 @@ def test_the_node_client_installs_from(kind: str, elsewhere: Path, device: Devic
     assert not done.returncode, done.stderr
     told = check.asked(["node", "sensor.js"], device, where)
     assert len(told.splitlines()) == len(READINGS.splitlines())
+    said = builds.run(["node", _example("node", where, device.address)], where)
+    assert said.strip()
+    assert "Anna" not in said

@@ -38,7 +38,7 @@ def written(document: str, outputs: list[Output]) -> Release:
 
 def example() -> Release:
     outputs = [("café", 0, NOISE), ("is", 1, PASS), ("n't", 2, PASS), (".", 4, PASS)]
-    return written("\nlake  isn't. ", outputs)
+    return written("\npond  isn't. ", outputs)
 
 
 def test_gaps_are_copied_and_words_replaced() -> None:
@@ -91,7 +91,7 @@ def test_a_word_is_protected_unless_it_passes() -> None:
     assert [word.protected for word in told] == [False, True, True]
 
 
-@pytest.mark.parametrize(("first", "second"), [("pond is", "is pond."), ("\nlake\n", " a\n\nb ")])
+@pytest.mark.parametrize(("first", "second"), [("pond is", "is pond."), ("\npond\n", " a\n\nb ")])
 @pytest.mark.parametrize("word", ["mountains", "a", ""])
 def test_a_document_of_two_parts_is_cut_where_they_meet(first: str, second: str, word: str) -> None:
     whole = written(f"{first}\n{second}", [(word, 0, NOISE)] * len(split(f"{first}\n{second}")))

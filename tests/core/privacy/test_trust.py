@@ -56,7 +56,7 @@ def test_of_the_built_bundle_nothing_changes(bundle: Bundle) -> None:
     assert trusted.changed == 0
     assert np.array_equal(trusted.readings, bundle.readings)
     assert trusted.clitics == bundle.manifest.clitics
-    assert open_finder(bundle, trusted) is not None
+    assert open_finder(bundle) is not None
 
 
 @pytest.mark.parametrize("mechanism", ["pct2t.v2", "pct2t.v1", "t2t.v1"])
@@ -116,9 +116,8 @@ def test_without_a_list_of_the_language_all_is_drawn_unless_the_owner_accepts(
 
 def test_an_unchecked_finder_is_not_used_unless_the_owner_accepts(bundle: Bundle) -> None:
     other = Bundle(bundle.folder, replace(bundle.manifest, language="de"), bundle.id)
-    words = TrustedWords.of(bundle)
-    assert open_finder(other, words) is None
-    assert open_finder(other, words, accept_unchecked=True) is not None
+    assert open_finder(other) is None
+    assert open_finder(other, accept_unchecked=True) is not None
 
 
 def _never_a_name(bias: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -201,7 +201,7 @@ def test_utility_is_estimated_for_nothing_and_once(curved: Device, labelled: Pat
     assert "points" in kept.read_text()
 
     other = labelled.with_name("other.tsv")
-    other.write_text(labelled.read_text() + "\nlake tea\twell")
+    other.write_text(labelled.read_text() + "\npond tea\twell")
     (told,) = curved.json(*asked, str(other))
     assert told["utility"]["texts"] == 61
     shown = curved.sotto(*asked, str(other)).stdout

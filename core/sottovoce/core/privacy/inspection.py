@@ -20,7 +20,7 @@ from sottovoce.core.errors import BundleMismatch
 from sottovoce.core.privacy.level_verification import Figure, measure
 from sottovoce.core.privacy.mechanisms.pct2t2 import OWN, PCT2T2
 from sottovoce.core.privacy.running_text import counts_by_tag
-from sottovoce.core.privacy.trust import TrustedWords, open_finder
+from sottovoce.core.privacy.trust import open_finder
 from sottovoce.core.text.frequencies import PublicCounts
 from sottovoce.core.text.names import NameFinder
 from sottovoce.core.text.tagger import UPOS
@@ -83,8 +83,7 @@ def inspect(bundle: Bundle, language: str, *, accept_unchecked: bool = False) ->
             subject="bundle.accept_unchecked",
         )
     check_classes(bundle)
-    words = TrustedWords.of(bundle, accept_unchecked=accept_unchecked)
-    if finder := open_finder(bundle, words, accept_unchecked=accept_unchecked):
+    if finder := open_finder(bundle, accept_unchecked=accept_unchecked):
         check_listed(finder, bundle)
     if counts is None:
         return ()

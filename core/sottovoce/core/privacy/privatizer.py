@@ -123,7 +123,7 @@ class Privatizer:
             BundleMismatch, DataLoss: the bundle must not be used, see `open_finder`.
         """
         trusted = TrustedWords.of(bundle, accept_unchecked=accept_unchecked)
-        finder = open_finder(bundle, trusted, accept_unchecked=accept_unchecked)
+        finder = open_finder(bundle, accept_unchecked=accept_unchecked)
         opened = tagger or partial(OnnxTagger.load, bundle.tagger_folder)
         return cls(
             bundle,

@@ -18,18 +18,18 @@ from numpy.typing import NDArray
 
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.soundness import unsound
-from sottovoce.core.privacy.known_words import KnownWords
 from sottovoce.core.privacy.policies import POLICIES
 from sottovoce.core.privacy.vectors import Vectors
 from sottovoce.core.text.names import NameFinder
 from sottovoce.core.text.public_readings import PublicReadings
 from sottovoce.core.text.word_classes import READINGS, UNLISTED
+from sottovoce.core.text.word_shapes import looks
 from sottovoce.core.text.words import Kind, Word, split
 
 __all__ = ["MOST_MISSED", "MOST_MISSED_OF_A_KIND", "TrustedWords", "open_finder"]
 
 MOST_MISSED: Final = 0.03
-"""The share of the words of marked names that a finder may leave. The default finder leaves one of
+"""The share of the words of marked names that a finder may leave. The default finder leaves two of
 383."""
 MOST_MISSED_OF_A_KIND: Final = 1 / 6
 """The same for one kind of name. The smallest kind has nine words."""
@@ -92,14 +92,11 @@ class TrustedWords:
         return cls(np.where(lighter, own, theirs), clitics, int(lighter.sum()))
 
 
-def open_finder(
-    bundle: Bundle, words: TrustedWords, *, accept_unchecked: bool = False
-) -> NameFinder | None:
+def open_finder(bundle: Bundle, *, accept_unchecked: bool = False) -> NameFinder | None:
     """The bundle's name finder, if the device may use it.
 
     Args:
         bundle: of any origin.
-        words: of the bundle.
         accept_unchecked: use the finder where the device has no marked sentences of its language.
 
     Returns:
@@ -113,31 +110,43 @@ def open_finder(
     if not bundle.names_folder.is_dir():
         return None
     finder = NameFinder.load(bundle.names_folder, words=bundle.manifest.words)
-    if sentences := _sentences(bundle.manifest.language):
-        _check_finder(finder, bundle, words, sentences)
+    public = PublicReadings.shipped(bundle.manifest.language)
+    sentences = _sentences(bundle.manifest.language)
+    if public is not None and sentences:
+        _check_finder(finder, bundle, public, sentences)
     elif not accept_unchecked:
         return None
     return finder
 
 
 def _check_finder(
-    finder: NameFinder, bundle: Bundle, words: TrustedWords, sentences: Sequence[_Sentence]
+    finder: NameFinder, bundle: Bundle, public: PublicReadings, sentences: Sequence[_Sentence]
 ) -> None:
     """Refuse a finder that misses too many of the names in the device's own sentences.
+
+    The finder sees the words' readings from the device's list, so that the result does not depend
+    on which words the bundle lists.
 
     Raises:
         BundleMismatch: the finder misses over `MOST_MISSED` of all words of names, or over
             `MOST_MISSED_OF_A_KIND` of one kind of name. The kind may be one of persons of one
             region, of names in small letters, or of names that are ordinary words.
     """
-    known = KnownWords(Vectors(bundle), words.readings, finder.alone)
+    words = [word for sentence in sentences for word in sentence.words]
+    texts = [word.text for word in words]
+    vectors = Vectors(bundle)
+    forms = [vectors.normal_form(text) for text in texts]
+    listed = np.array([form == text.lower() for form, text in zip(forms, texts, strict=True)])
     missed: dict[str, list[bool]] = {}
+    place = 0
     try:
-        known.numbers([word for each in sentences for word in each.words])  # all at once: faster
+        alone = finder.alone(texts, np.where(listed, vectors.ids(forms), -1))
+        seen = looks(words, public.of(texts))
         for sentence in sentences:
-            which = known.numbers(sentence.words)
-            found = finder.among(known.alone[which], known.facts["look"][which]).kinds
-            missed.setdefault(sentence.kind, []).extend((found[sentence.names] == 0).tolist())
+            own = slice(place, place + len(sentence.words))
+            kinds = finder.among(alone[own], seen[own]).kinds
+            missed.setdefault(sentence.kind, []).extend((kinds[sentence.names] == 0).tolist())
+            place = own.stop
     except (IndexError, ValueError, ArithmeticError) as error:
         raise unsound("its name finder fails on the device's own sentences") from error
     everything = [each for kind in missed.values() for each in kind]

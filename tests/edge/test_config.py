@@ -83,7 +83,10 @@ def test_paths_expand_home_and_variables(tmp_path: Path) -> None:
         ('[bundle]\nkey = "ssh-rsa AAAA"\n', "ed25519:"),
         ("[privacy]\nledger_limit = -1\n", "0 for no limit"),
         ("[privacy]\nledger_limit = nan\n", "0 for no limit"),
-        ('[privacy]\nlevel = ""\n', "level is empty"),
+        ('[privacy]\nlevel = ""\n', "level is not set.*strong"),
+        ('[privacy]\nlevel = "medium"\n', "'medium'.*strong.*balanced.*light.*attack:0.3"),
+        ('[privacy]\nmechanism = "pct2t.v9"\n', "'pct2t.v9'.*pct2t.v2"),
+        ('[agent]\nstate = "a\\u0000b"\n', "NUL"),
         (
             '[chat]\ntrusted_tools = "search"\n',
             "trusted_tools has the wrong type.*a list of strings",
@@ -130,6 +133,13 @@ def test_the_providers_settings_in_the_same_shell_are_passed_over(tmp_path: Path
     assert config.cloud.address == "h:1"
     with pytest.raises(ConfigError, match=r"unknown setting cloud\.state"):
         load(_write(tmp_path, '[cloud]\nstate = "s"\n'), {"HOME": "/h"})
+
+
+@pytest.mark.parametrize("name", ["SOTTO_CHAT_UPSTREAM", "SOTTO_AGENT_TRACE"])
+def test_a_password_in_a_url_is_not_quoted(name: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load(environ={"HOME": "/h", name: "https://ann:word@example.org:1"})
+    assert "word" not in str(caught.value)
 
 
 def test_unreadable_files_are_named(tmp_path: Path) -> None:

@@ -1,8 +1,8 @@
 """The owner's settings: one TOML file, overridden by environment variables, checked at once.
 
-Why it is here: a mistyped key that is silently ignored would run with another protection than the
-owner asked for. Everything unknown is refused, with the nearest known name. There is deliberately
-no setting for a random seed: privacy noise is never reproducible in production.
+Everything unknown is refused, with the nearest known name: a mistyped key that is silently ignored
+would run with another protection than the owner asked for. There is no setting for a random seed,
+because privacy noise is never reproducible in production.
 """
 
 from __future__ import annotations
@@ -33,7 +33,12 @@ __all__ = [
     "PrivacyConfig",
     "TaggerConfig",
     "UiConfig",
+    "found",
+    "kinds",
     "load",
+    "parsed",
+    "usual",
+    "variable",
 ]
 
 MACHINE = Path("/etc/sottovoce/agent.toml")
@@ -237,22 +242,76 @@ def load(path: Path | None = None, environ: Mapping[str, str] | None = None) -> 
         ConfigError: unreadable file, unknown key, wrong type, value out of range.
     """
     environ = os.environ if environ is None else environ
-    home = environ.get("HOME") or str(Path.home())
-    file = path or (Path(environ["SOTTO_CONFIG"]) if environ.get("SOTTO_CONFIG") else None)
-    if file is None:
-        base = environ.get("XDG_CONFIG_HOME") or f"{home}/.config"
-        usual = Path(base) / "sottovoce" / "agent.toml"
-        machine = MACHINE if os.access(MACHINE, os.R_OK) else None
-        file = usual if usual.exists() else machine
+    file = found(path, environ)
     values: dict[str, dict[str, Any]] = {name: {} for name in _SECTIONS}
     if file is not None:
         _merge_file(values, file, environ)
     _merge_environment(values, environ)
-    _add_places(values, environ, home)
+    _add_places(values, environ)
     sections = {name: kind(**values[name]) for name, kind in _SECTIONS.items()}
     config = Config(**sections, source=file)
     check(config)
     return config
+
+
+def found(path: Path | None = None, environ: Mapping[str, str] | None = None) -> Path | None:
+    """The file that `load` reads with the same arguments; None where there is none."""
+    environ = os.environ if environ is None else environ
+    if path or environ.get("SOTTO_CONFIG"):
+        return path or Path(environ["SOTTO_CONFIG"])
+    own = usual(environ)
+    machine = MACHINE if os.access(MACHINE, os.R_OK) else None
+    return own if own.exists() else machine
+
+
+def usual(environ: Mapping[str, str] | None = None) -> Path:
+    """The file of a user's own settings, whether or not it exists."""
+    environ = os.environ if environ is None else environ
+    base = environ.get("XDG_CONFIG_HOME") or f"{_home(environ)}/.config"
+    return Path(base) / "sottovoce" / "agent.toml"
+
+
+def kinds() -> dict[str, Any]:
+    """The type of every setting, by the setting's name: "privacy.level"."""
+    return {
+        f"{section}.{key}": kind
+        for section, fields in _SECTIONS.items()
+        for key, kind in get_type_hints(fields).items()
+    }
+
+
+def variable(name: str) -> str:
+    """The environment variable that overrides a setting."""
+    return f"{_PREFIX}{name.replace('.', '_').upper()}"
+
+
+def parsed(where: str, text: str, kind: Any, environ: Mapping[str, str] | None = None) -> Any:
+    """The value of a setting from text, as environment variables and commands give it.
+
+    Args:
+        where: what an error names: the variable or the setting.
+        text: the value; ``~`` and ``$NAME`` are replaced.
+        kind: one of `kinds`.
+        environ: in place of the process's environment.
+
+    Raises:
+        ConfigError: the text is no value of this kind.
+    """
+    value: Any = text
+    try:
+        if kind is bool:
+            value = {"1": True, "true": True, "0": False, "false": False}[text.lower()]
+        elif kind in (int, float):
+            value = kind(text)
+        elif kind == tuple[str, ...]:
+            value = [each.strip() for each in text.split(",") if each.strip()]
+    except (KeyError, ValueError):
+        raise _wrong_type(where, kind) from None
+    return _convert(where, value, kind, os.environ if environ is None else environ)
+
+
+def _home(environ: Mapping[str, str]) -> str:
+    return environ.get("HOME") or str(Path.home())
 
 
 def _merge_file(values: dict[str, dict[str, Any]], file: Path, environ: Mapping[str, str]) -> None:
@@ -283,21 +342,11 @@ def _merge_environment(values: dict[str, dict[str, Any]], environ: Mapping[str, 
         section, _, key = name.removeprefix(_PREFIX).lower().partition("_")
         if not name.startswith(_PREFIX) or section not in _SECTIONS or name in _OF_THE_PROVIDER:
             continue
-        kind = _kind(name, section, key)
-        value: Any = text
-        try:
-            if kind is bool:
-                value = {"1": True, "true": True, "0": False, "false": False}[text.lower()]
-            elif kind in (int, float):
-                value = kind(text)
-            elif kind == tuple[str, ...]:
-                value = [each.strip() for each in text.split(",") if each.strip()]
-        except (KeyError, ValueError):
-            raise _wrong_type(name, kind) from None
-        values[section][key] = _convert(name, value, kind, environ)
+        values[section][key] = parsed(name, text, _kind(name, section, key), environ)
 
 
-def _add_places(values: dict[str, dict[str, Any]], environ: Mapping[str, str], home: str) -> None:
+def _add_places(values: dict[str, dict[str, Any]], environ: Mapping[str, str]) -> None:
+    home = _home(environ)
     state = Path(environ.get("XDG_STATE_HOME") or f"{home}/.local/state") / "sottovoce"
     data = Path(environ.get("XDG_DATA_HOME") or f"{home}/.local/share") / "sottovoce"
     state = values["agent"].setdefault("state", state)
@@ -334,12 +383,14 @@ def _convert(where: str, value: Any, kind: Any, environ: Mapping[str, str]) -> A
     )
     if kind is str:
         return text
+    if "\0" in text:
+        raise ConfigError(f"{where} is no path: it holds a NUL", fix="name a path")
     if not text:
         if kind is Path:
             raise ConfigError(f"{where} must not be empty", fix="name a path, or drop the line")
         return None
     if text == "~" or text.startswith("~/"):
-        text = (environ.get("HOME") or str(Path.home())) + text[1:]
+        text = _home(environ) + text[1:]
     return Path(text)
 
 

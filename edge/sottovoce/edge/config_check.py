@@ -1,20 +1,23 @@
 """What settings must be, beyond their types, and which of them need each other.
 
-Why it is here: a limit that is out of range protects from nothing, so it is refused when it is
-read, by its name, and not when it would have been needed.
+A setting is refused when it is read, by its name, and not when it would have been needed: a limit
+that is out of range protects from nothing.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Final
 
 from sottovoce.core.bundle.signature import is_key
-from sottovoce.core.errors import ConfigError, NotFound
+from sottovoce.core.errors import ConfigError, SottovoceError
 from sottovoce.core.privacy import policies
-from sottovoce.core.wire.limits import MOST_PLAIN_TOKENS
+from sottovoce.core.privacy.mechanisms.registry import MECHANISMS
+from sottovoce.core.privacy.setting import LEVELS
+from sottovoce.core.wire.address import is_loopback, socket_path, split_address, split_url
+from sottovoce.core.wire.limits import MOST_PLAIN_TOKENS, NAME
 
 if TYPE_CHECKING:
     from sottovoce.edge.config import Config
@@ -23,16 +26,19 @@ __all__ = ["check"]
 
 _MOST_TOOLS = 128
 _TOOL = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_LANGUAGE: Final = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]{2,8})*")
 
 
 def check(config: Config) -> None:
-    """Refuses settings that are out of range, or do not go together.
+    """Refuse settings that are out of range, unknown, or do not go together.
 
     Raises:
-        ConfigError: one is; it names the setting.
+        ConfigError: one is; it names the setting, its value and what it may be.
     """
     privacy, agent = config.privacy, config.agent
     demands = (
+        (_is_level(privacy.level), "privacy.level", _either(LEVELS, "attack:0.3", "replaced:0.7")),
+        (privacy.mechanism in MECHANISMS, "privacy.mechanism", _either(MECHANISMS)),
         (privacy.largest_eta > 0, "privacy.largest_eta", "a positive number"),
         (0 <= privacy.unsure_below <= 1, "privacy.unsure_below", "a number from 0 to 1"),
         (
@@ -51,6 +57,11 @@ def check(config: Config) -> None:
             "bundle.key",
             "the provider's public key, ed25519:...",
         ),
+        (
+            _LANGUAGE.fullmatch(config.bundle.language),
+            "bundle.language",
+            'the code of a language, such as "en"',
+        ),
         (config.tagger.backend in ("onnx", "spacy"), "tagger.backend", '"onnx" or "spacy"'),
         (
             config.tagger.backend != "spacy" or config.tagger.pipeline,
@@ -60,12 +71,17 @@ def check(config: Config) -> None:
         (
             bool(agent.tls_cert) == bool(agent.tls_key),
             "agent.tls_key",
-            "tls_cert and tls_key together, or neither",
+            "agent.tls_cert and agent.tls_key together, or neither",
         ),
         (
             config.predict.where in ("device", "cloud", "auto"),
             "predict.where",
             '"device", "cloud" or "auto"',
+        ),
+        (
+            not config.cloud.tenant or NAME.fullmatch(config.cloud.tenant),
+            "cloud.tenant",
+            "the name that the provider gave: small letters, digits, - and _",
         ),
         (0 <= config.cloud.devices_port <= 65_535, "cloud.devices_port", "a port, or 0 for none"),
         (0 <= config.predict.corrections <= 100_000, "predict.corrections", "0 to 100000"),
@@ -81,30 +97,87 @@ def check(config: Config) -> None:
             "agent.key_place",
             '"file", "credential" or "keyring"',
         ),
-        (agent.listen, "agent.listen", '"unix:PATH" or "HOST:PORT"'),
         (
-            not agent.group or (agent.apps and agent.listen.startswith("unix:")),
-            "agent.group",
-            "it with agent.apps = true and a unix socket, as whoever opens it is else the owner",
+            agent.listen.removeprefix("unix:"),
+            "agent.listen",
+            '"unix:PATH" or "HOST:PORT"',
+        ),
+        *(
+            (_value(config, key).isprintable(), key, "a name on one line")
+            for key in ("agent.group", "bundle.backbone", "chat.model", "tagger.pipeline")
         ),
     )
     where = config.source or "the environment"
     for holds, key, wanted in demands:
         if not holds:
-            raise ConfigError(f"{where}: {key} is out of range", fix=f"give {wanted}", subject=key)
-    for key, policy in (
-        ("privacy.policy", privacy.policy),
-        ("privacy.least_policy", privacy.least_policy),
-        ("chat.policy", config.chat.policy),
-    ):
-        try:
-            policies.find(policy)
-        except NotFound as error:
             raise ConfigError(
-                f"{where}: {key} is not a policy", fix=error.fix, subject=key
+                f"{where}: {key} {_shown(_value(config, key))}", fix=f"give {wanted}", subject=key
+            )
+    for key, read in _READ.items():
+        value = _value(config, key)
+        try:
+            if value or key not in _MAY_BE_EMPTY:
+                read(value)
+        except SottovoceError as error:
+            # A URL may hold a password.
+            shown = "" if key in ("agent.trace", "chat.upstream") else f" {_shown(value)}"
+            raise ConfigError(
+                f"{where}: {key}{shown}: {error.problem}", fix=error.fix, subject=key
             ) from error
-    for section in dataclasses.fields(config):
-        part = getattr(config, section.name)
-        for name in ("level", "mechanism", "policy"):
-            if getattr(part, name, "set") == "":
-                raise ConfigError(f"{where}: {section.name}.{name} is empty", fix="drop the line")
+
+
+def _is_level(name: str) -> bool:
+    if name in LEVELS:
+        return True
+    from sottovoce.core.bundle.levels import is_target  # with NumPy, which most commands spare
+
+    return is_target(name)
+
+
+def _loopback(address: str) -> None:
+    if not is_loopback(split_address(address)[0]):
+        raise ConfigError(
+            f"{address!r} is reachable by others", fix='give one such as "127.0.0.1:8472"'
+        )
+
+
+def _listen(address: str) -> None:
+    if socket_path(address) is None:
+        split_address(address)
+
+
+def _collector(address: str) -> None:
+    from sottovoce.core.wire.opentelemetry import collector  # of those who trace
+
+    collector(address)
+
+
+_READ: Final[dict[str, Callable[[str], object]]] = {
+    "privacy.policy": policies.find,
+    "privacy.least_policy": policies.find,
+    "chat.policy": policies.find,
+    "agent.listen": _listen,
+    "agent.trace": _collector,
+    "cloud.address": split_address,
+    "chat.upstream": split_url,
+    "doorway.address": _loopback,
+    "ui.address": _loopback,
+}
+"""Settings that are read by a function, which refuses them."""
+_MAY_BE_EMPTY: Final = ("agent.trace", "cloud.address", "chat.upstream", "doorway.address")
+
+
+def _value(config: Config, name: str) -> Any:
+    section, _, key = name.partition(".")
+    return getattr(getattr(config, section), key)
+
+
+def _shown(value: object) -> str:
+    if value in (None, ""):
+        return "is not set"
+    return f"cannot be {value if isinstance(value, int | float) else str(value)!r}"
+
+
+def _either(names: Iterable[str], *targets: str) -> str:
+    known = ", ".join(f'"{name}"' for name in names)
+    return f"one of {known}" + (f"; or a target such as {' or '.join(targets)}" if targets else "")

@@ -12,6 +12,8 @@ import pytest
 
 from sottovoce.core.errors import ConfigError
 from sottovoce.edge.cli.config import changed
+from sottovoce.edge.config import kinds
+from tests.support.certificates import Certificate
 
 from .conftest import Device
 
@@ -40,13 +42,150 @@ def test_a_setting_is_written_read_and_listed(device: Device) -> None:
     device.sotto("config", "set", "privacy.level", "attack:0.3")
     assert device.sotto("config", "get", "privacy.level").stdout == "attack:0.3\n"
     device.sotto("config", "set", "privacy.ledger_limit", "500")
-    device.sotto("config", "set", "cloud.ca_file", '/a "b"/ca.pem')
+    authority = device.folder / 'a "b"' / "ca.pem"
+    authority.parent.mkdir()
+    authority.write_bytes(Certificate.make().certificate)
+    device.sotto("config", "set", "cloud.ca_file", str(authority))
     (told,) = device.json("config", "list")
     assert told["file"] == str(_file(device))
     assert told["settings"]["privacy.ledger_limit"] == 500.0
-    assert told["settings"]["cloud.ca_file"] == '/a "b"/ca.pem'
+    assert told["settings"]["cloud.ca_file"] == str(authority)
     assert _file(device).stat().st_mode & 0o077 == 0
     assert 'privacy.level = "attack:0.3"' in device.sotto("config", "list").stdout
+
+
+INVALID = {
+    "agent.listen": ("unix:", "127.0.0.1:99999", "unix:" + "x" * 200),
+    "agent.state": ("", "/dev/null", "/dev/null/state"),
+    "agent.tls_cert": ("/nowhere/agent.pem", "/"),
+    "agent.tls_key": ("/nowhere/agent.key", "/"),
+    "agent.tls_client_ca": ("/nowhere/ca.pem", "/dev/null"),
+    "agent.trace": ("nonsense", "http://collector.example.org:4317", "http://[x"),
+    "agent.apps": ("yes",),
+    "agent.group": ("no such group",),
+    "agent.key_place": ("pocket",),
+    "bundle.path": ("", "/dev/null"),
+    "bundle.backbone": ("two\nlines",),
+    "bundle.key": ("ssh-rsa AAAA",),
+    "bundle.accept_unchecked": ("maybe",),
+    "bundle.language": ("", "English", "e"),
+    "privacy.level": ("medium", "", "attack:0.30", "attack:3", "attak:0.3", "attack:"),
+    "privacy.mechanism": ("pct2t.v9", ""),
+    "privacy.policy": ("nonsense", "", "default"),
+    "privacy.largest_eta": ("0", "-1", "nan", "much"),
+    "privacy.least_policy": ("nonsense", ""),
+    "privacy.unsure_below": ("1.5", "-0.1", "nan"),
+    "privacy.ledger_limit": ("-1", "inf", "nan", "much"),
+    "privacy.warn_after": ("-1", "1.5"),
+    "privacy.plain_tokens": ("-1", "100000", "some"),
+    "cloud.address": ("https://cloud.example.org", "cloud:port", "a b", "::1", "user@host"),
+    "cloud.tenant": ("Ann", "a b", "-a", "a\nb"),
+    "cloud.token_file": ("/", "$NOWHERE/token"),
+    "cloud.ca_file": ("/nowhere/ca.pem", "/dev/null", "/"),
+    "cloud.devices_port": ("-1", "65536", "https"),
+    "chat.policy": ("nonsense", ""),
+    "chat.upstream": ("llm.example.org", "http://llm.example.org/v1", "https://a b", "ftp://x"),
+    "chat.model": ("two\nlines",),
+    "chat.key_file": ("/nowhere/key", "/"),
+    "chat.ca_file": ("/nowhere/ca.pem", "/dev/null"),
+    "chat.trusted_tools": ("a b", "x" * 65),
+    "chat.keep_days": ("-1", "4000"),
+    "doorway.address": ("0.0.0.0:8472", "127.0.0.1:x", "nonsense"),
+    "predict.where": ("home", ""),
+    "predict.corrections": ("-1", "100001"),
+    "tagger.backend": ("spacey", ""),
+    "tagger.pipeline": ("two\nlines",),
+    "ui.address": ("", "192.0.2.1:80"),
+    "ui.record": ("perhaps", ""),
+}
+"""Of every setting, values that the agent could not go by."""
+
+
+def test_every_setting_has_invalid_values_here() -> None:
+    assert INVALID.keys() == kinds().keys()
+
+
+@pytest.mark.parametrize("name", sorted(INVALID))
+def test_an_invalid_value_is_refused_and_changes_nothing(device: Device, name: str) -> None:
+    _file(device).parent.mkdir(parents=True)
+    _file(device).write_text(FILE)
+    for value in INVALID[name]:
+        told = device.sotto("config", "set", "--", name, value, code=78).stderr
+        assert name in told
+        assert "fix:" in told
+    assert _file(device).read_text() == FILE
+    assert list(_file(device).parent.iterdir()) == [_file(device)]
+
+
+@pytest.mark.parametrize(
+    ("name", "known"),
+    [
+        ("privacy.level", ("strong", "balanced", "light", "attack:0.3")),
+        ("privacy.mechanism", ("pct2t.v2", "t2t.v1")),
+        ("privacy.policy", ("names", "all")),
+        ("predict.where", ("device", "cloud", "auto")),
+    ],
+)
+def test_a_refusal_lists_the_known_values(
+    device: Device, name: str, known: tuple[str, ...]
+) -> None:
+    told = device.sotto("config", "set", name, "medium", code=78).stderr
+    assert "'medium'" in told
+    assert all(value in told for value in known)
+    assert not _file(device).exists()
+
+
+def test_a_variable_that_overrides_does_not_hide_a_wrong_value(
+    new_device: Callable[..., Device],
+) -> None:
+    device = new_device(SOTTO_PRIVACY_LEVEL="strong")
+    assert "'medium'" in device.sotto("config", "set", "privacy.level", "medium", code=78).stderr
+    assert "overrides" in device.sotto("config", "set", "privacy.level", "light").stderr
+
+
+def test_a_file_that_no_command_can_read_is_mended(device: Device) -> None:
+    _file(device).parent.mkdir(parents=True)
+    _file(device).write_text('[privacy]\nlevel = "medium"\n[predict]\nwhere = "home"\n')
+    told = device.sotto("status", code=78).stderr
+    assert "'medium'" in told
+    device.sotto("config", "set", "privacy.level", "light", "predict.where", "auto")
+    assert device.sotto("config", "get", "privacy.level").stdout == "light\n"
+
+
+def test_settings_that_need_each_other_are_set_together(device: Device) -> None:
+    certificate, key = Certificate.make().write(device.folder)
+    alone = ("config", "set", "agent.tls_cert", str(certificate))
+    assert "together" in device.sotto(*alone, code=78).stderr
+    device.sotto(*alone, "agent.tls_key", str(key))
+    assert device.config.agent.tls_key == key
+    assert "has no value" in device.sotto(*alone, "agent.tls_key", code=2).stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("privacy.level", "attack:0.99"),
+        ("privacy.largest_eta", "0.001"),
+        ("privacy.least_policy", "all"),
+    ],
+)
+def test_what_would_refuse_every_text_is_refused(
+    new_device: Callable[..., Device], tagged_bundle: Path, name: str, value: str
+) -> None:
+    device = new_device(tagged_bundle)
+    told = device.sotto("config", "set", name, value, code=78).stderr
+    assert name in told
+    assert not _file(device).exists()
+
+
+def test_a_relative_path_means_the_folder_of_the_command(
+    device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(device.folder)
+    device.sotto("config", "set", "bundle.path", "here")
+    device.sotto("config", "set", "cloud.token_file", "~/token")
+    assert device.config.bundle.path == device.folder / "here"
+    assert '"~/token"' in _file(device).read_text()
 
 
 def test_a_changed_file_stays_whose_it_was(device: Device) -> None:
@@ -110,9 +249,12 @@ def test_what_would_not_load_is_not_written(device: Device) -> None:
         ("privacy.levle", "light", "did you mean 'privacy.level'"),
         ("privcy.level", "light", "did you mean 'privacy.level'"),
         ("privacy.policy", "none", "privacy.policy"),
-        ("privacy.ledger_limit", "-1", "out of range"),
-        ("privacy.ledger_limit", "much", "cannot be written"),
-        ("privacy.ledger_limit", "1\n[chat]", "change it by hand"),
+        ("level", "light", "did you mean 'privacy.level'"),
+        ("privacy.ledger_limit", "-1", "cannot be -1.0"),
+        ("privacy.ledger_limit", "much", "give a number"),
+        ("privacy.ledger_limit", "1\n[chat]", "give a number"),
+        ("cloud.token_file", "\udcff", "not UTF-8"),
+        ("cloud.tenant", 'a"\n[chat]', "small letters"),
     ):
         told = device.sotto("config", "set", name, value, code=78).stderr
         assert said in told
@@ -139,8 +281,27 @@ def test_the_rest_of_the_file_stays(name: str, value: str) -> None:
     assert tomllib.loads(after) == wanted
     assert after.startswith("# mine\n[privacy]\n")
     assert '# policy = "names"' in after
+    assert "# for now" in after
     assert changed(after, name, value) == after
     assert tomllib.loads(changed("", name, value)) == {section: {key: wanted[section][key]}}
+
+
+@pytest.mark.parametrize(
+    ("line", "after"),
+    [
+        ('level="light"# a', 'level = "strong"# a'),
+        ('  level = "a#b" # c "d" # e', 'level = "strong" # c "d" # e'),
+        ("level = 'a' \t# ü", 'level = "strong" \t# ü'),
+        ('level = "light"', 'level = "strong"'),
+    ],
+)
+def test_a_comment_behind_a_value_stays(line: str, after: str) -> None:
+    assert changed(f"[privacy]\n{line}\n", "privacy.level", '"strong"') == f"[privacy]\n{after}\n"
+
+
+def test_a_comment_may_hold_what_other_programs_take_for_the_end_of_a_line() -> None:
+    text = "# one\u2028two \x85 three\n[privacy] # \u2029\n"
+    assert changed(text, "privacy.level", '"strong"') == f'{text}level = "strong"\n'
 
 
 def test_what_is_written_in_another_way_is_left_to_its_owner() -> None:

@@ -1,7 +1,7 @@
-"""Addresses of agent and cloud: what they look like, and who can reach them.
+"""Addresses of agents, clouds and other servers: their parts, and who can reach them.
 
-Why it is here: whether an address is a unix socket, loopback or the open network decides whether
-clear text or plaintext may pass over it; client and server must decide alike.
+Whether an address is a unix socket, loopback or the open network decides whether clear text or
+plaintext may pass over it. Client and server must decide alike.
 """
 
 from __future__ import annotations
@@ -11,17 +11,21 @@ import os
 import re
 import socket
 from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import urlsplit
 
 from sottovoce.core.errors import ConfigError
 
 __all__ = [
     "DEFAULT_PORT",
     "LARGEST_ANSWER",
+    "Url",
     "answers",
     "is_ip",
     "is_loopback",
     "socket_path",
     "split_address",
+    "split_url",
 ]
 
 DEFAULT_PORT = 8471
@@ -46,11 +50,55 @@ def split_address(address: str) -> tuple[str, int]:
         host, port = address, str(DEFAULT_PORT)
     host = host.removeprefix("[").removesuffix("]")
     number = int(port) if re.fullmatch(r"[0-9]{1,5}", port) else _NO_PORT
-    if not host or "/" in host or number >= _NO_PORT:
+    whole = host and not re.search(r"[\s/@]", host) and host.isprintable()
+    if not whole or (":" in host and not is_ip(host)) or number >= _NO_PORT:
         raise ConfigError(
             f"{address!r} is not an address", fix="give HOST or HOST:PORT", subject="address"
         )
     return host, number
+
+
+class Url(NamedTuple):
+    """The parts of the address of an HTTP server; a path without its last slash."""
+
+    tls: bool
+    host: str
+    port: int | None
+    path: str
+
+
+def split_url(url: str, setting: str = "the address") -> Url:
+    """The parts of an ``https://`` URL, or of an ``http://`` URL on loopback.
+
+    Args:
+        url: of an HTTP server.
+        setting: what an error calls it; the URL may hold a password, and is not quoted.
+
+    Raises:
+        ConfigError: it is none of these.
+
+    >>> split_url("http://127.0.0.1:8080/v1/")
+    Url(tls=False, host='127.0.0.1', port=8080, path='/v1')
+    """
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        host, port = "", None
+    tidy = not (parts.query or parts.fragment or "@" in parts.netloc) if host else False
+    if not tidy or parts.scheme not in ("http", "https") or re.search(r"[^\x21-\x7e]", url):
+        raise ConfigError(
+            f"{setting} is not the URL of an HTTP server",
+            fix='give one such as "https://llm.example.org/v1" or "http://127.0.0.1:8080/v1"',
+            subject=setting,
+        )
+    if parts.scheme == "http" and not is_loopback(host):
+        raise ConfigError(
+            f"{setting} would send over the network without TLS",
+            fix="use https://, or a server on this machine",
+            subject=setting,
+        )
+    return Url(parts.scheme == "https", host, port, parts.path.rstrip("/"))
 
 
 def is_ip(host: str) -> bool:

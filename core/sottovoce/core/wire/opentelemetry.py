@@ -12,9 +12,9 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from sottovoce.core.errors import ConfigError
 from sottovoce.core.wire import tracing
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace.sampling import Sampler
     from opentelemetry.trace import Span
 
-__all__ = ["OpenTelemetry", "exporting", "traced"]
+__all__ = ["OpenTelemetry", "collector", "exporting", "traced"]
 
 _SHARE: Final = "OTEL_TRACES_SAMPLER_ARG"
 _LAST_SECONDS: Final = 3.0
@@ -110,18 +110,16 @@ def _share() -> Sampler:
         ) from error
 
 
-def exporting(role: str, collector: str, *, plaintext: bool) -> OpenTelemetry:
-    """What sends spans to ``collector``; see `traced`.
+def collector(address: str, *, plaintext: bool = False) -> SplitResult:
+    """The parts of a collector's address; see `traced`.
 
     Raises:
-        ConfigError: it is no address of one, or not one that may be called in plaintext.
-        ModuleNotFoundError: OpenTelemetry is not installed.
+        ConfigError: it is no such address, or one that may not be called in plaintext.
     """
-    try:
-        parts = urlsplit(collector)
+    parts, host, port = urlsplit(""), None, None
+    with suppress(ValueError):
+        parts = urlsplit(address)
         host, port = parts.hostname, parts.port
-    except ValueError:
-        host = port = None
     more = parts.username or parts.path.strip("/") or parts.query or parts.fragment
     if host is None or port is None or parts.scheme not in ("http", "https") or more:
         raise ConfigError(
@@ -130,40 +128,50 @@ def exporting(role: str, collector: str, *, plaintext: bool) -> OpenTelemetry:
             " OTEL_EXPORTER_OTLP_HEADERS",
             subject="trace",
         )
-    insecure = parts.scheme == "http"
-    if insecure and not plaintext and not is_loopback(host):
+    if parts.scheme == "http" and not plaintext and not is_loopback(host):
         raise ConfigError(
             f"refusing to tell {host} in plaintext which calls there were",
             fix="give an https:// address, or one of this machine",
             subject="trace",
         )
+    return parts
+
+
+def exporting(role: str, address: str, *, plaintext: bool) -> OpenTelemetry:
+    """A tracer that sends spans to the collector at ``address``; see `traced`.
+
+    Raises:
+        ConfigError: see `collector`.
+        ModuleNotFoundError: OpenTelemetry is not installed.
+    """
+    parts = collector(address, plaintext=plaintext)
     from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
     # A proxy that the environment names is for what is outside.
-    direct = (("grpc.enable_http_proxy", 0),) if is_loopback(host) else ()
-    exporter = OTLPSpanExporter(parts.netloc, insecure, channel_options=direct)
+    direct = (("grpc.enable_http_proxy", 0),) if is_loopback(parts.hostname or "") else ()
+    exporter = OTLPSpanExporter(parts.netloc, parts.scheme == "http", channel_options=direct)
     return OpenTelemetry(role, BatchSpanProcessor(exporter))
 
 
 @contextmanager
-def traced(role: str, collector: str, *, plaintext: bool = False) -> Iterator[None]:
+def traced(role: str, address: str, *, plaintext: bool = False) -> Iterator[None]:
     """While the block lasts, this process's spans go to a collector of OpenTelemetry's.
 
     Args:
         role: what the process is.
-        collector: ``http://HOST:PORT`` or ``https://HOST:PORT`` that speaks OTLP over gRPC; "" for
+        address: ``http://HOST:PORT`` or ``https://HOST:PORT`` that speaks OTLP over gRPC; "" for
             no tracing.
         plaintext: whether it may be ``http://`` beyond this machine.
 
     Raises:
         ConfigError: it is no such address, or what speaks to it is not installed.
     """
-    if not collector:
+    if not address:
         yield
         return
     try:
-        tracer = exporting(role, collector, plaintext=plaintext)
+        tracer = exporting(role, address, plaintext=plaintext)
     except ModuleNotFoundError as error:
         raise ConfigError(
             f"tracing needs {error.name}, which is not installed",

@@ -9,22 +9,41 @@ import os
 import re
 import stat
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Final
 
 import click
 
-from sottovoce.core.errors import ConfigError
+from sottovoce.core.errors import ConfigError, DataLoss, SottovoceError
 from sottovoce.core.system.console import Command, json_option, print_json
 from sottovoce.core.system.files import disk, in_place_of
 from sottovoce.core.system.owner import as_owner_of
 from sottovoce.edge import config as settings
 from sottovoce.edge.cli.common import load_config
 from sottovoce.edge.config import Config
+from sottovoce.edge.daemon.group_socket import number_of
 
 __all__ = ["changed", "command", "place", "write"]
+
+_FOLDERS: Final = ("agent.state", "bundle.path")
+_FILES: Final = (
+    "agent.tls_cert",
+    "agent.tls_key",
+    "agent.tls_client_ca",
+    "chat.ca_file",
+    "chat.key_file",
+    "cloud.ca_file",
+)
+"""Files that someone else writes."""
+_OF_LEVELS: Final = (
+    "privacy.largest_eta",
+    "privacy.least_policy",
+    "privacy.level",
+    "privacy.mechanism",
+    "privacy.policy",
+)
 
 
 @click.group("config")
@@ -53,7 +72,9 @@ def list_(ctx: click.Context, as_json: bool) -> None:
 @click.pass_context
 def get(ctx: click.Context, name: str, as_json: bool) -> None:
     """The setting NAME, such as privacy.level."""
-    value = _found(load_config(ctx), name)
+    values = _values(load_config(ctx))
+    _known(name, values)
+    value = values[name]
     if as_json:
         print_json({"name": name, "value": value})
     else:
@@ -63,30 +84,33 @@ def get(ctx: click.Context, name: str, as_json: bool) -> None:
 @command.command("set", cls=Command, context_settings={"ignore_unknown_options": True})
 @click.argument("name")
 @click.argument("value")
+@click.argument("more", metavar="[NAME VALUE]...", nargs=-1)
 @json_option
 @click.pass_context
-def set_(ctx: click.Context, name: str, value: str, as_json: bool) -> None:
+def set_(ctx: click.Context, name: str, value: str, more: tuple[str, ...], as_json: bool) -> None:
     """Write VALUE for the setting NAME into the configuration file, comments kept.
 
-    Refused where the settings would not hold together afterwards. A running agent goes by it after
-    a restart.
+    Settings that need each other are given together. A value that the agent would refuse is not
+    written, nor a file or group that this machine does not have. A running agent goes by the
+    settings after a restart.
     """
-    config = load_config(ctx)
-    held = _found(config, name)
-    written = (
-        value if isinstance(held, bool | int | float) else json.dumps(value, ensure_ascii=False)
-    )
-    if isinstance(held, tuple):
-        names = (each.strip() for each in value.split(","))
-        written = json.dumps([each for each in names if each], ensure_ascii=False)
-    file = write(config, {name: written})
-    overridden = f"SOTTO_{name.replace('.', '_').upper()}"
-    if as_json:
-        print_json({"file": str(file), "name": name})
-    else:
-        click.echo(f"{name} is written to {file}")
-        if overridden in os.environ:
-            click.echo(f"{overridden} is set, and overrides it", err=True)
+    if len(more) % 2:
+        ctx.fail(f"{more[-1]!r} has no value")
+    values = {name: value} | dict(zip(more[::2], more[1::2], strict=True))
+    kinds = settings.kinds()
+    for each in values:
+        _known(each, kinds)
+    toml = {each: _toml(each, text, kinds[each]) for each, text in values.items()}
+    file = settings.found(ctx.obj) or settings.usual()
+    with as_owner_of(file):
+        _write(file, toml, lambda config: _check_here(config, toml))
+    for each in values:
+        if as_json:
+            print_json({"file": str(file), "name": each})
+            continue
+        click.echo(f"{each} is written to {file}")
+        if (overriding := settings.variable(each)) in os.environ:
+            click.echo(f"{overriding} is set, and overrides it", err=True)
 
 
 def write(config: Config, values: Mapping[str, str]) -> Path:
@@ -110,10 +134,17 @@ def write(config: Config, values: Mapping[str, str]) -> Path:
 
 def place(config: Config) -> Path:
     """The configuration file that settings are written into."""
-    return config.source or _usual()
+    return config.source or settings.usual()
 
 
-def _write(file: Path, values: Mapping[str, str]) -> None:
+def _write(
+    file: Path,
+    values: Mapping[str, str],
+    check: Callable[[Config], None] = lambda config: None,
+) -> None:
+    # A variable that overrides what is written would hide that it is wrong.
+    overriding = {settings.variable(name) for name in values}
+    environ = {name: text for name, text in os.environ.items() if name not in overriding}
     with disk(file):
         text = file.read_text(encoding="utf-8") if file.exists() else ""
     for name, value in values.items():
@@ -124,10 +155,104 @@ def _write(file: Path, values: Mapping[str, str]) -> None:
         with _new(aside, like=file) as out:
             out.write(text.encode())
         try:
-            settings.load(aside)
+            check(settings.load(aside, environ))
         except ConfigError as error:
             problem = error.problem.replace(str(aside), str(file))
             raise ConfigError(problem, fix=error.fix, subject=error.subject) from error
+
+
+def _toml(name: str, text: str, kind: Any) -> str:
+    """The value of a setting as TOML writes it.
+
+    Raises:
+        ConfigError: the text is no value of this kind.
+    """
+    value = settings.parsed(name, text, kind)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return repr(value)
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ConfigError(f"{name} is not UTF-8", fix="type it as UTF-8", subject=name) from error
+    if isinstance(value, tuple):
+        return json.dumps([*value], ensure_ascii=False)
+    if isinstance(value, Path) and not text.startswith(("~", "$")):
+        text = str(value.absolute())  # a daemon has another current folder
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _check_here(config: Config, names: Iterable[str]) -> None:
+    """Refuse settings that name what this machine does not have.
+
+    Raises:
+        ConfigError: a file, a folder or a group is missing, or is something else.
+        NotReady: spaCy or its pipeline is not installed.
+    """
+    values = _values(config)
+    for name in names:
+        value = values[name]
+        if not value:
+            continue
+        if name in _FOLDERS:
+            _check_folder(name, Path(value))
+        elif name in _FILES or (name == "cloud.token_file" and os.path.exists(value)):
+            _check_file(name, Path(value))  # `sotto enroll` writes the file of the token
+        elif name == "agent.group":
+            number_of(value)
+        elif name.startswith("tagger.") and config.tagger.backend == "spacy":
+            from sottovoce.core.text.spacy_tagger import SpacyTagger  # optional
+
+            SpacyTagger(config.tagger.pipeline)
+        elif name in _OF_LEVELS:
+            _check_level(name, config)
+
+
+def _check_level(name: str, config: Config) -> None:
+    from sottovoce.core.bundle.manifest import MANIFEST, Manifest  # with NumPy, as the next
+    from sottovoce.edge.tasks.doctor import default_level
+
+    try:
+        manifest = Manifest.from_json((config.bundle.current / MANIFEST).read_bytes())
+    except (OSError, DataLoss):
+        return  # without a bundle it cannot be said yet; `sotto doctor` says what is wrong with one
+    try:
+        default_level(config.privacy, manifest)
+    except SottovoceError as error:
+        raise ConfigError(
+            f"{name}: no text could be privatised by default: {error.problem}",
+            fix=f"{error.fix}, in the same command if both are to change",
+            subject=name,
+        ) from error
+
+
+def _check_folder(name: str, folder: Path) -> None:
+    there = next(each for each in (folder, *folder.parents) if os.path.exists(each))
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+        what = "nothing may be written to it" if there.is_dir() else "it is no folder"
+        raise ConfigError(
+            f"{name} cannot be {str(folder)!r}, because of {there}: {what}",
+            fix="name a folder of yours",
+            subject=name,
+        )
+
+
+def _check_file(name: str, file: Path) -> None:
+    import ssl
+
+    try:
+        file.open("rb").close()
+        if name.endswith("ca_file") or name == "agent.tls_client_ca":
+            ssl.create_default_context(cafile=file)
+    except OSError as error:
+        none = isinstance(error, ssl.SSLError)
+        why = "it holds no certificate" if none else error.strerror
+        raise ConfigError(
+            f"{name} cannot be {str(file)!r}: {why}",
+            fix="name a PEM file" if none else "put the file there first, or name another",
+            subject=name,
+        ) from error
 
 
 def _new(aside: Path, *, like: Path) -> BinaryIO:
@@ -157,7 +282,7 @@ def changed(text: str, name: str, value: str) -> str:
     """
     section, _, key = name.partition(".")
     line = f"{key} = {value}"
-    lines = text.splitlines()
+    lines = text.removesuffix("\n").split("\n") if text else []
     heads = [n for n, each in enumerate(lines) if re.match(r"\s*\[", each)]
     head = next((n for n in heads if re.match(rf"\s*\[\s*{section}\s*\]", lines[n])), None)
     if head is None:
@@ -169,7 +294,7 @@ def changed(text: str, name: str, value: str) -> str:
         if place is None:
             lines.insert(head + 1, line)
         else:
-            lines[place] = line
+            lines[place] = line + _comment(lines[place])
     after = "\n".join(lines) + "\n"
     try:
         wanted = tomllib.loads(text)
@@ -183,18 +308,25 @@ def changed(text: str, name: str, value: str) -> str:
     )
 
 
-def _usual() -> Path:
-    """Where a user's own settings are read from, once they are there."""
-    base = os.environ.get("XDG_CONFIG_HOME") or f"{os.environ.get('HOME') or Path.home()}/.config"
-    return Path(base) / "sottovoce" / "agent.toml"
+def _comment(line: str) -> str:
+    """What stands behind the value in a line: spaces and a comment, or nothing."""
+    for sign in re.finditer(r"\s*#", line):
+        with suppress(tomllib.TOMLDecodeError):  # a sign within the value
+            tomllib.loads(line[: sign.start()])
+            return line[sign.start() :]
+    return ""
 
 
-def _found(config: Config, name: str) -> Any:
-    """The value of a setting (ConfigError: there is none of that name)."""
-    values = _values(config)
-    if name in values:
-        return values[name]
-    near = difflib.get_close_matches(name, values, 1)
+def _known(name: str, settings: Collection[str]) -> None:
+    """Refuse a name that is none of the settings', with the nearest.
+
+    Raises:
+        ConfigError: there is no setting of that name.
+    """
+    if name in settings:
+        return
+    same = [each for each in settings if each.endswith(f".{name}")]
+    near = same or difflib.get_close_matches(name, settings, 1)
     raise ConfigError(
         f"there is no setting {name!r}",
         fix=f"did you mean {near[0]!r}?" if near else "`sotto config list` shows all",

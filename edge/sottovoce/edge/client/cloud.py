@@ -1,8 +1,7 @@
 """The cloud as the device sees it: its calls, with credentials, deadlines, retries, errors.
 
-Why it is here: everything that leaves the device leaves through this module, and each of its
-methods takes only types of the cloud's API, in which there is no field for clear text. Where the
-owner names a port for certificates, all that is this tenant's goes there.
+Everything that leaves for the cloud leaves through this module. Its methods take only messages of
+the cloud's API, which have no field for clear text.
 """
 
 from __future__ import annotations
@@ -347,10 +346,9 @@ class Cloud:
             host, port = split_address(config.address)
             if certificate is not None and shown is not None:
                 found = diagnosis(host, config.devices_port, roots(config), certificate.files)
-            if found is None and needs_tls(config):
-                found = diagnosis(host, port, roots(config))
-            elif found is None:
-                found = in_plaintext(host, port)
+            if found is None:
+                tls = needs_tls(config)
+                found = diagnosis(host, port, roots(config)) if tls else in_plaintext(host, port)
         given_up = (found or error).subject == "certificate" and not self._looks
         if certificate is not None and shown is not None and given_up:
             certificate.forget(shown)

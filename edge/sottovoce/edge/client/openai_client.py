@@ -10,8 +10,7 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, Any, Final
 
 from sottovoce.core.errors import (
     ConfigError,
@@ -22,7 +21,7 @@ from sottovoce.core.errors import (
     Unauthenticated,
     Unavailable,
 )
-from sottovoce.core.wire.address import is_loopback
+from sottovoce.core.wire.address import is_loopback, split_url
 from sottovoce.core.wire.server_sent import cut, timed
 from sottovoce.edge.client.generation import Stoppable
 from sottovoce.edge.client.handshake import Protocol, Server, certificate_problem, spoken
@@ -49,13 +48,6 @@ _ERRORS: Final[dict[int, tuple[type[SottovoceError], str]]] = {
 }
 
 
-class _Address(NamedTuple):
-    tls: bool
-    host: str
-    port: int | None
-    path: str
-
-
 class OpenAIServer:
     """The server at ``config.upstream``.
 
@@ -65,7 +57,7 @@ class OpenAIServer:
 
     def __init__(self, config: ChatConfig) -> None:
         self._config = config
-        self._address = _parsed(config.upstream)
+        self._address = split_url(config.upstream, "chat.upstream")
         self._context: tuple[tuple[int, ...], SSLContext] | None = None
         file = config.key_file
         self._secret = SecretFile(file, "chat.key_file", "key") if file else None
@@ -202,25 +194,3 @@ class OpenAIServer:
             fix=fix,
             subject="chat.upstream",
         )
-
-
-def _parsed(upstream: str) -> _Address:
-    try:
-        url = urlsplit(upstream)
-        host, port = url.hostname or "", url.port
-    except ValueError:
-        host, port = "", None
-    tidy = not (url.query or url.fragment or "@" in url.netloc) if host else False
-    if not tidy or url.scheme not in ("http", "https") or not upstream.isascii():
-        raise ConfigError(
-            "chat.upstream is not an address",
-            fix='give one such as "https://llm.example.org/v1" or "http://127.0.0.1:8080/v1"',
-            subject="chat.upstream",
-        )
-    if url.scheme == "http" and not is_loopback(host):
-        raise ConfigError(
-            "chat.upstream would send over the network without TLS",
-            fix="use https://, or a server on this machine",
-            subject="chat.upstream",
-        )
-    return _Address(url.scheme == "https", host, port, url.path.rstrip("/"))

@@ -9,7 +9,8 @@ from typing import Final
 
 import numpy as np
 
-from sottovoce.core.bundle.manifest import bundle_id
+from sottovoce.core.bundle.levels import Level
+from sottovoce.core.bundle.manifest import Manifest, bundle_id
 from sottovoce.core.bundle.signature import show_key
 from sottovoce.core.errors import BundleMismatch, NotReady, SottovoceError, Unauthenticated
 from sottovoce.core.privacy import inspection, policies
@@ -18,7 +19,7 @@ from sottovoce.core.privacy.noise import SecureRandom
 from sottovoce.core.privacy.trust import TrustedWords
 from sottovoce.core.system.files import open_to_others
 from sottovoce.edge.client.cloud import Cloud
-from sottovoce.edge.config import Config
+from sottovoce.edge.config import Config, PrivacyConfig
 from sottovoce.edge.state.database import Store
 from sottovoce.edge.state.device_key import InCredential, key_in
 from sottovoce.edge.state.ledger import Ledger
@@ -26,7 +27,7 @@ from sottovoce.edge.state.noise_keys import Keyring
 from sottovoce.edge.tasks.bundle import open_current, signer
 from sottovoce.edge.tasks.engine import open_tagger
 
-__all__ = ["Finding", "examine", "run"]
+__all__ = ["Finding", "default_level", "examine", "run"]
 
 _OF_THE_BUNDLE: Final = ("claims", "floors", "tagger")
 """Not looked at where the bundle cannot be used: once said, with its fix, is enough."""
@@ -156,13 +157,23 @@ def _claims(config: Config) -> str:
     return f"{len(figures)} measured; guessed at {', '.join(shown)}{words}"
 
 
-def _floors(config: Config) -> str:
-    privacy = config.privacy
-    manifest = open_current(config.bundle).manifest
+def default_level(privacy: PrivacyConfig, manifest: Manifest) -> Level:
+    """The level of requests that name none.
+
+    Raises:
+        NotFound, InvalidInput: the bundle has no such level. NotReady: the owner's limits refuse
+            the level or the policy.
+    """
     level = manifest.level(privacy.mechanism, privacy.level)
     floors = Floors(privacy.largest_eta, privacy.least_policy)
     floors.check_etas(level.eta, *level.etas.values())
     floors.check_policy(policies.find(privacy.policy))
+    return level
+
+
+def _floors(config: Config) -> str:
+    privacy = config.privacy
+    level = default_level(privacy, open_current(config.bundle).manifest)
     return (
         f"{privacy.level} has eta {level.eta:.4g}, {privacy.largest_eta:g} is allowed; policy "
         f"{privacy.policy}, at least {privacy.least_policy}"

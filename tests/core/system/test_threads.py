@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
+import time
 from contextlib import closing
 
 import grpc
 import pytest
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
-from sottovoce.core.system.threads import Threads
+from sottovoce.core.system.threads import Threads, join
 
 
 @pytest.fixture
@@ -62,3 +63,17 @@ def test_a_server_answers_again_and_again(none_left: threading.Event) -> None:
         assert all(each.result().status for each in asked)
         assert stub.Check(request, timeout=20).status
         server.stop(None).wait()
+
+
+def test_threads_are_waited_for_together() -> None:
+    go = threading.Event()
+    waiting = [threading.Thread(target=go.wait, args=(60,)) for _ in range(20)]
+    for thread in waiting[:-1]:
+        thread.start()  # one is not
+    begun = time.monotonic()
+    join(waiting, 0.05)
+    assert time.monotonic() - begun < 10
+    assert all(thread.is_alive() for thread in waiting[:-1])
+    go.set()
+    join(waiting, 60)
+    assert not any(thread.is_alive() for thread in waiting)

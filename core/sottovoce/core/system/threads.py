@@ -8,10 +8,13 @@ prepared for that: the thread that takes calls in ends, and nobody is answered e
 from __future__ import annotations
 
 import logging
+import time
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from threading import Thread
 from typing import Final
 
-__all__ = ["Threads"]
+__all__ = ["Threads", "join"]
 
 _log = logging.getLogger(__name__)
 _EACH: Final = 1_000
@@ -44,3 +47,11 @@ class Threads(ThreadPoolExecutor):
             if self._missed % _EACH == 0:
                 _log.warning("the machine has no more threads: calls wait for %s", self._name)
             self._missed += 1
+
+
+def join(threads: Iterable[Thread], seconds: float) -> None:
+    """Wait until all of ``threads`` that were started have ended, ``seconds`` at most together."""
+    until = time.monotonic() + seconds
+    for thread in threads:
+        if thread.is_alive():
+            thread.join(max(0.0, until - time.monotonic()))

@@ -32,16 +32,16 @@ class OwnerService(edge_owner_pb2_grpc.EdgeOwnerServiceServicer):
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.stop(0)
+        self.stop(0, 0)
         if self._page is not None:
             self._page.close()
 
-    def stop(self, grace: float) -> None:
-        """Has the page take no more requests, and give those it has ``grace`` seconds."""
+    def stop(self, grace: float, closing: float) -> None:
+        """Stop the page, see `Doorway.stop`; none can be opened from now on."""
         with self._lock:
             self._stopped = True
             if self._page is not None:
-                self._page.stop(grace)
+                self._page.stop(grace, closing)
 
     def OpenPage(  # noqa: N802 - gRPC's name
         self, request: owner.OpenPageRequest, context: grpc.ServicerContext

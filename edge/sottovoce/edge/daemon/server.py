@@ -11,6 +11,7 @@ import logging
 import os
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
@@ -23,7 +24,7 @@ from sottovoce.core.system import memory
 from sottovoce.core.system.files import disk, private_folder
 from sottovoce.core.system.limits import DAEMON_FILES, room_for_files, room_for_threads
 from sottovoce.core.system.signals import Ending
-from sottovoce.core.system.threads import Threads
+from sottovoce.core.system.threads import Threads, join
 from sottovoce.core.wire.address import (
     LARGEST_ANSWER,
     answers,
@@ -73,7 +74,8 @@ CALLS_AT_ONCE = 16  # beyond those; more of them wait for a thread
 THREADS = STREAMS + WAITING + CALLS_AT_ONCE
 QUEUED_CALLS = 64
 PATIENCE = 60.0  # seconds with a call whose request does not arrive
-GRACE_SECONDS = 5.0
+GRACE_SECONDS = 5.0  # from the signal to the end of all that the daemon waits for
+CLOSING_SECONDS = 1.0  # the last of them, for what was cut off to end
 LARGEST_REQUEST = 4 << 20
 _log = logging.getLogger(__name__)
 
@@ -128,22 +130,30 @@ def serve(
             if doorway:
                 _log.info("the doorway is http://%s/v1", doorway.address)
             ready(address)
-            # Waited for at the end: the interpreter cannot end under a thread inside a C++ library.
+            # Waited for at the end: the interpreter cannot end well under a thread inside a C++
+            # library. The command ends without it.
             warming = threading.Thread(target=device.engine.warm, name="warm")
             warming.start()
             ending.wait()
+            until = time.monotonic() + GRACE_SECONDS
             _log.info("stopping")
             _notify("STOPPING=1")
             checks.enter_graceful_shutdown()
             service.end_watches()
+            grace = GRACE_SECONDS - CLOSING_SECONDS
             if doorway:
-                doorway.stop(GRACE_SECONDS)
-            owner.stop(GRACE_SECONDS)
-            server.stop(GRACE_SECONDS).wait()
+                doorway.stop(grace, CLOSING_SECONDS)
+            owner.stop(grace, CLOSING_SECONDS)
+            server.stop(grace).wait(_left(until))
             doorkeeper.close()
-            service.finish()
-            warming.join()
+            service.finish(_left(until))
+            join([warming], _left(until))
     _log.info("stopped")
+
+
+def _left(until: float) -> float:
+    """Seconds until then."""
+    return max(0.0, until - time.monotonic())
 
 
 def _server(

@@ -7,6 +7,7 @@ logic of its own that could go astray; it bounds what comes in and hands it to t
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterable, Iterator
 from typing import Final
 
@@ -77,11 +78,12 @@ class Service(edge_agent_pb2_grpc.EdgeAgentServiceServicer):
         self._stopping.set()
         self._agent.outbox.wake()
 
-    def finish(self) -> None:
-        """Stops the uploader; what it had not sent stays queued. And fetches no more."""
-        self._uploader.stop()
-        self._follower.stop()
-        self._renewal.stop()
+    def finish(self, seconds: float) -> None:
+        """Stop uploading, fetching and renewing, within ``seconds``. What was not sent stays
+        queued."""
+        until = time.monotonic() + seconds
+        for each in (self._uploader, self._follower, self._renewal):
+            each.stop(max(0.0, until - time.monotonic()))
 
     def Privatize(  # noqa: N802 - gRPC's name
         self, request: agent.PrivatizeRequest, context: grpc.ServicerContext

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from contextlib import closing
 
 from sottovoce.core.errors import SottovoceError
+from sottovoce.core.system.threads import join
 from sottovoce.edge.client.cloud import Cloud
 from sottovoce.edge.tasks.local_inference import Home
 
@@ -48,12 +49,11 @@ class Follower:
         """Begins."""
         self._thread.start()
 
-    def stop(self) -> None:
-        """Ends; a fetch at work is cut, and gone on with the next time."""
+    def stop(self, seconds: float = 10.0) -> None:
+        """End within ``seconds``; a fetch at work is cut, and goes on the next time."""
         self._stopped.set()
         self._end()
-        if self._thread.is_alive():
-            self._thread.join(10)
+        join([self._thread], seconds)
 
     def _run(self) -> None:
         wait = self._look

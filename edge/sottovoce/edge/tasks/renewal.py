@@ -13,6 +13,7 @@ import threading
 from typing import Final
 
 from sottovoce.core.errors import SottovoceError
+from sottovoce.core.system.threads import join
 from sottovoce.core.wire.status import kind_and_place
 from sottovoce.edge.client.cloud import Cloud
 
@@ -45,11 +46,10 @@ class Renewal:
         if self._cloud.shows_certificate:
             self._thread.start()
 
-    def stop(self) -> None:
-        """Ends; what is being asked just then is waited for a while."""
+    def stop(self, seconds: float = 10.0) -> None:
+        """End; a call at work is waited for, ``seconds`` at most."""
         self._stopped.set()
-        if self._thread.is_alive():
-            self._thread.join(10)
+        join([self._thread], seconds)
 
     def _run(self) -> None:
         wait = again = self._first

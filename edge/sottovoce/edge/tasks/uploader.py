@@ -25,6 +25,7 @@ from sottovoce.core.errors import (
     QuotaExceeded,
     SottovoceError,
 )
+from sottovoce.core.system.threads import join
 from sottovoce.core.wire import tracing
 from sottovoce.core.wire.padding import pad
 from sottovoce.edge.client.cloud import Cloud
@@ -95,14 +96,14 @@ class Uploader:
                 self._threads[identity] = thread
                 thread.start()
 
-    def stop(self) -> None:
-        """Ends all attempts; nothing is lost by it. Closes the cloud's channel."""
+    def stop(self, seconds: float = 10.0) -> None:
+        """End all attempts, and wait ``seconds`` at most for their threads. Nothing is lost by it.
+        Closes the cloud's channel."""
         self._stopped.set()
         self._cloud.close()
         with self._lock:
             threads = list(self._threads.values())
-        for thread in threads:
-            thread.join(10)
+        join(threads, seconds)
 
     def _run(self, identity: str) -> None:
         try:

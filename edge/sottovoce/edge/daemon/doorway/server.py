@@ -33,9 +33,6 @@ CALLS_AT_ONCE: Final = 16
 MOST_CONNECTIONS: Final = 64
 """Beyond, the oldest that has not proved who it is gives way, else the oldest that asks nothing."""
 
-_AFTER_GRACE: Final = 1.0
-"""Seconds for what was told to end to do so."""
-
 _log = logging.getLogger(__name__)
 
 
@@ -72,7 +69,7 @@ class Doorway:
         self._finding = Threads(1, "doorway-gate")  # for strangers, who wait for each other alone
         self._loop = asyncio.new_event_loop()
         self._ending = asyncio.Event()
-        self._stopping, self._grace = False, 0.0
+        self._stopping, self._grace, self._closing = False, 0.0, 0.0
         self._thread = threading.Thread(target=self._run, name="doorway")
 
     def __enter__(self) -> Self:
@@ -80,14 +77,17 @@ class Doorway:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.stop(0)
+        self.stop(0, 1)
         self._thread.join()
 
-    def stop(self, grace: float) -> None:
-        """Takes no more requests, and gives those that are being answered ``grace`` seconds. What a
-        thread is still at then ends with the process."""
+    def stop(self, grace: float, closing: float) -> None:
+        """Take no more requests, and give those that are being answered ``grace`` seconds.
+
+        After that each is cut off, and ``closing`` seconds are waited for all of them to end. What
+        a thread is still at then ends with the process.
+        """
         if not self._stopping:
-            self._stopping, self._grace = True, grace
+            self._stopping, self._grace, self._closing = True, grace, closing
             self._loop.call_soon_threadsafe(self._ending.set)
 
     def _run(self) -> None:
@@ -111,7 +111,7 @@ class Doorway:
         await _others_end(self._grace)
         for connection in [*self._connections]:
             connection.abort()
-        await _others_end(_AFTER_GRACE)
+        await _others_end(self._closing)
 
     async def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self._stopping or not self._room():

@@ -40,11 +40,11 @@ class Page:
             # Behind "#": what stands there is sent to nobody, and not in a Referer either.
             return f"http://{self._doorway.address}/#{self._gate.link()}"
 
-    def stop(self, grace: float) -> None:
+    def stop(self, grace: float, closing: float) -> None:
         """See `Doorway.stop`."""
         with self._lock:
             if self._doorway is not None:
-                self._doorway.stop(grace)
+                self._doorway.stop(grace, closing)
 
     def close(self) -> None:
         """Ends it."""

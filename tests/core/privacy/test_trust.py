@@ -86,7 +86,7 @@ def test_no_reading_of_a_listed_word_makes_its_treatment_lighter(
 ) -> None:
     seed = data.draw(st.integers(0, 2**32 - 1))
     tampered = Bundle(bundle.folder, bundle.manifest, bundle.id)
-    tampered.readings = np.random.default_rng(seed).integers(  # type: ignore[assignment]
+    tampered.readings = np.random.default_rng(seed).integers(
         len(READINGS), size=len(bundle.readings), dtype=np.uint8
     )
     trusted = TrustedWords.of(tampered).readings

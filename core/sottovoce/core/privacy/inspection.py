@@ -64,6 +64,7 @@ def inspect(bundle: Bundle, language: str, *, accept_unchecked: bool = False) ->
         Every level as claimed and as found; none where no lists of the language ship.
 
     Raises:
+        DataLoss: the tokenizer, the finder or a list of the device's own is damaged.
         BundleMismatch: another language; a language without lists, and the owner did not accept
             that; or a claim that does not hold. The error says what was claimed and what was found.
     """
@@ -83,6 +84,7 @@ def inspect(bundle: Bundle, language: str, *, accept_unchecked: bool = False) ->
             subject="bundle.accept_unchecked",
         )
     check_classes(bundle)
+    _ = bundle.tokenizer  # opening refuses what could rewrite words
     if finder := open_finder(bundle, accept_unchecked=accept_unchecked):
         check_listed(finder, bundle)
     if counts is None:

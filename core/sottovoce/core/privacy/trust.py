@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.soundness import unsound
 from sottovoce.core.privacy.policies import POLICIES
-from sottovoce.core.privacy.vectors import Vectors
 from sottovoce.core.text.names import NameFinder
 from sottovoce.core.text.public_readings import PublicReadings
 from sottovoce.core.text.word_classes import READINGS, UNLISTED
@@ -113,40 +112,39 @@ def open_finder(bundle: Bundle, *, accept_unchecked: bool = False) -> NameFinder
     public = PublicReadings.shipped(bundle.manifest.language)
     sentences = _sentences(bundle.manifest.language)
     if public is not None and sentences:
-        _check_finder(finder, bundle, public, sentences)
+        _check_finder(finder, public, sentences)
     elif not accept_unchecked:
         return None
     return finder
 
 
 def _check_finder(
-    finder: NameFinder, bundle: Bundle, public: PublicReadings, sentences: Sequence[_Sentence]
+    finder: NameFinder, public: PublicReadings, sentences: Sequence[_Sentence]
 ) -> None:
     """Refuse a finder that misses too many of the names in the device's own sentences.
 
     The finder sees the words' readings from the device's list, so that the result does not depend
-    on which words the bundle lists.
+    on which words the bundle lists. The finder's table of listed words is not used: to read it
+    would map 6 MB, and `inspect` checks it.
 
     Raises:
         BundleMismatch: the finder misses over `MOST_MISSED` of all words of names, or over
             `MOST_MISSED_OF_A_KIND` of one kind of name. The kind may be one of persons of one
             region, of names in small letters, or of names that are ordinary words.
     """
-    words = [word for sentence in sentences for word in sentence.words]
-    texts = [word.text for word in words]
-    vectors = Vectors(bundle)
-    forms = [vectors.normal_form(text) for text in texts]
-    listed = np.array([form == text.lower() for form, text in zip(forms, texts, strict=True)])
+    number: dict[str, int] = {}
+    for sentence in sentences:
+        for word in sentence.words:
+            number.setdefault(word.text, len(number))
+    readings = public.of(number)
     missed: dict[str, list[bool]] = {}
-    place = 0
     try:
-        alone = finder.alone(texts, np.where(listed, vectors.ids(forms), -1))
-        seen = looks(words, public.of(texts))
+        alone = finder.alone([*number], np.full(len(number), -1, np.int32))
         for sentence in sentences:
-            own = slice(place, place + len(sentence.words))
-            kinds = finder.among(alone[own], seen[own]).kinds
+            which = [number[word.text] for word in sentence.words]
+            seen = looks(sentence.words, readings[which])
+            kinds = finder.among(alone[which], seen).kinds
             missed.setdefault(sentence.kind, []).extend((kinds[sentence.names] == 0).tolist())
-            place = own.stop
     except (IndexError, ValueError, ArithmeticError) as error:
         raise unsound("its name finder fails on the device's own sentences") from error
     everything = [each for kind in missed.values() for each in kind]

@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Mapping, Sequence
+import re
+from array import array
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib import resources
 from typing import Final, Self
@@ -29,6 +31,7 @@ __all__ = ["PublicReadings"]
 
 _FOLDER: Final = "sottovoce.core.text"
 _FORMAT: Final = "device-readings.v1"
+_WORD: Final = re.compile("[^ ]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,18 +86,24 @@ class PublicReadings:
             raise ValueError("format")
         return cls(words=dict(line.split("\t") for line in lines), **about)
 
-    def of(self, words: Sequence[str]) -> NDArray[np.uint8]:
+    def of(self, words: Iterable[str]) -> NDArray[np.uint8]:
         """The readings of ``words``.
 
         Returns:
             Ints1d (n,), places in ``(*READINGS, UNLISTED)``.
         """
-        forms = [normal_form(word, accents=self.accents) for word in words]
-        found = np.full(len(forms), len(READINGS), np.uint8)
+        number: dict[str, int] = {}
+        which = array("I")
+        for word in words:
+            form = normal_form(word, accents=self.accents)
+            which.append(number.setdefault(form, len(number)))
+        found = np.full(len(number), len(READINGS), np.uint8)
         for reading, listed in self.words.items():
-            known = frozenset(listed.split(" "))  # one reading at a time: less memory
-            found[[form in known for form in forms]] = READINGS.index(reading)
-        return found
+            value = READINGS.index(reading)
+            for match in _WORD.finditer(listed):  # one by one: a list would take megabytes
+                if (place := number.get(match[0])) is not None:
+                    found[place] = value
+        return found[np.frombuffer(which, np.uint32)] if which else found
 
     @property
     def clitics(self) -> frozenset[str]:

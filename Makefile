@@ -166,6 +166,7 @@ clients: bundle  ## Build the clients in other languages and hold them to the Py
 
 protos: install  ## Regenerate the gRPC stubs from the .proto files
 	cd protos && ../$(BIN)/python -m grpc_tools.protoc -I . --python_out=. --pyi_out=. --grpc_python_out=. $(PROTOS:protos/%=%)
+	$(BIN)/python -m clients.wire
 
 baseline: install  ## Note the wire as it is, against which `make lint` looks for breaks (at a release)
 	cd protos && ../$(BIN)/buf build --exclude-source-info -o baseline.binpb

@@ -232,64 +232,32 @@ class CustomizeRequest(_message.Message):
     def __init__(self, settings: _Optional[_Union[CustomizationSettings, _Mapping]] = ..., examples: _Optional[_Union[LabelledTexts, _Mapping]] = ...) -> None: ...
 
 class CustomizationSettings(_message.Message):
-    __slots__ = ("adapter", "privacy", "reconstruction", "plain_tokens", "label_epsilon", "epochs", "seed", "request_id", "method", "virtual_tokens", "rank", "label_words", "noise_aware", "reconstruction_width", "reconstruction_weight", "batch_size", "learning_rate", "plain_sequences", "plain_vocabulary", "plain_sampling", "dp_epsilon", "dp_delta", "dp_few_examples", "task", "pate", "replace", "add", "corrections")
+    __slots__ = ("adapter", "privacy", "training", "label_epsilon", "request_id", "plain_sequences", "plain_vocabulary", "plain_sampling", "dp_few_examples", "replace", "add", "corrections")
     ADAPTER_FIELD_NUMBER: _ClassVar[int]
     PRIVACY_FIELD_NUMBER: _ClassVar[int]
-    RECONSTRUCTION_FIELD_NUMBER: _ClassVar[int]
-    PLAIN_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    TRAINING_FIELD_NUMBER: _ClassVar[int]
     LABEL_EPSILON_FIELD_NUMBER: _ClassVar[int]
-    EPOCHS_FIELD_NUMBER: _ClassVar[int]
-    SEED_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
-    METHOD_FIELD_NUMBER: _ClassVar[int]
-    VIRTUAL_TOKENS_FIELD_NUMBER: _ClassVar[int]
-    RANK_FIELD_NUMBER: _ClassVar[int]
-    LABEL_WORDS_FIELD_NUMBER: _ClassVar[int]
-    NOISE_AWARE_FIELD_NUMBER: _ClassVar[int]
-    RECONSTRUCTION_WIDTH_FIELD_NUMBER: _ClassVar[int]
-    RECONSTRUCTION_WEIGHT_FIELD_NUMBER: _ClassVar[int]
-    BATCH_SIZE_FIELD_NUMBER: _ClassVar[int]
-    LEARNING_RATE_FIELD_NUMBER: _ClassVar[int]
     PLAIN_SEQUENCES_FIELD_NUMBER: _ClassVar[int]
     PLAIN_VOCABULARY_FIELD_NUMBER: _ClassVar[int]
     PLAIN_SAMPLING_FIELD_NUMBER: _ClassVar[int]
-    DP_EPSILON_FIELD_NUMBER: _ClassVar[int]
-    DP_DELTA_FIELD_NUMBER: _ClassVar[int]
     DP_FEW_EXAMPLES_FIELD_NUMBER: _ClassVar[int]
-    TASK_FIELD_NUMBER: _ClassVar[int]
-    PATE_FIELD_NUMBER: _ClassVar[int]
     REPLACE_FIELD_NUMBER: _ClassVar[int]
     ADD_FIELD_NUMBER: _ClassVar[int]
     CORRECTIONS_FIELD_NUMBER: _ClassVar[int]
     adapter: str
     privacy: PrivacyOptions
-    reconstruction: bool
-    plain_tokens: int
+    training: _training_pb2.TrainingSettings
     label_epsilon: float
-    epochs: int
-    seed: int
     request_id: str
-    method: _training_pb2.Method
-    virtual_tokens: int
-    rank: int
-    label_words: bool
-    noise_aware: bool
-    reconstruction_width: int
-    reconstruction_weight: float
-    batch_size: int
-    learning_rate: float
     plain_sequences: int
     plain_vocabulary: int
     plain_sampling: PlainSampling
-    dp_epsilon: float
-    dp_delta: float
     dp_few_examples: bool
-    task: _training_pb2.Task
-    pate: bool
     replace: bool
     add: bool
     corrections: bool
-    def __init__(self, adapter: _Optional[str] = ..., privacy: _Optional[_Union[PrivacyOptions, _Mapping]] = ..., reconstruction: _Optional[bool] = ..., plain_tokens: _Optional[int] = ..., label_epsilon: _Optional[float] = ..., epochs: _Optional[int] = ..., seed: _Optional[int] = ..., request_id: _Optional[str] = ..., method: _Optional[_Union[_training_pb2.Method, str]] = ..., virtual_tokens: _Optional[int] = ..., rank: _Optional[int] = ..., label_words: _Optional[bool] = ..., noise_aware: _Optional[bool] = ..., reconstruction_width: _Optional[int] = ..., reconstruction_weight: _Optional[float] = ..., batch_size: _Optional[int] = ..., learning_rate: _Optional[float] = ..., plain_sequences: _Optional[int] = ..., plain_vocabulary: _Optional[int] = ..., plain_sampling: _Optional[_Union[PlainSampling, str]] = ..., dp_epsilon: _Optional[float] = ..., dp_delta: _Optional[float] = ..., dp_few_examples: _Optional[bool] = ..., task: _Optional[_Union[_training_pb2.Task, str]] = ..., pate: _Optional[bool] = ..., replace: _Optional[bool] = ..., add: _Optional[bool] = ..., corrections: _Optional[bool] = ...) -> None: ...
+    def __init__(self, adapter: _Optional[str] = ..., privacy: _Optional[_Union[PrivacyOptions, _Mapping]] = ..., training: _Optional[_Union[_training_pb2.TrainingSettings, _Mapping]] = ..., label_epsilon: _Optional[float] = ..., request_id: _Optional[str] = ..., plain_sequences: _Optional[int] = ..., plain_vocabulary: _Optional[int] = ..., plain_sampling: _Optional[_Union[PlainSampling, str]] = ..., dp_few_examples: _Optional[bool] = ..., replace: _Optional[bool] = ..., add: _Optional[bool] = ..., corrections: _Optional[bool] = ...) -> None: ...
 
 class LabelledText(_message.Message):
     __slots__ = ("text", "label", "output", "public")
@@ -310,20 +278,14 @@ class LabelledTexts(_message.Message):
     def __init__(self, examples: _Optional[_Iterable[_Union[LabelledText, _Mapping]]] = ...) -> None: ...
 
 class Customization(_message.Message):
-    __slots__ = ("id", "adapter", "state", "examples", "uploaded", "job_id", "epoch", "epochs", "loss", "reconstruction_loss", "held_out_accuracy", "examples_per_second", "seconds_left", "message", "create_time", "bytes_sent", "adapter_id", "set_aside", "privacy", "method", "task", "local")
+    __slots__ = ("id", "adapter", "state", "examples", "uploaded", "job_id", "progress", "message", "create_time", "bytes_sent", "adapter_id", "set_aside", "privacy", "method", "task", "local")
     ID_FIELD_NUMBER: _ClassVar[int]
     ADAPTER_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     EXAMPLES_FIELD_NUMBER: _ClassVar[int]
     UPLOADED_FIELD_NUMBER: _ClassVar[int]
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
-    EPOCH_FIELD_NUMBER: _ClassVar[int]
-    EPOCHS_FIELD_NUMBER: _ClassVar[int]
-    LOSS_FIELD_NUMBER: _ClassVar[int]
-    RECONSTRUCTION_LOSS_FIELD_NUMBER: _ClassVar[int]
-    HELD_OUT_ACCURACY_FIELD_NUMBER: _ClassVar[int]
-    EXAMPLES_PER_SECOND_FIELD_NUMBER: _ClassVar[int]
-    SECONDS_LEFT_FIELD_NUMBER: _ClassVar[int]
+    PROGRESS_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
     CREATE_TIME_FIELD_NUMBER: _ClassVar[int]
     BYTES_SENT_FIELD_NUMBER: _ClassVar[int]
@@ -339,13 +301,7 @@ class Customization(_message.Message):
     examples: int
     uploaded: int
     job_id: str
-    epoch: int
-    epochs: int
-    loss: float
-    reconstruction_loss: float
-    held_out_accuracy: float
-    examples_per_second: float
-    seconds_left: float
+    progress: _training_pb2.JobProgress
     message: str
     create_time: _timestamp_pb2.Timestamp
     bytes_sent: int
@@ -355,7 +311,7 @@ class Customization(_message.Message):
     method: _training_pb2.Method
     task: _training_pb2.Task
     local: bool
-    def __init__(self, id: _Optional[str] = ..., adapter: _Optional[str] = ..., state: _Optional[_Union[CustomizationState, str]] = ..., examples: _Optional[int] = ..., uploaded: _Optional[int] = ..., job_id: _Optional[str] = ..., epoch: _Optional[int] = ..., epochs: _Optional[int] = ..., loss: _Optional[float] = ..., reconstruction_loss: _Optional[float] = ..., held_out_accuracy: _Optional[float] = ..., examples_per_second: _Optional[float] = ..., seconds_left: _Optional[float] = ..., message: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., bytes_sent: _Optional[int] = ..., adapter_id: _Optional[str] = ..., set_aside: _Optional[bool] = ..., privacy: _Optional[_Union[PrivacyOptions, _Mapping]] = ..., method: _Optional[_Union[_training_pb2.Method, str]] = ..., task: _Optional[_Union[_training_pb2.Task, str]] = ..., local: _Optional[bool] = ...) -> None: ...
+    def __init__(self, id: _Optional[str] = ..., adapter: _Optional[str] = ..., state: _Optional[_Union[CustomizationState, str]] = ..., examples: _Optional[int] = ..., uploaded: _Optional[int] = ..., job_id: _Optional[str] = ..., progress: _Optional[_Union[_training_pb2.JobProgress, _Mapping]] = ..., message: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., bytes_sent: _Optional[int] = ..., adapter_id: _Optional[str] = ..., set_aside: _Optional[bool] = ..., privacy: _Optional[_Union[PrivacyOptions, _Mapping]] = ..., method: _Optional[_Union[_training_pb2.Method, str]] = ..., task: _Optional[_Union[_training_pb2.Task, str]] = ..., local: _Optional[bool] = ...) -> None: ...
 
 class CustomizeResponse(_message.Message):
     __slots__ = ("customization",)

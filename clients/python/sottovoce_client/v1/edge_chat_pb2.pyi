@@ -149,20 +149,22 @@ class Doubtful(_message.Message):
     def __init__(self, came: _Optional[str] = ..., times: _Optional[int] = ...) -> None: ...
 
 class Answered(_message.Message):
-    __slots__ = ("finish_reason", "prompt_tokens", "completion_tokens", "restored", "doubtful", "came")
+    __slots__ = ("finish_reason", "prompt_tokens", "completion_tokens", "restored", "doubtful", "came", "addresses_kept")
     FINISH_REASON_FIELD_NUMBER: _ClassVar[int]
     PROMPT_TOKENS_FIELD_NUMBER: _ClassVar[int]
     COMPLETION_TOKENS_FIELD_NUMBER: _ClassVar[int]
     RESTORED_FIELD_NUMBER: _ClassVar[int]
     DOUBTFUL_FIELD_NUMBER: _ClassVar[int]
     CAME_FIELD_NUMBER: _ClassVar[int]
+    ADDRESSES_KEPT_FIELD_NUMBER: _ClassVar[int]
     finish_reason: _generation_pb2.FinishReason
     prompt_tokens: int
     completion_tokens: int
     restored: _containers.RepeatedCompositeFieldContainer[TurnedBack]
     doubtful: _containers.RepeatedCompositeFieldContainer[Doubtful]
     came: str
-    def __init__(self, finish_reason: _Optional[_Union[_generation_pb2.FinishReason, str]] = ..., prompt_tokens: _Optional[int] = ..., completion_tokens: _Optional[int] = ..., restored: _Optional[_Iterable[_Union[TurnedBack, _Mapping]]] = ..., doubtful: _Optional[_Iterable[_Union[Doubtful, _Mapping]]] = ..., came: _Optional[str] = ...) -> None: ...
+    addresses_kept: int
+    def __init__(self, finish_reason: _Optional[_Union[_generation_pb2.FinishReason, str]] = ..., prompt_tokens: _Optional[int] = ..., completion_tokens: _Optional[int] = ..., restored: _Optional[_Iterable[_Union[TurnedBack, _Mapping]]] = ..., doubtful: _Optional[_Iterable[_Union[Doubtful, _Mapping]]] = ..., came: _Optional[str] = ..., addresses_kept: _Optional[int] = ...) -> None: ...
 
 class ChatResponse(_message.Message):
     __slots__ = ("departed", "delta_text", "answered", "tool_call")

@@ -54,7 +54,7 @@ TASK_CLASSIFICATION: Task
 TASK_GENERATION: Task
 
 class TrainingSettings(_message.Message):
-    __slots__ = ("method", "reconstruction", "plain_tokens", "epochs", "batch_size", "learning_rate", "seed", "virtual_tokens", "rank", "label_words", "noise_aware", "reconstruction_width", "reconstruction_weight", "dp_epsilon", "dp_delta", "task", "pate", "continues")
+    __slots__ = ("method", "reconstruction", "plain_tokens", "epochs", "batch_size", "learning_rate", "seed", "virtual_tokens", "rank", "label_words", "reconstruction_width", "reconstruction_weight", "dp_epsilon", "dp_delta", "task", "pate", "continues")
     METHOD_FIELD_NUMBER: _ClassVar[int]
     RECONSTRUCTION_FIELD_NUMBER: _ClassVar[int]
     PLAIN_TOKENS_FIELD_NUMBER: _ClassVar[int]
@@ -65,7 +65,6 @@ class TrainingSettings(_message.Message):
     VIRTUAL_TOKENS_FIELD_NUMBER: _ClassVar[int]
     RANK_FIELD_NUMBER: _ClassVar[int]
     LABEL_WORDS_FIELD_NUMBER: _ClassVar[int]
-    NOISE_AWARE_FIELD_NUMBER: _ClassVar[int]
     RECONSTRUCTION_WIDTH_FIELD_NUMBER: _ClassVar[int]
     RECONSTRUCTION_WEIGHT_FIELD_NUMBER: _ClassVar[int]
     DP_EPSILON_FIELD_NUMBER: _ClassVar[int]
@@ -83,7 +82,6 @@ class TrainingSettings(_message.Message):
     virtual_tokens: int
     rank: int
     label_words: bool
-    noise_aware: bool
     reconstruction_width: int
     reconstruction_weight: float
     dp_epsilon: float
@@ -91,7 +89,7 @@ class TrainingSettings(_message.Message):
     task: Task
     pate: bool
     continues: bool
-    def __init__(self, method: _Optional[_Union[Method, str]] = ..., reconstruction: _Optional[bool] = ..., plain_tokens: _Optional[int] = ..., epochs: _Optional[int] = ..., batch_size: _Optional[int] = ..., learning_rate: _Optional[float] = ..., seed: _Optional[int] = ..., virtual_tokens: _Optional[int] = ..., rank: _Optional[int] = ..., label_words: _Optional[bool] = ..., noise_aware: _Optional[bool] = ..., reconstruction_width: _Optional[int] = ..., reconstruction_weight: _Optional[float] = ..., dp_epsilon: _Optional[float] = ..., dp_delta: _Optional[float] = ..., task: _Optional[_Union[Task, str]] = ..., pate: _Optional[bool] = ..., continues: _Optional[bool] = ...) -> None: ...
+    def __init__(self, method: _Optional[_Union[Method, str]] = ..., reconstruction: _Optional[bool] = ..., plain_tokens: _Optional[int] = ..., epochs: _Optional[int] = ..., batch_size: _Optional[int] = ..., learning_rate: _Optional[float] = ..., seed: _Optional[int] = ..., virtual_tokens: _Optional[int] = ..., rank: _Optional[int] = ..., label_words: _Optional[bool] = ..., reconstruction_width: _Optional[int] = ..., reconstruction_weight: _Optional[float] = ..., dp_epsilon: _Optional[float] = ..., dp_delta: _Optional[float] = ..., task: _Optional[_Union[Task, str]] = ..., pate: _Optional[bool] = ..., continues: _Optional[bool] = ...) -> None: ...
 
 class ReleaseSettings(_message.Message):
     __slots__ = ("mechanism", "eta", "level", "bundle_id", "policy")

@@ -230,6 +230,31 @@ def test_images_build_with_the_wheels_and_the_pip_of_whoever_builds_them() -> No
     assert "--index-url" not in DOCKERFILE
 
 
+def test_no_yaml_of_ours_merges_a_list() -> None:
+    """Parsers differ in which of several mappings wins."""
+    places = (each for each in ROOT.iterdir() if not each.name.startswith((".venv", "build")))
+    files = [*ROOT.glob("*.y*ml"), *(file for each in places for file in each.rglob("*.y*ml"))]
+    assert DEPLOY / "compose.yaml" in files
+    wrong = [file for file in files if merges_lists(file.read_text("utf-8"))]
+    assert not wrong
+    assert merges_lists("a: &a {x: 1}\nb:\n  c: [{<<: [*a, *a]}]\n")
+    assert not merges_lists("a: &a {x: [1]}\nb: {<<: *a}\n")
+
+
+def merges_lists(text: str) -> bool:
+    """Whether some ``<<`` of a YAML stream has a list."""
+    queue = [node for node in yaml.compose_all(text, yaml.SafeLoader) if node is not None]
+    while queue:
+        node = queue.pop()
+        if isinstance(node, yaml.SequenceNode):
+            queue += node.value
+        for key, value in node.value if isinstance(node, yaml.MappingNode) else ():
+            if key.tag == "tag:yaml.org,2002:merge" and isinstance(value, yaml.SequenceNode):
+                return True
+            queue += (key, value)
+    return False
+
+
 def test_what_images_are_made_of_is_there() -> None:
     stages = re.findall(r"^FROM \S+ AS (\S+)$", DOCKERFILE, re.M)
     for source in re.findall(r"^COPY (?!--)(\S+) \S+$", DOCKERFILE, re.M):

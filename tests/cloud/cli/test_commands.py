@@ -9,6 +9,7 @@ import sys
 from contextlib import closing
 from dataclasses import asdict
 from datetime import datetime, timedelta
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,7 @@ from sottovoce.cloud.state.opening import open_database
 from sottovoce.cloud.state.pairing import check_objects
 from sottovoce.cloud.state.sqlite import SqliteDatabase
 from sottovoce.cloud.state.tenants import Tenants
+from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import Unauthenticated
 from tests.support.caller import credentials
 from tests.support.examples import RELEASE
@@ -300,6 +302,21 @@ def test_a_bundle_cannot_be_built_without_the_models(tmp_path: Path) -> None:
     assert code != 0
     assert json.loads(err)["error"]["fix"]
     assert not out.exists()
+
+
+def test_building_without_hnswlib_says_that_graphs_were_not_tried(
+    small_bundle: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = import_module("sottovoce.models.bundle.build")
+    monkeypatch.setattr(module, "build", lambda *_, **__: small_bundle.manifest)
+    command = ("build-bundle", "--out", tmp_path / "bundle")
+    for library, tried in (("hnswlib", False), ("json", True)):
+        monkeypatch.setitem(sys.modules, "hnswlib", sys.modules.get(library))
+        code, told, _ = run(*command)
+        assert code == 0
+        assert ("sottovoce-models[graph]" in told) is not tried
+        assert json.loads(run(*command, "--json")[1])["graphs_tried"] is tried
+        assert "[graph]" not in run(*command, "--index", "exact")[1]
 
 
 @pytest.mark.parametrize(

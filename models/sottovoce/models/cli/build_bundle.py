@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -53,7 +54,7 @@ if TYPE_CHECKING:
     default="auto",
     show_default=True,
     help="How words are searched: as measured to be best on this machine; one by one; over a graph"
-    " wherever that finds enough.",
+    " wherever that finds enough. Graphs need the extra `graph`; without it, auto tries none.",
 )
 @click.option(
     "--encoder",
@@ -100,6 +101,7 @@ def command(
             progress=show,
         )
     identity, seconds = bundle_id(manifest.to_json()), time.monotonic() - started
+    graphs_tried = index != "exact" and find_spec("hnswlib") is not None
     if as_json:
         print_json(
             {
@@ -109,8 +111,14 @@ def command(
                 "words": manifest.words,
                 "bytes": sum(stored.bytes for stored in manifest.files.values()),
                 "encoder_bytes": sum(stored.bytes for stored in manifest.optional.values()),
+                "graphs_tried": graphs_tried,
                 "seconds": round(seconds, 1),
             }
         )
     else:
         click.echo(f"bundle {identity}, {manifest.words:,} words, at {out} ({seconds:.0f} s)")
+        if index == "auto" and not graphs_tried:
+            click.echo(
+                "Every word class is searched word by word. Graphs were not tried: hnswlib is not "
+                "installed. To try them: pip install 'sottovoce-models[graph]'"
+            )

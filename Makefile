@@ -2,7 +2,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 EDGE_BIN := .venv-edge/bin
-INPUTS := constraints.txt requirements-dev.txt $(wildcard */pyproject.toml)
+LOCKS := deploy/locks
+PARTS := $(wildcard */pyproject.toml)
 BUNDLE := build/bundle/manifest.json
 HOME_BUNDLE := build/bundle-home/manifest.json
 BUNDLE_INPUTS := $(shell find models -type f -not -name '*.pyc' -not -name '*.md')
@@ -12,26 +13,43 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # processes and sockets. Those of a file share what is slow to make. The slowest go first, or the
 # others would wait for the last file.
 JOBS ?= 3
+TESTS ?= tests
 PYTEST_FLAGS := -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help install bundle demo test test-transformers5 test-deps check-arm64 deb check-deb lock sbom audit lint bench campaign mutants report protos baseline clients docs docs-commands data clean
+.PHONY: help install graph bundle demo test test-transformers5 test-newest test-deps check-arm64 deb check-deb lock sbom audit lint bench campaign mutants report protos baseline clients docs docs-commands data clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
+# Every environment holds what its lock lists, and nothing else. `make lock` writes the locks.
+# `fill` starts an environment anew from a lock. It takes wheels alone, so it needs no compiler.
+# setuptools of the lock builds our own packages.
+LOCKED := install --no-deps --require-hashes --only-binary :all:
+OURS := install --no-deps --no-build-isolation
+fill = $(PYTHON) -m venv --clear $(1) && $(1)/bin/pip $(LOCKED) -r $(LOCKS)/$(2).txt
+
 install: .venv/.done  ## Make .venv with everything: edge, cloud, tools
 
-.venv/.done: $(INPUTS)
-	$(PYTHON) -m venv .venv
-	$(BIN)/pip install -c constraints.txt -r requirements-dev.txt -e protos -e 'core[spacy,graph]' -e 'edge[keyring]' -e 'cloud[scale,trace]' -e models
+.venv/.done: $(LOCKS)/dev.txt $(LOCKS)/torch.txt $(PARTS)
+	$(call fill,.venv,dev)
+	$(BIN)/pip install -r $(LOCKS)/torch.txt
+	$(BIN)/pip $(OURS) -e protos -e core -e edge -e cloud -e models
 	@touch $@
 
 # The device's environment, as a Pi has it: no torch, no transformers.
-.venv-edge/.done: $(INPUTS)
-	$(PYTHON) -m venv .venv-edge
-	$(EDGE_BIN)/pip install -c constraints.txt pytest pytest-xdist hypothesis scipy hpack hyperframe -e protos -e 'core[spacy,graph,trace]' -e 'edge[keyring]'
+.venv-edge/.done: $(LOCKS)/edge-tests.txt $(PARTS)
+	$(call fill,.venv-edge,edge-tests)
+	$(EDGE_BIN)/pip $(OURS) -e protos -e core -e edge
 	@touch $@
+
+# hnswlib comes as source only. The pins name what builds it; pip reads one variable or the other.
+%/.graph: %/.done $(LOCKS)/graph.txt $(LOCKS)/pins.txt
+	PIP_CONSTRAINT=$(LOCKS)/pins.txt PIP_BUILD_CONSTRAINT=$(LOCKS)/pins.txt \
+	  $*/bin/pip install --no-deps --require-hashes -r $(LOCKS)/graph.txt
+	@touch $@
+
+graph: .venv/.graph .venv-edge/.graph  ## Add search over graphs (hnswlib; needs a C++ compiler and Python headers)
 
 bundle: $(BUNDLE)  ## Build the default bundle into build/bundle
 
@@ -48,22 +66,29 @@ test: install  ## Lint, then every test; the edge's without torch
 	OMP_NUM_THREADS=1 $(EDGE_BIN)/pytest $(PYTEST_FLAGS) tests/edge tests/core tests/protos
 	OMP_NUM_THREADS=1 $(BIN)/pytest $(PYTEST_FLAGS) tests/campaign tests/e2e tests/cloud tests/models tests/bench tests/architecture tests/mutation tests/protos tests/deploy
 
-# What opens models, once more on the next transformers: the same set, but for what this file pins.
-NEXT := constraints-transformers5.txt
+# What opens models, once more on the next transformers.
 OPENS_MODELS := tests/models $(addprefix tests/cloud/,models private server serving training) \
   $(patsubst %,tests/e2e/test_%.py,corrections embed fleet generation privacy second_language survival wire)
 
-.venv-transformers5/.done: $(INPUTS) $(NEXT)
-	$(PYTHON) -m venv .venv-transformers5
-	awk -F== 'FNR == NR { own[$$1] } FNR == NR || !($$1 in own)' $(NEXT) constraints.txt > .venv-transformers5/constraints.txt
-	.venv-transformers5/bin/pip install -c .venv-transformers5/constraints.txt -r requirements-dev.txt \
-	  -e protos -e 'core[spacy,graph]' -e 'edge[keyring]' -e 'cloud[scale,trace]' -e models
+.venv-transformers5/.done: $(addprefix $(LOCKS)/,dev.txt torch.txt transformers5.txt) $(PARTS)
+	$(call fill,.venv-transformers5,dev)
+	.venv-transformers5/bin/pip install -r $(LOCKS)/torch.txt
+	.venv-transformers5/bin/pip $(LOCKED) -r $(LOCKS)/transformers5.txt
+	.venv-transformers5/bin/pip $(OURS) -e protos -e core -e edge -e cloud -e models
 	@touch $@
 
 # peft 0.21.2 asks a model for what transformers 5 calls otherwise, and is warned for it.
+OLD_PEFT := -W 'ignore:`is_gradient_checkpointing` is deprecated:FutureWarning'
 test-transformers5: .venv-transformers5/.done bundle  ## Run the tests of what opens models on transformers 5
-	OMP_NUM_THREADS=1 .venv-transformers5/bin/pytest $(PYTEST_FLAGS) \
-	  -W 'ignore:`is_gradient_checkpointing` is deprecated:FutureWarning' $(OPENS_MODELS)
+	OMP_NUM_THREADS=1 .venv-transformers5/bin/pytest $(PYTEST_FLAGS) $(OLD_PEFT) $(OPENS_MODELS)
+
+# All versions are the newest that our ranges admit, but torch's: what breaks there would reach users.
+test-newest: bundle  ## Run the tests on the newest packages that our ranges admit (TESTS="tests/core tests/deploy")
+	$(PYTHON) -m venv --clear .venv-newest
+	.venv-newest/bin/pip install --upgrade pip
+	.venv-newest/bin/pip install -r $(LOCKS)/torch.txt --group dev --group edge-tests \
+	  -e protos -e 'edge[spacy,keyring]' -e 'cloud[scale,trace]'
+	OMP_NUM_THREADS=1 .venv-newest/bin/pytest $(PYTEST_FLAGS) $(OLD_PEFT) $(TESTS)
 
 # Tests on PostgreSQL and HAProxy start servers of their own; without them they are skipped and say
 # so; the S3 server of others comes with `make install`. It never waits for a password, and has
@@ -87,7 +112,7 @@ $(HOME_BUNDLE): .venv/.done $(BUNDLE_INPUTS)
 	@touch $@
 
 # A Raspberry Pi 4's processor, emulated: the edge gives there what it gives here, within tolerances.
-check-arm64: $(HOME_BUNDLE) .venv-edge/.done  ## Run the edge on an emulated ARM device and compare
+check-arm64: $(HOME_BUNDLE) .venv-edge/.graph  ## Run the edge on an emulated ARM device and compare
 	edge/arm64/setup.sh $(EDGE_BIN)/pip
 	rm -f build/arm64/head.safetensors
 	$(EDGE_BIN)/python edge/arm64/smoke.py --bundle build/bundle-home --out build/arm64/here.json
@@ -101,22 +126,24 @@ deb: install  ## Build the device's Debian packages into build/deb
 	$(BIN)/python -m deploy.debian build $(DEB)
 
 # Tools that look at what others made, in an environment of their own.
-.venv-supply/.done: requirements-supply.txt
-	$(PYTHON) -m venv .venv-supply
-	.venv-supply/bin/pip install -r requirements-supply.txt
+.venv-supply/.done: $(LOCKS)/supply.txt
+	$(call fill,.venv-supply,supply)
 	@touch $@
 
-lock: .venv-supply/.done  ## Write the lists of what both sides run on, with hashes (deploy/locks)
-	.venv-supply/bin/python -m deploy.locks
+lock: .venv-supply/.done  ## Write the lists of what each environment holds, with hashes (ARGS=--upgrade)
+	.venv-supply/bin/python -m deploy.locks $(ARGS)
 
-sbom: .venv-supply/.done  ## Write them as CycloneDX bills of materials into build/sbom
+sbom: .venv-supply/.done  ## Write what both sides run on as CycloneDX bills of materials into build/sbom
 	mkdir -p build/sbom
-	for part in edge cloud; do .venv-supply/bin/cyclonedx-py requirements deploy/locks/$$part.txt \
+	cp $(LOCKS)/edge.txt build/sbom/edge.txt
+	cat $(LOCKS)/cloud.txt $(LOCKS)/torch.txt > build/sbom/cloud.txt
+	for part in edge cloud; do .venv-supply/bin/cyclonedx-py requirements build/sbom/$$part.txt \
 	  --pyproject $$part/pyproject.toml --output-reproducible -o build/sbom/sottovoce-$$part.cdx.json || exit 1; done
+	rm build/sbom/*.txt
 
 audit: .venv-supply/.done  ## Ask a public list of known faults about them
-	for part in edge cloud; do .venv-supply/bin/pip-audit --require-hashes --disable-pip \
-	  -r deploy/locks/$$part.txt || exit 1; done
+	for lock in edge cloud torch; do .venv-supply/bin/pip-audit --no-deps --disable-pip \
+	  -r $(LOCKS)/$$lock.txt || exit 1; done
 
 check-deb: bundle  ## Install, use, upgrade and purge them in clean Debian systems (root; mmdebstrap)
 	$(BIN)/python -m deploy.debian check $(DEB)
@@ -132,9 +159,9 @@ bench: bundle  ## Measure the device: time, stage by stage, and memory
 	$(BIN)/python -m bench.edge_memory
 
 # The tool lies in a folder of its own: neither environment changes, and `make install` stays quick.
-build/mutmut/.done: requirements-mutants.txt constraints.txt .venv/.done
+build/mutmut/.done: $(LOCKS)/mutants.txt .venv/.done
 	rm -rf build/mutmut
-	$(BIN)/pip install --target build/mutmut -c constraints.txt -r requirements-mutants.txt
+	$(BIN)/pip $(LOCKED) --target build/mutmut -r $(LOCKS)/mutants.txt
 	@touch $@
 
 campaign: bundle  ## Attack both sides at random and say what held (an hour of it is a soak; ARGS="--share .1 --seed S")
@@ -146,9 +173,8 @@ mutants: build/mutmut/.done .venv-edge/.done bundle  ## Break the code in small 
 report: bundle  ## Write the privacy lab's page on attacks and costs (about 15 minutes on 2 idle cores)
 	$(BIN)/python -m bench.report
 
-.venv-docs/.done: requirements-docs.txt
-	$(PYTHON) -m venv .venv-docs
-	.venv-docs/bin/pip install -r requirements-docs.txt
+.venv-docs/.done: $(LOCKS)/docs.txt
+	$(call fill,.venv-docs,docs)
 	@touch $@
 
 docs: .venv-docs/.done  ## Build the site from docs/ into build/site

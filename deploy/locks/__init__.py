@@ -1,1 +1,35 @@
-"""What both sides run on, version by version and byte by byte."""
+"""What each environment holds, version by version and byte by byte."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+from packaging.requirements import Requirement
+
+__all__ = ["FOLDER", "entries", "for_machine"]
+
+FOLDER: Final = Path(__file__).parent
+
+
+def entries(text: str) -> dict[str, str]:
+    """The entries of a list: by pin (``name==version ; marker``), all lines of it."""
+    found = re.findall(r"^[a-z0-9].*(?:\n +--hash=.*)*\n", text, re.MULTILINE)
+    return {entry.partition("\n")[0].rstrip("\\ "): entry for entry in found}
+
+
+def for_machine(text: str, markers: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
+    """The name, version and lines of what a machine gets of a list, markers left out.
+
+    Args:
+        text: of the list.
+        markers: what differs there from the Python that runs this, by PEP 508's names.
+    """
+    for pin, entry in entries(text).items():
+        requirement = Requirement(pin)
+        if requirement.marker is None or requirement.marker.evaluate(dict(markers)):
+            (version,) = requirement.specifier
+            bare = pin.partition(" ;")[0]
+            yield requirement.name, version.version, bare + entry.removeprefix(pin)

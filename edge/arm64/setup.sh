@@ -86,15 +86,9 @@ END
     chmod +x "$arm/python"
 }
 
-get_wheels() { # all the edge asks for, but its own protos
-    "$arm/python" - >"$arm/requirements.txt" <<'END'
-import pathlib, tomllib
-for part in ("core", "edge"):
-    project = tomllib.loads(pathlib.Path(part, "pyproject.toml").read_text())["project"]
-    print(*(d for d in project["dependencies"] if not d.startswith("sottovoce-")), sep="\n")
-END
-    "$pip" install --quiet --target "$arm/site" --upgrade "${wheels[@]}" -c constraints.txt \
-        -r "$arm/requirements.txt"
+get_wheels() {
+    "$pip" install --quiet --target "$arm/site" --upgrade "${wheels[@]}" --no-deps --require-hashes \
+        -r deploy/locks/edge.txt
 }
 
 build_hnswlib() { # with this machine's release of the cross compiler, unpacked beside it if missing
@@ -107,8 +101,10 @@ build_hnswlib() { # with this machine's release of the cross compiler, unpacked 
             "$arm/compiler/usr/bin/aarch64-linux-gnu-g++" --sysroot="$arm/compiler"
             -B "$arm/compiler/usr/bin/aarch64-linux-gnu-")
     fi
-    "$pip" install --quiet --target "$arm/build" --upgrade -c constraints.txt pybind11
-    "$pip" download --quiet --no-deps --no-binary hnswlib -d "$arm/build" -c constraints.txt hnswlib
+    export PIP_CONSTRAINT=deploy/locks/pins.txt PIP_BUILD_CONSTRAINT=deploy/locks/pins.txt
+    "$pip" install --quiet --target "$arm/build" --upgrade pybind11
+    "$pip" download --quiet --no-deps --require-hashes --no-binary hnswlib -d "$arm/build" \
+        -r deploy/locks/graph.txt
     mkdir -p "$arm/build/hnswlib"
     tar -xzf "$arm/build"/hnswlib-*.tar.gz --strip-components 1 -C "$arm/build/hnswlib"
     # As its setup.py does, for any 64-bit ARM. No other header of the device may be seen.
@@ -127,7 +123,7 @@ for tool in apt-get dpkg-deb sha256sum tar "$pip"; do
 done
 
 # Another recipe starts afresh; the same one goes on where it was interrupted.
-recipe=$(cat edge/arm64/setup.sh core/pyproject.toml edge/pyproject.toml constraints.txt | sha256sum)
+recipe=$(cat edge/arm64/setup.sh deploy/locks/{edge,graph,pins}.txt | sha256sum)
 if [ "$(cat "$arm/recipe" 2>/dev/null)" != "$recipe" ]; then
     rm -rf "$arm"
     mkdir -p "$arm"

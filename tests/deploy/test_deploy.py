@@ -220,14 +220,18 @@ def test_queued_jobs_are_counted_by_a_query_that_the_schema_has(tmp_path: Path) 
     assert queued["metadata"]["connectionFromEnv"] in env
 
 
-def test_images_build_with_the_wheels_and_the_pip_of_whoever_builds_them() -> None:
-    runs = re.findall(r"^RUN (?:.*\\\n)*.*$", DOCKERFILE, re.M)
-    (wheels,) = (run for run in runs if "pip wheel" in run)
-    assert "hnswlib" in wheels
-    for run in (run for run in runs if "pip" in run.split()):
+def test_images_hold_what_the_locks_name_by_the_pip_of_whoever_builds_them() -> None:
+    runs = [run for run in re.findall(r"^RUN (?:.*\\\n)*.*$", DOCKERFILE, re.M) if "pip " in run]
+    assert len(runs) == 3
+    for run in runs:
         assert "--mount=type=secret,id=pip.conf,target=/etc/pip.conf " in run
-        assert run is wheels or " --find-links /wheels " in run
-    assert "--index-url" not in DOCKERFILE
+        for options in re.findall(r"pip install (.+?)(?: \\)?$", run, re.M):
+            files = re.findall(r"-r (\S+)", options)
+            assert all((DEPLOY / file).is_file() for file in files)
+            if files != ["locks/torch.txt"]:
+                assert "--no-deps" in options
+                assert "--require-hashes" in options if files else "--no-build-isolation" in options
+    assert "index-url" not in DOCKERFILE
 
 
 def test_no_yaml_of_ours_merges_a_list() -> None:

@@ -26,7 +26,7 @@ __all__ = ["Outcome", "Reader", "furnish"]
 
 _SECONDS: Final = 300
 """A command may take, on a machine that has more to do."""
-_LINKED: Final = ("bench", "clients", "constraints.txt", "deploy", "docs")
+_LINKED: Final = ("bench", "clients", "deploy", "docs")
 _LINKED_TOO: Final = ("core", "edge", "examples", "Makefile", "models", "protos")
 _PROGRAMS: Final = ("sotto", "sotto-cloud", "python", "pip")
 _MESSAGES: Final = 48

@@ -6,7 +6,7 @@ import pytest
 
 from bench.generation.webnlg import Entry
 
-sacrebleu = pytest.importorskip("sacrebleu", reason="pip install -r requirements-dev.txt")
+sacrebleu = pytest.importorskip("sacrebleu", reason="run `make install`")
 from bench.generation.judging import Judge, figure  # noqa: E402 - needs it
 
 ENTRIES = [

@@ -12,7 +12,7 @@ from bench.generation.cloud import Written
 from bench.generation.conversation import SETTINGS
 from bench.generation.webnlg import Entry
 
-pytest.importorskip("sacrebleu", reason="pip install -r requirements-dev.txt")
+pytest.importorskip("sacrebleu", reason="run `make install`")
 from bench.generation import written
 from bench.generation.judging import Judge
 

@@ -2,7 +2,7 @@
 
 Not a part of `make test`, which installs no Ray:
 
-    .venv/bin/pip install -c constraints.txt -e 'cloud[ray]'
+    .venv/bin/pip install --no-deps --require-hashes -r deploy/locks/ray.txt
     .venv/bin/pytest tests/cloud/training/test_on_ray.py
 """
 
@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("ray", reason="pip install -c constraints.txt -e 'cloud[ray]'")
+pytest.importorskip("ray", reason="trainers on Ray need the extra `ray`")
 
 from ray.cluster_utils import Cluster
 

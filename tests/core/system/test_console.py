@@ -14,7 +14,14 @@ import pytest
 from click.testing import CliRunner
 
 from sottovoce.core import errors
-from sottovoce.core.system.console import Command, json_option, plain, print_json, print_table
+from sottovoce.core.system.console import (
+    Command,
+    if_interrupted,
+    json_option,
+    plain,
+    print_json,
+    print_table,
+)
 from sottovoce.edge.cli.common import numbered
 from tests.support.waiting import until
 
@@ -99,6 +106,44 @@ def test_json_is_the_same_value_and_moves_no_cursor(capsys: pytest.CaptureFixtur
 def test_plain_text_keeps_its_lines_unless_it_is_to_be_one() -> None:
     assert plain("a\tb\nc\x1b[2J\u2069") == "a\tb\nc\ufffd[2J\ufffd"
     assert plain("a\tb\nc", line=True) == "a\tb\ufffdc"
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+@pytest.mark.parametrize("raised", [KeyboardInterrupt, click.Abort])
+def test_an_interrupt_says_what_goes_on(raised: type[BaseException], as_json: bool) -> None:
+    @click.command(cls=Command)
+    @json_option
+    def waits(as_json: bool) -> None:
+        if_interrupted("first", "nothing")
+        if_interrupted("it goes on", "look again")
+        raise raised
+
+    result = CliRunner().invoke(waits, ["--json"] if as_json else [])
+    assert result.exit_code == 130
+    if as_json:
+        told = json.loads(result.stderr)["error"]
+        assert (told["problem"], told["fix"]) == ("it goes on", "look again")
+    else:
+        assert result.stderr == "interrupted: it goes on\n next: look again\n"
+
+
+def test_an_interrupt_of_which_nothing_is_known_is_said() -> None:
+    @click.command(cls=Command)
+    def waits() -> None:
+        raise KeyboardInterrupt
+
+    result = CliRunner().invoke(waits)
+    assert (result.exit_code, result.stderr) == (130, "interrupted\n")
+
+
+def test_an_end_of_input_at_a_prompt_is_no_interrupt() -> None:
+    @click.command(cls=Command)
+    def asks() -> None:
+        click.prompt("code")
+
+    result = CliRunner().invoke(asks, input="")
+    assert result.exit_code == errors.InvalidInput.exit_code
+    assert "fix:" in result.stderr
 
 
 _STUBBORN = """

@@ -124,15 +124,15 @@ def test_a_killed_agent_leaves_a_socket_that_the_next_one_replaces(
         assert _serving(address)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_it_cleanly(tmp_path: Path, number: signal.Signals) -> None:
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+def test_a_signal_ends_it_cleanly(tmp_path: Path, number: signal.Signals, code: int) -> None:
     config = configured(tmp_path)
     process = _start(config, tmp_path)
     path = Path(config.agent.listen.removeprefix("unix:"))
     until(lambda: _serving(config.agent.listen))
     process.send_signal(number)
     _, log = process.communicate(timeout=20)
-    assert process.returncode == 0
+    assert process.returncode == code
     assert not path.exists()
     assert not Path(f"{config.agent.state}/agent.db-wal").exists()  # folded into the database
     assert b"Traceback" not in log

@@ -9,7 +9,7 @@ import click
 
 from sottovoce.cloud.cli.options import state_option, store_option, watch_stages
 from sottovoce.core.errors import InvalidInput, NotFound
-from sottovoce.core.system.console import Command, json_option, print_json
+from sottovoce.core.system.console import Command, if_interrupted, json_option, print_json
 
 if TYPE_CHECKING:
     from sottovoce.cloud.job import Example, Job, Progress, TrainingOptions
@@ -79,6 +79,7 @@ def command(
     if adapter is not None:
         options = _settings(state, store, adapter, tenant)
     examples = _examples(source)
+    if_interrupted("nothing was shown or refuted", "run the command again")
     with watch_stages(enabled=not as_json) as show:
 
         def step(done: Progress) -> None:

@@ -9,7 +9,7 @@ import click
 
 from sottovoce.cloud import logs
 from sottovoce.cloud.cli import serving
-from sottovoce.core.system.console import Command, json_option, print_json
+from sottovoce.core.system.console import Command, if_interrupted, json_option, print_json
 from sottovoce.core.wire.opentelemetry import traced
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ def command(as_json: bool, **given: Any) -> None:
     from sottovoce.cloud.server import front
 
     logs.configure(settings.log_format, "front")
+    if_interrupted(*serving.STOPPED)
 
     def ready(running: Front) -> None:
         if as_json:

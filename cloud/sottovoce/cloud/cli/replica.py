@@ -10,7 +10,7 @@ import click
 from sottovoce.cloud import logs
 from sottovoce.cloud.cli import serving
 from sottovoce.cloud.cli.serve import tell
-from sottovoce.core.system.console import Command, json_option
+from sottovoce.core.system.console import Command, if_interrupted, json_option
 from sottovoce.core.wire.opentelemetry import traced
 
 
@@ -32,5 +32,6 @@ def command(as_json: bool, **given: Any) -> None:
     from sottovoce.cloud.server import server
 
     logs.configure(settings.log_format, "replica")
+    if_interrupted(*serving.STOPPED)
     with traced("replica", settings.trace, plaintext=True):
         server.serve(settings, lambda running: tell(running, as_json=as_json), os.getpid())

@@ -11,7 +11,7 @@ from sottovoce.cloud import logs
 from sottovoce.cloud.cli import serving
 from sottovoce.cloud.cli.options import limit_option
 from sottovoce.core.bundle.signature import show_key
-from sottovoce.core.system.console import Command, json_option, print_json
+from sottovoce.core.system.console import Command, if_interrupted, json_option, print_json
 from sottovoce.core.wire.opentelemetry import traced
 
 if TYPE_CHECKING:
@@ -59,6 +59,7 @@ def command(no_trainer: bool, as_json: bool, **given: Any) -> None:
     from sottovoce.cloud.server import server
 
     logs.configure(settings.log_format, "serve")
+    if_interrupted(*serving.STOPPED)
     with traced("serve", settings.trace, plaintext=True):
         server.serve(settings, lambda running: tell(running, as_json=as_json), os.getpid())
 

@@ -27,7 +27,13 @@ from sottovoce.cloud.cli.options import (
 from sottovoce.cloud.config import DEFAULT_LISTEN, Limits, Settings, UpstreamSettings
 
 __all__ = ["address_options", "certificate_options", "job_limits", "model_options", "settings"]
-__all__ += ["threads"]
+__all__ += ["STOPPED", "threads"]
+
+STOPPED: Final = (
+    "calls have ended in order, and jobs keep what they have learnt",
+    "start it again with the same options: jobs go on",
+)
+"""What Ctrl-C says of a process that serves or trains."""
 
 Option = Callable[[Any], Any]
 threads: Final = click.IntRange(min=1)

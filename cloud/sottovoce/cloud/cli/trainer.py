@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from sottovoce.cloud import logs
+from sottovoce.cloud.cli import serving
 from sottovoce.cloud.cli.options import (
     backbone_option,
     decoder_option,
@@ -22,7 +23,7 @@ from sottovoce.cloud.cli.options import (
 )
 from sottovoce.cloud.config import Limits
 from sottovoce.core.errors import ConfigError
-from sottovoce.core.system.console import Command, json_option, print_json
+from sottovoce.core.system.console import Command, if_interrupted, json_option, print_json
 from sottovoce.core.wire.opentelemetry import traced
 
 
@@ -83,6 +84,7 @@ def command(
     machines.
     """
     logs.configure(log_format, "trainer")
+    if_interrupted(*serving.STOPPED)
     if ray_trainers and not ray:
         raise ConfigError("--ray-trainers is for --ray", fix="give --ray, too", subject="ray")
     if ray and metrics:
@@ -125,7 +127,8 @@ def command(
     )
 
     with traced("trainer", trace, plaintext=True):
-        work(worker, threads, metrics, lambda: _ready(state, as_json))
+        if work(worker, threads, metrics, lambda: _ready(state, as_json)):
+            raise KeyboardInterrupt
 
 
 def _ready(state: Path, as_json: bool, trainers: int = 0) -> None:

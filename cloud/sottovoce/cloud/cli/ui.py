@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import webbrowser
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from sottovoce.cloud.cli.options import (
 from sottovoce.cloud.page.endpoints import endpoints
 from sottovoce.cloud.page.server import PageServer
 from sottovoce.core.page.files import files
-from sottovoce.core.system.console import Command, json_option, print_json
+from sottovoce.core.system.console import Command, if_interrupted, json_option, print_json
 from sottovoce.core.system.signals import Ending
 
 __all__ = ["command"]
@@ -63,6 +64,7 @@ def command(
     object {"url": LINK, "pid": PID} and no browser.
     """
     ending = Ending()
+    if_interrupted("the page is closed", "`sotto-cloud ui` opens another")
     with opened(state, store) as database:
         told = endpoints(database, health, metrics, tls_ca)
         server = PageServer(listen, files("sottovoce.cloud.page"), told, "sotto-cloud ui")
@@ -76,6 +78,8 @@ def command(
                 desktop = any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
                 if show or (show is None and desktop):
                     webbrowser.open(url)
-            ending.wait()
+            ended_by = ending.wait()
         finally:
             server.stop()
+    if ended_by is signal.SIGINT:
+        raise KeyboardInterrupt

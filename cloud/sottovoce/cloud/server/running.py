@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import signal
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
@@ -35,7 +36,7 @@ def until_told(
     on_ready: Callable[[_S], None],
     beside: Callable[[], _Stoppable] | None = None,
 ) -> None:
-    """Runs a server until SIGTERM or SIGINT, and ends it in order.
+    """Run a server until SIGTERM or SIGINT, and end it in order.
 
     Args:
         opened: makes it.
@@ -44,6 +45,7 @@ def until_told(
 
     Raises:
         NotReady: there is no room for the files and threads it needs.
+        KeyboardInterrupt: SIGINT ended it, and all is in order.
     """
     memory.bound_heap(_LARGE, _ARENAS)
     room_for_files(DAEMON_FILES)
@@ -54,9 +56,11 @@ def until_told(
     try:
         server.start()
         on_ready(server)
-        ending.wait()
+        ended_by = ending.wait()
         _log.info("stopping")
     finally:
         if other is not None:
             other.stop()
         server.stop()
+    if ended_by is signal.SIGINT:
+        raise KeyboardInterrupt

@@ -100,7 +100,7 @@ class Trainer:
 
 
 def run(cluster: str, number: int, given: Given, on_ready: Any = lambda number: None) -> None:
-    """Keeps trainers running on a cluster until SIGTERM or SIGINT, and ends them in order.
+    """Keep trainers running on a cluster until SIGTERM or SIGINT, and end them in order.
 
     They are this process's: should it die, they go too, and others take up their jobs.
 
@@ -114,6 +114,7 @@ def run(cluster: str, number: int, given: Given, on_ready: Any = lambda number: 
     Raises:
         ConfigError: Ray is not installed, there is no such cluster, or it has no GPU.
         SottovoceError: what a trainer could not start with.
+        KeyboardInterrupt: SIGINT ended them, and all is in order.
     """
     try:
         import ray
@@ -170,6 +171,8 @@ def _keep(ray: Any, number: int, given: Given, on_ready: Any) -> None:
             raise _reason(ray, ended[0])
     _log.info("stopping")
     _stop(ray, trainers, working)
+    if ending[0] == signal.SIGINT:
+        raise KeyboardInterrupt
 
 
 def _stop(ray: Any, trainers: list[Any], working: list[Any]) -> None:

@@ -25,8 +25,8 @@ __all__ = ["main", "work"]
 
 def work(
     worker: Worker, threads: int, metrics: str = "", on_ready: Callable[[], None] | None = None
-) -> None:
-    """Has this process be the worker until SIGTERM or SIGINT.
+) -> bool:
+    """Have this process be the worker until SIGTERM or SIGINT; whether SIGINT ended it.
 
     Args:
         worker: what trains; its database is closed at the end.
@@ -38,8 +38,14 @@ def work(
         ConfigError: see `expose`.
     """
     torch.set_num_threads(threads)
+    ended_by: list[int] = []
+
+    def stop(number: int, _: object) -> None:
+        ended_by.append(number)
+        worker.stop()
+
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: worker.stop())
+        signal.signal(number, stop)
     stop_metrics = None
     try:
         if metrics:
@@ -52,6 +58,7 @@ def work(
         if stop_metrics is not None:
             stop_metrics()
         worker.database.close()
+    return ended_by[:1] == [signal.SIGINT]
 
 
 def main() -> None:

@@ -1,8 +1,8 @@
-"""What all commands of both programs share: errors, JSON, progress.
+"""What all commands of both programs share: errors, interrupts, JSON, progress.
 
-Why it is here: every command fails alike (``error:`` and ``fix:`` on standard error, an exit code
-by kind of error) and keeps standard output for data alone. What it tells may be a stranger's words,
-and a terminal obeys what it is sent.
+Every command fails alike: ``error:`` and ``fix:`` on standard error, and an exit code by kind of
+error. Standard output holds data alone. What is shown may be a stranger's words, and a terminal
+obeys what it is sent.
 """
 
 from __future__ import annotations
@@ -17,19 +17,31 @@ from contextlib import contextmanager
 from itertools import zip_longest
 from shutil import get_terminal_size
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from sottovoce.core.errors import SottovoceError
+from sottovoce.core.errors import InvalidInput, SottovoceError
 from sottovoce.core.system.limits import room_for_files
 
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-__all__ = ["Command", "json_option", "plain", "print_json", "print_table", "progress_bar", "tell"]
+__all__ = [
+    "INTERRUPTED",
+    "Command",
+    "if_interrupted",
+    "json_option",
+    "plain",
+    "print_json",
+    "print_table",
+    "progress_bar",
+    "tell",
+]
 
-_INTERRUPTED = 130
+INTERRUPTED: Final = 130
+"""The exit code after Ctrl-C, as shells have it: 128 and the number of the signal."""
+_NOTE: Final = "sottovoce.interrupted"
 _GAP = "  "
 _WHOLE = 10
 """Letters of a word that a narrow column does not break."""
@@ -50,13 +62,39 @@ class Command(click.Command):
         except SottovoceError as error:
             _report(error, as_json=bool(ctx.params.get("as_json")))
             ctx.exit(error.exit_code)
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, click.Abort) as error:  # the second from a prompt
+            if isinstance(error.__context__, EOFError):
+                ended = InvalidInput("standard input ended before an answer", fix="type one")
+                _report(ended, as_json=bool(ctx.params.get("as_json")))
+                ctx.exit(ended.exit_code)
             # Pressed again while all is put away, it ends us at once, and without a traceback.
             signal.signal(signal.SIGINT, signal.SIG_DFL)
-            ctx.exit(_INTERRUPTED)
+            _report_interrupt(ctx, as_json=bool(ctx.params.get("as_json")))
+            ctx.exit(INTERRUPTED)
         except BrokenPipeError:  # the reader of our output has seen enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             ctx.exit(0)
+
+
+def if_interrupted(problem: str, fix: str = "") -> None:
+    """Note what Ctrl-C is to say from now on.
+
+    Args:
+        problem: what was broken off, and what goes on or is kept.
+        fix: how to come back.
+    """
+    click.get_current_context().meta[_NOTE] = (problem, fix)
+
+
+def _report_interrupt(ctx: click.Context, *, as_json: bool) -> None:
+    problem, fix = ctx.meta.get(_NOTE, ("", ""))
+    if as_json:
+        told = {"code": "CANCELLED", "problem": problem or "interrupted", "fix": fix, "subject": ""}
+        click.echo(_json({"error": told}), err=True)
+        return
+    click.echo(f"interrupted: {plain(problem, line=True)}" if problem else "interrupted", err=True)
+    if fix:
+        click.echo(f" next: {plain(fix, line=True)}", err=True)
 
 
 def _report(error: SottovoceError, *, as_json: bool) -> None:

@@ -13,6 +13,8 @@ from typing import Any
 
 import click
 
+from sottovoce.core.system.console import INTERRUPTED
+
 __all__ = ["EXIT_CODES", "LazyGroup"]
 
 EXIT_CODES = {
@@ -27,7 +29,7 @@ EXIT_CODES = {
     8: "a file is damaged",
     9: "an offset or number that the other side does not accept",
     78: "wrong configuration",
-    130: "interrupted",
+    INTERRUPTED: "interrupted",
 }
 """What both programs end with; `sottovoce.core.errors` fixes which error is which."""
 
@@ -64,6 +66,13 @@ class LazyGroup(click.Group):
             module += "_"
         found: click.Command = import_module(f"{self._package}.{module}").command
         return found
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:  # while a command was imported
+            click.echo("interrupted", err=True)
+            ctx.exit(INTERRUPTED)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

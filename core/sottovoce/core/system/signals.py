@@ -1,9 +1,9 @@
-"""Waits for the signal that ends a daemon.
+"""Wait for the signal that ends a daemon.
 
-Why it is here: the usual handler sets an event the main thread waits on. The handler runs in that
-same thread, and when it interrupts the event while it holds its own lock, the daemon sleeps for
-ever; nor does a signal that the kernel gives to a thread of a C++ library wake it. A byte on a
-descriptor does neither harm.
+The usual handler sets an event that the main thread waits for. The handler runs in that same
+thread: when it interrupts the event while the event holds its own lock, the daemon sleeps for ever.
+Nor does a signal that the kernel gives to a thread of a C++ library wake it. A byte on a descriptor
+does neither harm.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ class Ending:
         with suppress(BlockingIOError):  # full: the wait ends anyway
             os.write(self._departs, b"\0")
 
-    def wait(self) -> None:
-        """Returns once a signal has arrived or `set` was called, at once if that was before."""
-        os.read(self._arrives, 1)
+    def wait(self) -> signal.Signals | None:
+        """Return the first signal, or None after `set`; at once if it came before."""
+        number = os.read(self._arrives, 1)[0]
+        return signal.Signals(number) if number else None

@@ -204,11 +204,13 @@ class Remote:
         ).customization
         return customization
 
-    def watch(self, identity: str, adapter: str = "") -> Iterator[agent.Customization]:
-        """A customisation, or the newest of an adapter, now and after every change until it
-        ends."""
+    def watch(
+        self, identity: str, adapter: str = "", stoppable: Stoppable = lambda stop: None
+    ) -> Generator[agent.Customization, None, None]:
+        """A customisation, or the newest of an adapter, now and after every change until it ends;
+        ``stoppable`` gets what ends the watch."""
         request = agent.WatchCustomizationRequest(id=identity, adapter=adapter)
-        for response in self._streamed(self._stub.WatchCustomization, request):
+        for response in self._streamed(self._stub.WatchCustomization, request, stoppable):
             yield response.customization
 
     def _streamed(

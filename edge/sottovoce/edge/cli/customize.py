@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -10,13 +10,20 @@ import click
 from rich.progress import Progress
 
 from sottovoce.core.errors import InvalidInput, NotReady
-from sottovoce.core.system.console import Command, json_option, print_json, progress_bar
+from sottovoce.core.system.console import (
+    Command,
+    if_interrupted,
+    json_option,
+    print_json,
+    progress_bar,
+)
 from sottovoce.core.wire import training_settings
 from sottovoce.core.wire.limits import MOST_SEQUENCES
 from sottovoce.edge.cli import progress as told
 from sottovoce.edge.cli import views
 from sottovoce.edge.cli.client import Remote, remote, request_id
 from sottovoce.edge.cli.common import load_config, privacy_options
+from sottovoce.edge.cli.interruptible import interruptible
 from sottovoce.edge.cli.lines import read_lines
 from sottovoce.edge.cli.tables import FOR_EITHER, read_table
 from sottovoce.edge.state.outbox import ENDED
@@ -160,9 +167,9 @@ def command(
     """Train the adapter NAME on labelled texts, or inputs and outputs, privatised first. The name
     stays on the device.
 
-    Returns at the latest when training has ended; Ctrl-C while waiting stops the waiting only. Once
-    all texts are privatised and queued, upload and training go on without this command; the same
-    command again then waits for them, and starts no second training.
+    Returns when training has ended. Once all texts are privatised and queued, upload and training
+    go on without this command: Ctrl-C then stops the waiting only. The same command again waits
+    for them, and starts no second training.
     """
     if source is None and not corrections:
         raise click.MissingParameter(ctx=ctx, param_type="option", param_hint="'--input'")
@@ -195,8 +202,13 @@ def command(
         settings.request_id = request_id(settings, examples, repr(config.privacy), before)
         settings.replace = replace
         with progress_bar() as progress:
+            if_interrupted(
+                f"{adapter} may not be queued yet",
+                "run the same command again: it starts no second training",
+            )
             requests = _requests(settings, examples, progress)
             record = running.customize(requests)
+            if_interrupted(*told.left(adapter))
             if watch:
                 record = _watch(running, record, progress, quiet=as_json)
         # Those that were kept since wait for the next time, also if this call began nothing.
@@ -272,7 +284,7 @@ def _watch(
     upload = progress.add_task("uploading", total=queued.examples, note="")
     train = progress.add_task("training", total=None, note="")
     record, news = queued, None
-    for record in _until_interrupted(running.watch(queued.id), quiet=quiet):
+    for record in interruptible(lambda stop: running.watch(queued.id, stoppable=stop)):
         progress.update(upload, completed=record.uploaded)
         epoch, epochs = record.progress.epoch, record.progress.epochs
         progress.update(train, completed=epoch, total=epochs or None, note=told.brief(record))
@@ -281,13 +293,3 @@ def _watch(
             click.echo(told.sentence(record), err=True)
             news = now
     return record
-
-
-def _until_interrupted(
-    records: Iterable[agent.Customization], *, quiet: bool
-) -> Iterator[agent.Customization]:
-    try:
-        yield from records
-    except KeyboardInterrupt:
-        if not quiet:
-            click.echo("no longer watching; it goes on (`sotto logs NAME`)", err=True)

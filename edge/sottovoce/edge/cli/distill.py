@@ -10,7 +10,13 @@ from pathlib import Path
 import click
 
 from sottovoce.core.errors import ConfigError, InvalidInput
-from sottovoce.core.system.console import Command, json_option, print_json, progress_bar
+from sottovoce.core.system.console import (
+    Command,
+    if_interrupted,
+    json_option,
+    print_json,
+    progress_bar,
+)
 from sottovoce.core.system.files import atomic
 from sottovoce.core.wire.training_settings import MOST
 from sottovoce.edge.cli.answers import asking
@@ -131,6 +137,7 @@ def command(
             few=dp_few_examples,
         )
         task = bar.add_task("asking", total=None, note="")
+        if_interrupted("answers so far are kept", "run the same command again to go on")
 
         def tell(answers: Sequence[tuple[str, str]]) -> None:
             lines = ["text\tlabel", *("\t".join(each) for each in answers)]

@@ -17,7 +17,7 @@ from sottovoce.core.system.files import atomic
 from sottovoce.edge.cli import views
 from sottovoce.edge.cli.client import Backend, backend
 from sottovoce.edge.cli.common import either, load_config, numbered
-from sottovoce.edge.cli.lines import Line, read_texts, text_argument
+from sottovoce.edge.cli.lines import Line, answered, read_texts, text_argument
 from sottovoce.v1 import edge_agent_pb2 as agent
 
 __all__ = ["command"]
@@ -62,7 +62,7 @@ def command(
     settings = agent.EmbedRequest(level=level, local=local)
     output = nullcontext(None) if target is None else atomic(target)
     with backend(load_config(ctx)) as embedder, output as file:
-        rows = _Rows(file) if file is not None else None
+        rows, number = _Rows(file) if file is not None else None, 0
         for chunk in _chunks(lines, CHUNK if source is not None else 1):
             for response in _embedded(embedder, chunk, settings):
                 if rows is not None:
@@ -71,6 +71,8 @@ def command(
                     print_json(views.embedding(response))
                 else:
                     click.echo(" ".join(f"{value:.6g}" for value in response.embedding))
+                number += 1
+                answered(number, target)
         if rows is not None:
             rows.end()
     if rows is not None and as_json:
@@ -102,13 +104,13 @@ def _embedded(
         )
         for line in chunk
     ]
-    answered = 0
+    count = 0
     try:
         for answer in embedder.embed_stream(requests):
-            answered += 1
+            count += 1
             yield answer.response
     except SottovoceError as error:  # of the first text without an answer
-        place = chunk[min(answered, len(chunk) - 1)].place
+        place = chunk[min(count, len(chunk) - 1)].place
         raise (numbered(error, place) if place else error) from error
 
 

@@ -5,7 +5,13 @@ from __future__ import annotations
 import click
 
 from sottovoce.core.errors import InvalidInput
-from sottovoce.core.system.console import Command, json_option, print_json, progress_bar
+from sottovoce.core.system.console import (
+    Command,
+    if_interrupted,
+    json_option,
+    print_json,
+    progress_bar,
+)
 from sottovoce.edge.cli.client import in_process
 from sottovoce.edge.cli.common import load_config
 
@@ -66,6 +72,10 @@ def command(
             else:
                 click.echo(f"{adapter} is followed no longer")
             return
+        if_interrupted(
+            f"what has arrived is kept, and {adapter} answers as before",
+            f"run `sotto fetch {adapter}` again to go on",
+        )
         with progress_bar() as bar:
             task = bar.add_task("fetching", total=None, note="")
 

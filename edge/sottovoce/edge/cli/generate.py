@@ -12,7 +12,7 @@ from sottovoce.core.system.console import Command, json_option
 from sottovoce.edge.cli import answers
 from sottovoce.edge.cli.common import load_config, numbered, privacy_options
 from sottovoce.edge.cli.interruptible import interruptible
-from sottovoce.edge.cli.lines import read_texts, text_argument
+from sottovoce.edge.cli.lines import answered, read_texts, text_argument
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import edge_chat_pb2 as chats
 
@@ -56,10 +56,11 @@ def command(
     )
     lines = read_texts(text, source)
     with answers.answering(load_config(ctx), upstream) as device:
-        for line in lines:
+        for number, line in enumerate(lines, 1):
             asked.text = line.text
             try:
                 events = interruptible(partial(device.complete, asked))
                 answers.show(events, shown=shown, as_json=as_json)
             except SottovoceError as error:
                 raise (numbered(error, line.place) if line.place else error) from error
+            answered(number)

@@ -6,7 +6,13 @@ from pathlib import Path
 
 import click
 
-from sottovoce.core.system.console import Command, json_option, print_json, progress_bar
+from sottovoce.core.system.console import (
+    Command,
+    if_interrupted,
+    json_option,
+    print_json,
+    progress_bar,
+)
 from sottovoce.edge.cli import views
 from sottovoce.edge.cli.client import in_process
 from sottovoce.edge.cli.common import load_config
@@ -35,6 +41,7 @@ def command(ctx: click.Context, adapter: str, source: Path, replace: bool, as_js
     takes those that the cloud trained, which learn more from as many examples.
     """
     examples = read_table(source)
+    if_interrupted(f"{adapter} has not changed", "run the same command again")
     with in_process(load_config(ctx)) as device, progress_bar() as bar:
         task = bar.add_task("reading", total=len(examples), note="")
         learner = Learner(device.store, device.outbox, device.home, device.home.folder)

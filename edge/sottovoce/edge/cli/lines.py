@@ -16,11 +16,11 @@ from typing import Any, BinaryIO, TypeVar
 import click
 
 from sottovoce.core.errors import InvalidInput
-from sottovoce.core.system.console import progress_bar
+from sottovoce.core.system.console import if_interrupted, progress_bar
 from sottovoce.core.text.checks import LARGEST_TEXT, decode
 from sottovoce.edge.cli.common import numbered
 
-__all__ = ["Line", "read_lines", "read_texts", "text_argument"]
+__all__ = ["Line", "answered", "read_lines", "read_texts", "text_argument"]
 
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -43,6 +43,17 @@ def text_argument(function: _F) -> _F:
         help="File.  [default: TEXT, else stdin]",
     )
     return click.argument("text", required=False)(option(function))
+
+
+def answered(number: int, target: Path | None = None) -> None:
+    """Note, for Ctrl-C, how many texts were answered, and to which file if there is one."""
+    if target is not None:
+        if_interrupted(f"{target} is not written", "run the command again")
+    else:
+        some = "1 text is" if number == 1 else f"{number} texts are"
+        if_interrupted(
+            f"{some} answered", f"run it again with the texts from number {number + 1} on"
+        )
 
 
 def read_texts(text: str | None, source: Path | None, doing: str = "privatising") -> Iterator[Line]:

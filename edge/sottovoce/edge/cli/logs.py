@@ -5,10 +5,11 @@ from __future__ import annotations
 import click
 
 from sottovoce.core.errors import NotReady
-from sottovoce.core.system.console import Command, json_option, print_json
+from sottovoce.core.system.console import Command, if_interrupted, json_option, print_json
 from sottovoce.edge.cli import progress, views
 from sottovoce.edge.cli.client import remote
 from sottovoce.edge.cli.common import load_config
+from sottovoce.edge.cli.interruptible import interruptible
 from sottovoce.edge.state.outbox import ENDED
 from sottovoce.v1 import edge_agent_pb2 as agent
 
@@ -26,7 +27,8 @@ def command(ctx: click.Context, name: str, follow: bool, as_json: bool) -> None:
     The agent writes its own log to standard error, or to the journal where systemd runs it.
     """
     with remote(load_config(ctx)) as running:
-        for record in running.watch("", name):
+        if_interrupted(*progress.left(name))
+        for record in interruptible(lambda stop: running.watch("", name, stop)):
             if as_json:
                 print_json(views.customization(record))
             else:

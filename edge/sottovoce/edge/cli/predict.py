@@ -11,7 +11,7 @@ from sottovoce.core.system.console import Command, json_option, print_json
 from sottovoce.edge.cli import views
 from sottovoce.edge.cli.client import backend
 from sottovoce.edge.cli.common import load_config, numbered, privacy_options
-from sottovoce.edge.cli.lines import read_texts, text_argument
+from sottovoce.edge.cli.lines import answered, read_texts, text_argument
 from sottovoce.edge.tasks.answer_location import who_answers
 from sottovoce.v1 import edge_agent_pb2 as agent
 
@@ -61,7 +61,7 @@ def command(
     if config.predict.where == "device":  # whatever a running agent was configured with
         asked = who_answers(asked, config.predict.where)
     with backend(config) as predictor:
-        for line in read_texts(text, source):
+        for number, line in enumerate(read_texts(text, source), 1):
             request = agent.PredictRequest(
                 text=line.text, adapter=adapter, privacy=options, where=asked
             )
@@ -73,3 +73,4 @@ def command(
                 print_json(views.prediction(response))
             else:
                 click.echo(f"{response.label}\t{response.scores[0].score:.3f}")
+            answered(number)

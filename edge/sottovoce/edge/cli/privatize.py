@@ -17,7 +17,7 @@ from sottovoce.core.system.files import atomic
 from sottovoce.edge.cli import views
 from sottovoce.edge.cli.client import Backend, backend
 from sottovoce.edge.cli.common import load_config, numbered, privacy_options
-from sottovoce.edge.cli.lines import Line, read_texts, text_argument
+from sottovoce.edge.cli.lines import Line, answered, read_texts, text_argument
 from sottovoce.v1 import edge_agent_pb2 as agent
 
 __all__ = ["command"]
@@ -65,7 +65,8 @@ def command(
     config = load_config(ctx)
     output = nullcontext(sys.stdout.buffer) if target is None else atomic(target)
     with backend(config) as privatizer, output as out:
-        for line in read_texts(text, source):
+        for number, line in enumerate(read_texts(text, source)):
+            answered(number, target)
             response = _released(privatizer, line, asked)
             if as_json:
                 shown = json.dumps(views.release(response), ensure_ascii=False)

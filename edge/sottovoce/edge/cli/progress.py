@@ -5,7 +5,15 @@ from __future__ import annotations
 from sottovoce.edge.cli import views
 from sottovoce.v1 import edge_agent_pb2 as agent
 
-__all__ = ["brief", "figures", "sentence"]
+__all__ = ["brief", "figures", "left", "sentence"]
+
+
+def left(name: str) -> tuple[str, str]:
+    """What Ctrl-C says while a customisation is followed."""
+    return (
+        f"no longer following {name}, which goes on in the agent and in the cloud",
+        f"`sotto logs {name}` follows it again, `sotto cancel {name}` ends it",
+    )
 
 
 def figures(record: agent.Customization) -> str:

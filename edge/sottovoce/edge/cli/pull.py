@@ -9,7 +9,13 @@ from pathlib import Path
 import click
 
 from sottovoce.core.bundle.signature import read_key, show_key
-from sottovoce.core.system.console import Command, json_option, print_json, progress_bar
+from sottovoce.core.system.console import (
+    Command,
+    if_interrupted,
+    json_option,
+    print_json,
+    progress_bar,
+)
 from sottovoce.edge.cli.common import load_config
 from sottovoce.edge.cli.owner_check import not_as_root
 from sottovoce.edge.client.cloud import Cloud
@@ -63,6 +69,10 @@ def command(
         config.cloud,
         address=address or config.cloud.address,
         ca_file=ca_file or config.cloud.ca_file,
+    )
+    if_interrupted(
+        "what has arrived is kept, and the bundle in use is as before",
+        "run `sotto pull` again to go on",
     )
     with closing(Cloud(cloud_config)) as cloud, progress_bar() as bar:
         task = bar.add_task("pulling", total=None, note="")

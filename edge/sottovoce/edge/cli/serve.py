@@ -9,7 +9,7 @@ import sys
 
 import click
 
-from sottovoce.core.system.console import Command, json_option, print_json
+from sottovoce.core.system.console import INTERRUPTED, Command, json_option, print_json
 from sottovoce.core.wire.logs import Sentences, to_standard_error
 from sottovoce.edge.cli.common import load_config
 from sottovoce.edge.config import DoorwayConfig
@@ -29,7 +29,7 @@ __all__ = ["command"]
 @json_option
 @click.pass_context
 def command(ctx: click.Context, listen: str | None, doorway: str | None, as_json: bool) -> None:
-    """Run the agent for apps on this device, until SIGTERM or Ctrl-C.
+    """Run the agent for apps on this device, until SIGTERM (exit code 0) or Ctrl-C (130).
 
     Starts without a bundle and uses one as soon as it is pulled. Logs go to standard error and
     never hold text. With --json, one object {"serving": ADDRESS} is printed when it is ready.
@@ -45,9 +45,11 @@ def command(ctx: click.Context, listen: str | None, doorway: str | None, as_json
         if as_json:
             print_json({"serving": address})
 
-    server.serve(config, ready=ready)
+    interrupted = server.serve(config, ready=ready)
+    if interrupted:
+        click.echo("interrupted: what is queued goes on with the next `sotto serve`", err=True)
     # All is closed and nothing more is given out. A thread that is still at a long text, whose
     # caller has gone, would keep the process for as long as that takes.
     sys.stdout.flush()
     logging.shutdown()
-    os._exit(0)
+    os._exit(INTERRUPTED if interrupted else 0)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import socket
 import threading
 import time
@@ -86,8 +87,8 @@ def serve(
     engine: Engine | None = None,
     ready: Callable[[str], None] = lambda address: None,
     stop: threading.Event | None = None,
-) -> None:
-    """Runs the daemon until SIGTERM, SIGINT or `stop`.
+) -> bool:
+    """Run the daemon until SIGTERM, SIGINT or `stop`; whether it was SIGINT that ended it.
 
     Args:
         config: the owner's settings.
@@ -134,7 +135,7 @@ def serve(
             # library. The command ends without it.
             warming = threading.Thread(target=device.engine.warm, name="warm")
             warming.start()
-            ending.wait()
+            ended_by = ending.wait()
             until = time.monotonic() + GRACE_SECONDS
             _log.info("stopping")
             _notify("STOPPING=1")
@@ -149,6 +150,7 @@ def serve(
             service.finish(_left(until))
             join([warming], _left(until))
     _log.info("stopped")
+    return ended_by is signal.SIGINT
 
 
 def _left(until: float) -> float:

@@ -12,7 +12,7 @@ import click
 from sottovoce.cloud.cli.options import folder, watch_stages
 from sottovoce.cloud.state.signing import signing_key
 from sottovoce.core.bundle.manifest import bundle_id
-from sottovoce.core.system.console import Command, json_option, print_json
+from sottovoce.core.system.console import Command, if_interrupted, json_option, print_json
 
 if TYPE_CHECKING:
     from sottovoce.models.bundle.indexes import Choice
@@ -88,6 +88,9 @@ def command(
     from sottovoce.models.bundle.build import build
 
     started = time.monotonic()
+    if_interrupted(
+        f"no bundle was written to {out}; one that was there stays", "run the command again"
+    )
     with watch_stages(enabled=not as_json) as show:
         manifest = build(
             out,

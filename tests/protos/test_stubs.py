@@ -63,16 +63,16 @@ def test_every_file_says_what_other_languages_call_its_package() -> None:
     }
 
 
-def _messages(descriptor: Descriptor) -> set[str]:
-    """Full names of every message reachable from one, itself included."""
-    seen: set[str] = set()
+def _messages(descriptor: Descriptor) -> list[Descriptor]:
+    """Every message reachable from one, itself included."""
+    seen: dict[str, Descriptor] = {}
     waiting = [descriptor]
     while waiting:
         message = waiting.pop()
         if message.full_name not in seen:
-            seen.add(message.full_name)
+            seen[message.full_name] = message
             waiting += [f.message_type for f in message.fields if f.message_type is not None]
-    return seen
+    return [*seen.values()]
 
 
 def _rpcs(module: object) -> list[tuple[str, Descriptor, Descriptor]]:
@@ -83,16 +83,19 @@ def _rpcs(module: object) -> list[tuple[str, Descriptor, Descriptor]]:
 
 
 def test_device_local_types_never_reach_the_cloud() -> None:
+    files = {module.DESCRIPTOR.name for module in LOCAL_FILES}
     local = {
-        name
+        message.full_name
         for module in LOCAL_FILES
         for _, request, response in _rpcs(module)
-        for name in _messages(request) | _messages(response)
-        if name.startswith("sottovoce.")
+        for message in _messages(request) + _messages(response)
+        if message.file.name in files
     }
+    assert local
     for module in CLOUD_FILES:
         for rpc, request, response in _rpcs(module):
-            shared = local & (_messages(request) | _messages(response))
+            sent = {each.full_name for each in _messages(request) + _messages(response)}
+            shared = local & sent
             assert not shared, f"{rpc} uses device-local types {shared}"
 
 

@@ -34,7 +34,7 @@ def _rows(n: int, k: int, secret: bytes = SECRET) -> np.ndarray:
 def test_what_was_drawn_once_is_drawn_for_ever() -> None:
     """Releases must not change unnoticed: another stream needs another version in its purpose."""
     draws = Key(SECRET).draws("space", "document", "text")
-    rows = draws.noise([4.0, 29.5], ["pond", "näive"], ["", "the"]).random((2, 40))
+    rows = draws.noise([4.0, 29.5], ["lake", "näive"], ["", "the"]).random((2, 40))
     assert rows[:, [0, 31, 32, 39]].tolist() == ROWS
     stream = draws.surrogate("IDENTIFIER", "ax-1").random((3,))
     assert stream.tolist() == STREAM
@@ -52,7 +52,7 @@ def test_a_stream_is_the_row_of_no_message_however_it_is_asked() -> None:
 
 
 def test_noise_from_a_frozen_row_is_frozen() -> None:
-    random = Key(SECRET).draws("space").noise([4.0], ["pond"], [""])
+    random = Key(SECRET).draws("space").noise([4.0], ["lake"], [""])
     drawn = noise.draw(random, 1, 16, 4.0)
     assert drawn[0, [0, 15]] == pytest.approx(NOISE, rel=1e-5)
     assert np.linalg.norm(drawn) == pytest.approx(LENGTH, rel=1e-5)
@@ -109,7 +109,7 @@ def test_the_noise_of_one_word_under_many_keys_has_the_same_law() -> None:
     lengths = [
         np.linalg.norm(
             noise.draw(
-                Key(number.to_bytes(32, "big")).draws("space").noise([25.0], ["pond"], [""]),
+                Key(number.to_bytes(32, "big")).draws("space").noise([25.0], ["lake"], [""]),
                 1,
                 16,
                 25.0,

@@ -101,7 +101,7 @@ def test_sizes_go_with_their_methods(
     ("change", "field"),
     [
         ({"reconstruction": True}, "plain_tokens"),
-        ({"plain_tokens": 3}, "training.plain_tokens"),
+        ({"plain_tokens": 3}, "plain_tokens"),
         ({"reconstruction_width": 96}, "reconstruction_width"),
         ({"reconstruction_weight": 0.5}, "reconstruction_weight"),
         ({"learning_rate": 0.2}, "learning_rate"),

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from sottovoce.core.bundle.folder import CARDS, Bundle
 from sottovoce.core.bundle.manifest import StoredFile, sha256
+from tests.support.tampering import change_manifest
 
 from .conftest import Device
 
@@ -19,7 +20,6 @@ def test_the_cards_of_a_bundle_are_shown(
     new_device: Callable[..., Device], tagged_bundle: Path, tmp_path: Path
 ) -> None:
     folder = shutil.copytree(tagged_bundle, tmp_path / "carded")
-    (folder / CARDS).mkdir()
     file = folder / CARDS / "tagger.md"
     file.write_text(CARD)
     manifest = Bundle.open(tagged_bundle).manifest
@@ -30,9 +30,20 @@ def test_the_cards_of_a_bundle_are_shown(
     shown = device.sotto("licences").stdout
     assert "program: Apache-2.0" in shown
     assert "CC BY-SA 4.0.\ufffd" in shown  # a terminal obeys nothing that a bundle brings
-    assert device.json("licences")[0]["cards"] == {"tagger": CARD}
+    assert device.json("licences")[0]["cards"]["tagger"] == CARD
 
 
-def test_a_bundle_without_cards_says_so(device: Device) -> None:
+def test_a_bundle_without_cards_says_so(
+    new_device: Callable[..., Device], tagged_bundle: Path, tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(tagged_bundle, tmp_path / "bare"))
+    change_manifest(
+        folder,
+        lambda told: told.update(
+            files={name: held for name, held in told["files"].items() if CARDS not in name}
+        ),
+    )
+    shutil.rmtree(folder / CARDS)
+    device = new_device(folder)
     assert "brings no cards" in device.sotto("licences").stdout
     assert device.json("licences")[0]["cards"] == {}

@@ -71,9 +71,9 @@ def test_a_name_that_falls_into_no_words_is_released_whole(name: str) -> None:
 
     functions = Functions(drawn)
     released = functions.call(chats.ToolCall(name="f", arguments=json.dumps({name: None})))
-    assert json.loads(released.released_arguments) == {"mara_lake_example": None}
+    assert json.loads(released.released_arguments) == {"mara_pond_example": None}
     assert texts[0] == name
-    assert functions.back([], Restoration([])).name("mara_lake_example") == name
+    assert functions.back([], Restoration([])).name("mara_pond_example") == name
 
 
 def test_many_names_that_would_become_one_are_numbered() -> None:

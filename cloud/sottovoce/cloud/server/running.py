@@ -15,9 +15,10 @@ __all__ = ["until_told"]
 
 _log = logging.getLogger(__name__)
 _LARGE, _ARENAS = 4 << 20, 2
-"""Bytes of a block that goes back to the system once it is free, and heaps that threads share. What
-a pass takes for a moment would else come to lie among what stays, and the process grow for hours:
-by 61 MB in an hour of mixed use (docs/reliability.md)."""
+"""Size in bytes from which a freed block returns to the system, and the number of shared heaps.
+
+Otherwise short-lived memory of a pass lies among lasting memory, and the process grows for hours:
+by 61 MB in an hour of mixed use (docs/lab_notes.md)."""
 
 
 class _Stoppable(Protocol):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
 import click
 
-from sottovoce.core.errors import InvalidInput
+from sottovoce.core.errors import InvalidInput, NotReady, SottovoceError
 from sottovoce.core.system.console import (
     Command,
     if_interrupted,
@@ -14,6 +17,9 @@ from sottovoce.core.system.console import (
 )
 from sottovoce.edge.cli.client import in_process
 from sottovoce.edge.cli.common import load_config
+
+if TYPE_CHECKING:
+    from sottovoce.edge.tasks.agent import Agent
 
 __all__ = ["command"]
 
@@ -40,10 +46,10 @@ def command(
 ) -> None:
     """Bring ADAPTER home, or its newest version, so that this device answers itself.
 
-    `sotto predict` then needs no cloud: nothing is released, sent or charged. Needs the bundle's
-    encoder (`sotto pull --encoder`) and a provider who hands adapters out. A running agent takes
-    the new version up by itself; if anything fails, the old one goes on answering. Whoever gets
-    hold of the device gets the adapter, and can test what it was trained on.
+    `sotto predict` then needs no cloud: nothing is released, sent or charged. Also brings the
+    bundle's encoder, if this device has none. Needs a provider who hands adapters out. A running
+    agent takes the new version up by itself; if anything fails, the old one goes on answering.
+    Whoever gets hold of the device gets the adapter, and can test what it was trained on.
     """
     if roll_back + versions + (follow is not None) > 1:
         raise InvalidInput(
@@ -83,6 +89,7 @@ def command(
                 bar.update(task, completed=done >> 10, total=total >> 10, note="KiB")
 
             fetched = device.home.fetch(adapter, progress=progress)
+            _complete(device, adapter, progress)
         if follow:
             device.home.follow(adapter, True)
     if as_json:
@@ -98,3 +105,30 @@ def command(
     else:
         size = f"{fetched.bytes / 1e6:.1f} MB"
         click.echo(f"{adapter} is at home (version {fetched.version[:16]}, {size})")
+
+
+def _complete(device: Agent, adapter: str, progress: Callable[[int, int], None]) -> None:
+    """Fetch the encoder of the bundle in use, if the device does not have it.
+
+    Raises:
+        NotReady: it cannot be fetched, so that the device cannot answer with the adapter.
+    """
+    try:
+        device.home.encoder()
+    except NotReady:
+        from sottovoce.edge.client.pull import pull
+
+        try:
+            pull(
+                device.cloud,
+                device.config.bundle,
+                wanted=device.engine.current().bundle.id,
+                encoder=True,
+                progress=lambda _, done, total: progress(done, total),
+            )
+        except SottovoceError as error:
+            raise NotReady(
+                f"{adapter} was fetched, and this device cannot answer with it: {error.problem}",
+                fix=f"{error.fix}; until then: `sotto predict {adapter} --where cloud`",
+                subject="encoder",
+            ) from error

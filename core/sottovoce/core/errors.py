@@ -1,8 +1,9 @@
-"""Every error an app or an operator can meet, drawn once.
+"""Every error an app or an operator can meet, and what mends those that either side can meet.
 
-Each class fixes a gRPC code, a process exit code and a reason, which programs in
-other languages may rely on whatever the class is called; each instance says what
-is wrong and how to mend it, and never quotes the user's text.
+Each class fixes a gRPC code, a process exit code and a reason, which programs in other languages
+may rely on whatever the class is called. Each instance says what is wrong and how to mend it, and
+never quotes the user's text. Code that both programs run gives a `Remedy`: a device's owner and a
+provider mend the same fault by different commands.
 
     SottovoceError                      INTERNAL             exit 1
     ├── InvalidInput                    INVALID_ARGUMENT     exit 2
@@ -21,8 +22,9 @@ is wrong and how to mend it, and never quotes the user's text.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from enum import IntEnum
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from enum import Enum, IntEnum
 from typing import ClassVar
 
 __all__ = [  # the kinds alone
@@ -58,12 +60,89 @@ class Code(IntEnum):
     UNAUTHENTICATED = 16
 
 
+class Side(IntEnum):
+    """Whose program runs."""
+
+    DEVICE = 0
+    PROVIDER = 1
+
+
+class Remedy(Enum):
+    """What mends a fault that either side can meet: for a device's owner, and for the provider."""
+
+    GET_BUNDLE = (
+        "run `sotto pull HOST:PORT`",
+        "build one with `sotto-cloud build-bundle --out FOLDER`, or name another folder or id",
+    )
+    RESTORE_BUNDLE = (
+        "fetch it again with `sotto pull`",
+        "build it again with `sotto-cloud build-bundle`, or bring its files back",
+    )
+    MATCH_VERSIONS = (
+        "update sottovoce-edge, or run `sotto pull` for a bundle of the same version",
+        "build it again with this version's `sotto-cloud build-bundle`",
+    )
+    REPLACE_BUNDLE = (
+        "ask the provider, or pull from another cloud",
+        "build it again with `sotto-cloud build-bundle`",
+    )
+    SIGN_BUNDLE = (
+        "run `sotto pull` again; if it happens again, ask the provider",
+        "sign it again with `sotto-cloud build-bundle --key FILE`",
+    )
+    GET_TAGGER = (
+        "run `sotto pull` for a bundle that has one",
+        "train one with `sotto-models train-tagger`, or name another folder",
+    )
+    GET_NAMES = (
+        "run `sotto pull` for a bundle that has one",
+        "train one with `sotto-models train-names`, or name another folder",
+    )
+    GET_DENOISER = (
+        "run `sotto pull` for a bundle that has one",
+        "train one with `sotto-models train-denoiser`",
+    )
+    BUILD_ENCODER = (
+        "ask the provider to build it with `sotto-cloud build-bundle --encoder`, or have the cloud "
+        "answer with --where cloud",
+        "build it with `sotto-cloud build-bundle --encoder`",
+    )
+    GET_ENCODER = (
+        "fetch it with `sotto pull --encoder`",
+        "build it with `sotto-cloud build-bundle --encoder`",
+    )
+    RESTORE_ENCODER = (
+        "fetch it again with `sotto pull --encoder`",
+        "build it again with `sotto-cloud build-bundle --encoder`",
+    )
+    RESTORE_ADAPTER = ("fetch it again with `sotto fetch`", "train it again")
+    REPLACE_ADAPTER = (
+        "customise again, or go back with `sotto fetch --roll-back`",
+        "train it again",
+    )
+
+
+_side = Side.DEVICE
+
+
+@contextmanager
+def speaking_to(side: Side) -> Iterator[None]:
+    """While the block lasts, errors of this process say what ``side`` can do."""
+    global _side
+    before, _side = _side, side
+    try:
+        yield
+    finally:
+        _side = before
+
+
 class SottovoceError(Exception):
     """What went wrong, and the fix.
 
     Args:
         problem: one sentence for a person; no user text in it.
-        fix: what to do about it, imperative; may be empty.
+        fix: what to do about it, imperative; may be empty. Of a `Remedy`, what the side whose
+            program runs can do.
         subject: the field, resource or quota concerned, for programs.
         metadata: further facts for programs (``next_sequence``, say).
     """
@@ -76,13 +155,17 @@ class SottovoceError(Exception):
         self,
         problem: str,
         *,
-        fix: str = "",
+        fix: str | Remedy = "",
         subject: str = "",
         metadata: Mapping[str, str] | None = None,
     ) -> None:
-        super().__init__(f"{problem} ({fix})" if fix else problem)
+        self.fix = fix.value[_side] if isinstance(fix, Remedy) else fix
+        self.fix_for_callers = self.fix
+        """The fix for a caller on the other side, who has none of this side's commands."""
+        if isinstance(fix, Remedy) and _side is Side.PROVIDER:
+            self.fix_for_callers = f"ask the provider to {self.fix}"
+        super().__init__(f"{problem} ({self.fix})" if self.fix else problem)
         self.problem = problem
-        self.fix = fix
         self.subject = subject
         self.metadata = dict(metadata or {})
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from sottovoce.cloud.cli.configuration import defaults, read
-from sottovoce.core.errors import SottovoceError
+from sottovoce.core.errors import Side, SottovoceError
 from sottovoce.core.system.console import tell
 from sottovoce.core.system.lazy_group import LazyGroup
 
@@ -44,6 +44,7 @@ COMMANDS = {
     cls=LazyGroup,
     package=__name__,
     summaries=COMMANDS,
+    side=Side.PROVIDER,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.version_option(

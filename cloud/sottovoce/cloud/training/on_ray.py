@@ -18,7 +18,14 @@ from urllib.parse import urlsplit
 
 from sottovoce.cloud import logs
 from sottovoce.cloud.config import Limits
-from sottovoce.core.errors import ConfigError, NotReady, SottovoceError, Unavailable
+from sottovoce.core.errors import (
+    ConfigError,
+    NotReady,
+    Side,
+    SottovoceError,
+    Unavailable,
+    speaking_to,
+)
 from sottovoce.core.wire.opentelemetry import traced
 from sottovoce.core.wire.status import kind_and_place
 
@@ -65,10 +72,14 @@ class Trainer:
         """
         import torch
 
-        from sottovoce.cloud.training.worker import Worker
-
         logs.configure(given.log_format, "trainer")
         torch.set_num_threads(given.threads)
+        with speaking_to(Side.PROVIDER):
+            return self._work(given)
+
+    def _work(self, given: Given) -> tuple[str, str, str] | None:
+        from sottovoce.cloud.training.worker import Worker
+
         try:
             worker = self._worker = Worker(
                 given.state,

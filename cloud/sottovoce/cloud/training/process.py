@@ -18,6 +18,7 @@ from sottovoce.cloud.config import STORE_VARIABLE, Limits
 from sottovoce.cloud.jobs.overview import JobsCollector
 from sottovoce.cloud.metrics import expose
 from sottovoce.cloud.training.worker import Worker
+from sottovoce.core.errors import Side, speaking_to
 from sottovoce.core.wire.opentelemetry import traced
 
 __all__ = ["main", "work"]
@@ -78,6 +79,11 @@ def main() -> None:
     parser.add_argument("--trace", default="")
     options = parser.parse_args()
     logs.configure(options.log_format, "trainer", "worker: ")
+    with speaking_to(Side.PROVIDER):
+        _work(options)
+
+
+def _work(options: argparse.Namespace) -> None:
     limits = Limits(training_seconds=options.training_seconds)
     worker = Worker(
         options.state,

@@ -194,7 +194,7 @@ class Worker:
             except (LeaseLost, Unavailable):
                 raise
             except SottovoceError as error:  # what it went on from is gone
-                self.queue.finish(lease, State.FAILED, str(error))
+                self.queue.finish(lease, State.FAILED, _told(error))
                 break
         else:
             message = f"the adapter was changed in each of {ATTEMPTS} rounds; customise again later"
@@ -219,7 +219,7 @@ class Worker:
         except LeaseLost:
             raise
         except SottovoceError as error:
-            return State.FAILED, str(error), None, ""
+            return State.FAILED, _told(error), None, ""
         except Exception as error:
             _log.error("job %s: unexpected %s", job.id, kind_and_place(error))
             message = f"internal error ({type(error).__name__}); try again, or ask the provider"
@@ -323,6 +323,12 @@ class Worker:
         if not self._decoder:  # the server has been started without since the job was made
             raise no_decoder()
         return decoder.load(self._decoder, quantized=quantized)
+
+
+def _told(error: SottovoceError) -> str:
+    """What the job's tenant is told."""
+    fix = error.fix_for_callers
+    return f"{error.problem} ({fix})" if fix else error.problem
 
 
 @contextlib.contextmanager

@@ -24,7 +24,7 @@ from sottovoce.core.bundle.manifest import ENCODER, MANIFEST, Manifest, bundle_i
 from sottovoce.core.bundle.row_file import RowFile
 from sottovoce.core.bundle.signature import SIGNATURE
 from sottovoce.core.bundle.word_list import WordIds, WordList
-from sottovoce.core.errors import BundleMismatch, DataLoss, NotReady
+from sottovoce.core.errors import BundleMismatch, DataLoss, NotReady, Remedy
 from sottovoce.core.system.maps import map_array
 from sottovoce.core.text.word_classes import READINGS
 
@@ -73,13 +73,13 @@ class Bundle:
         if self.readings.dtype != np.uint8 or (self.readings >= len(READINGS)).any():
             raise DataLoss(
                 "bundle file readings.npy holds readings that this version does not know",
-                fix="fetch it again with `sotto pull`",
+                fix=Remedy.RESTORE_BUNDLE,
                 subject="readings.npy",
             )
         if not np.array_equal(self.members[: manifest.words], np.arange(manifest.words)):
             raise DataLoss(
                 "the bundle's classes do not begin with all words in order",
-                fix="build it again, or pull it from a cloud of the same version",
+                fix=Remedy.MATCH_VERSIONS,
             )
 
     @classmethod
@@ -105,7 +105,7 @@ class Bundle:
             data = (folder / MANIFEST).read_bytes()
         except (FileNotFoundError, NotADirectoryError) as error:
             raise NotReady(
-                f"no bundle at {folder}", fix="run `sotto pull HOST:PORT`", subject="bundle"
+                f"no bundle at {folder}", fix=Remedy.GET_BUNDLE, subject="bundle"
             ) from error
         identity = bundle_id(data)
         if expected not in (None, identity):
@@ -143,14 +143,12 @@ class Bundle:
             array: NDArray[Any] = map_array(self.folder / path)
         except (ValueError, OSError) as error:
             raise DataLoss(
-                f"bundle file {path} is not an array", fix="fetch it again with `sotto pull`"
+                f"bundle file {path} is not an array", fix=Remedy.RESTORE_BUNDLE
             ) from error
         if array.ndim != len(shape) or any(
             want is not None and want != have for want, have in zip(shape, array.shape, strict=True)
         ):
-            raise DataLoss(
-                f"bundle file {path} has the wrong shape", fix="fetch it again with `sotto pull`"
-            )
+            raise DataLoss(f"bundle file {path} has the wrong shape", fix=Remedy.RESTORE_BUNDLE)
         return array
 
     def warm(self) -> None:
@@ -178,11 +176,9 @@ class Bundle:
         try:
             words = WordList(self.folder / "words.txt")
         except (OSError, ValueError) as error:
-            raise DataLoss(
-                "words.txt is unreadable", fix="fetch it again with `sotto pull`"
-            ) from error
+            raise DataLoss("words.txt is unreadable", fix=Remedy.RESTORE_BUNDLE) from error
         if len(words) != self.manifest.words:
-            raise DataLoss("words.txt has the wrong length", fix="fetch it again with `sotto pull`")
+            raise DataLoss("words.txt has the wrong length", fix=Remedy.RESTORE_BUNDLE)
         return words
 
     @cached_property
@@ -191,9 +187,7 @@ class Bundle:
         try:
             return WordIds(self.words)
         except UnicodeDecodeError as error:
-            raise DataLoss(
-                "words.txt is not UTF-8", fix="fetch it again with `sotto pull`"
-            ) from error
+            raise DataLoss("words.txt is not UTF-8", fix=Remedy.RESTORE_BUNDLE) from error
 
     def class_members(self, name: str) -> NDArray[np.int32]:
         """Ids of the words in a class, ascending."""
@@ -259,6 +253,4 @@ def _stamp(file: Path) -> _Stamp:
 
 
 def _damaged(path: str, what: str) -> DataLoss:
-    return DataLoss(
-        f"bundle file {path} {what}", fix="fetch it again with `sotto pull`", subject=path
-    )
+    return DataLoss(f"bundle file {path} {what}", fix=Remedy.RESTORE_BUNDLE, subject=path)

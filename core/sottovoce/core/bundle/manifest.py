@@ -16,7 +16,7 @@ from typing import Annotated, Any, Final
 
 from sottovoce.core.bundle.levels import EmbedLevel, Level, Share, between, is_target
 from sottovoce.core.bundle.signature import SIGNATURE
-from sottovoce.core.errors import BundleMismatch, DataLoss, NotFound
+from sottovoce.core.errors import BundleMismatch, DataLoss, NotFound, Remedy
 from sottovoce.core.system.schema import (
     Longest,
     Malformed,
@@ -170,7 +170,7 @@ class Manifest:
         if kept != _checksum(raw) and (kept is not None or unknown):
             raise DataLoss(
                 "the bundle's manifest.json is damaged",
-                fix="fetch it again with `sotto pull`; a provider, build it again or bring it back",
+                fix=Remedy.RESTORE_BUNDLE,
             )
         try:
             found = decode(cls, raw, more=True)
@@ -237,7 +237,7 @@ def _check_classes(manifest: Manifest) -> None:
 def _damaged(problem: str) -> DataLoss:
     return DataLoss(
         f"the bundle's manifest.json {problem}",
-        fix="fetch it again with `sotto pull`",
+        fix=Remedy.RESTORE_BUNDLE,
         subject=MANIFEST,
     )
 

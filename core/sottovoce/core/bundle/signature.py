@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
-from sottovoce.core.errors import DataLoss, InvalidInput, NotReady
+from sottovoce.core.errors import DataLoss, InvalidInput, NotReady, Remedy
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -69,7 +69,7 @@ class Signature:
         if (len(key), len(value)) != (_KEY, _VALUE):
             raise DataLoss(
                 "the bundle's signature is cut short or not one",
-                fix="run `sotto pull` again; if it happens again, ask the provider",
+                fix=Remedy.SIGN_BUNDLE,
                 subject=SIGNATURE,
             )
         return cls(key, value)
@@ -92,7 +92,7 @@ class Signature:
         except InvalidSignature as error:
             raise DataLoss(
                 "the bundle's signature does not fit its manifest",
-                fix="run `sotto pull` again; if it happens again, ask the provider",
+                fix=Remedy.SIGN_BUNDLE,
                 subject=SIGNATURE,
             ) from error
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.manifest import WordClass
-from sottovoce.core.errors import BundleMismatch
+from sottovoce.core.errors import BundleMismatch, Remedy
 from sottovoce.core.text import onnx_file
 
 __all__ = ["check", "check_network", "unsound"]
@@ -70,7 +70,7 @@ def unsound(problem: str) -> BundleMismatch:
     """The error of a bundle that is whole, and that a device must not use all the same."""
     return BundleMismatch(
         f"the bundle cannot be trusted: {problem}",
-        fix="ask the provider, or pull from another cloud",
+        fix=Remedy.REPLACE_BUNDLE,
         subject="bundle",
     )
 

@@ -18,7 +18,7 @@ from typing import Annotated, Any, Final, Protocol
 import tokenizers
 
 from sottovoce.core.bundle.word_list import WordIds, WordList
-from sottovoce.core.errors import BundleMismatch, DataLoss
+from sottovoce.core.errors import BundleMismatch, DataLoss, Remedy
 from sottovoce.core.system.schema import Longest, Malformed, Range, decode, parse
 
 __all__ = ["VOCABULARY", "Tokenizer", "open_tokenizer", "without_vocabulary"]
@@ -171,7 +171,7 @@ def open_tokenizer(file: Path) -> Tokenizer:
         how = f": {error}" if isinstance(error, Malformed) else ""
         raise DataLoss(
             f"bundle file tokenizer.json is unreadable{how}",
-            fix="fetch it again with `sotto pull`",
+            fix=Remedy.RESTORE_BUNDLE,
             subject="tokenizer.json",
         ) from error
 

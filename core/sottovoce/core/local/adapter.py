@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from sottovoce.core.errors import BundleMismatch, DataLoss
+from sottovoce.core.errors import BundleMismatch, DataLoss, Remedy
 from sottovoce.core.local.encoder import Additions, Encoder, Shape
 from sottovoce.core.system.schema import decode, parse, parse_object
 from sottovoce.core.wire.limits import LARGEST_ADAPTER, MOST_LABELS
@@ -118,7 +118,7 @@ class LocalAdapter:
         ) as error:
             raise DataLoss(
                 f"the adapter's file {file.name} is missing or was altered",
-                fix="fetch it again with `sotto fetch`",
+                fix=Remedy.RESTORE_ADAPTER,
                 subject="adapter",
             ) from error
 
@@ -172,7 +172,7 @@ class LocalAdapter:
         if not np.isfinite(logits).all():
             raise DataLoss(
                 "the adapter's numbers give no score",
-                fix="customise again, or go back with `sotto fetch --roll-back`",
+                fix=Remedy.REPLACE_ADAPTER,
                 subject="adapter",
             )
         shares = np.exp(logits - logits.max())

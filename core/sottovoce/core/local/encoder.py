@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.row_file import RowFile
 from sottovoce.core.bundle.tokenizer import Tokenizer
-from sottovoce.core.errors import BundleMismatch, DataLoss, NotReady
+from sottovoce.core.errors import BundleMismatch, DataLoss, NotReady, Remedy
 from sottovoce.core.system.schema import decode, parse_object
 from sottovoce.core.text.onnx_session import Session, session
 
@@ -152,14 +152,13 @@ class Encoder:
         if not optional:
             raise NotReady(
                 "this bundle has no encoder for devices",
-                fix="ask the provider to build it with `sotto-cloud build-bundle --encoder`, or "
-                "have the cloud answer with --where cloud",
+                fix=Remedy.BUILD_ENCODER,
                 subject="encoder",
             )
         if not folder.is_dir():
             raise NotReady(
                 "the bundle's encoder is not on this device",
-                fix="fetch it with `sotto pull --encoder`",
+                fix=Remedy.GET_ENCODER,
                 subject="encoder",
             )
         hashes = {Path(path).name: stored.sha256 for path, stored in optional.items()}
@@ -194,7 +193,7 @@ class Encoder:
             if form != FORMAT:
                 raise BundleMismatch(
                     f"the bundle's encoder has another format than {FORMAT!r}",
-                    fix="update sottovoce-edge, or pull from a cloud of the same version",
+                    fix=Remedy.MATCH_VERSIONS,
                     subject="encoder",
                 )
             shape = Shape.decode(facts)
@@ -265,6 +264,6 @@ def _vouched(name: str, found: str, hashes: Mapping[str, str] | None) -> None:
 def _damaged(path: str) -> DataLoss:
     return DataLoss(
         f"the encoder's file {Path(path).name} is missing or was altered",
-        fix="fetch it again with `sotto pull --encoder`",
+        fix=Remedy.RESTORE_ENCODER,
         subject="encoder",
     )

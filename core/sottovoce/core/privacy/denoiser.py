@@ -24,7 +24,7 @@ from sottovoce.core.bundle.levels import Eta
 from sottovoce.core.bundle.manifest import Backbone, Count, sha256
 from sottovoce.core.bundle.row_file import RowFile
 from sottovoce.core.bundle.tokenizer import VOCABULARY
-from sottovoce.core.errors import BundleMismatch, DataLoss, InvalidInput, NotReady
+from sottovoce.core.errors import BundleMismatch, DataLoss, InvalidInput, NotReady, Remedy
 from sottovoce.core.system.schema import Malformed, Sha256, decode, parse_object
 from sottovoce.core.text.onnx_session import session
 
@@ -51,8 +51,6 @@ TOLERANCE: Final = 0.01
 
 Floats1d = NDArray[np.float32]
 """One vector; the shape stands beside each use."""
-
-_REPULL: Final = "fetch the bundle again with `sotto pull`"
 
 
 @dataclass(frozen=True)
@@ -122,7 +120,7 @@ class Denoiser:
         if not description.is_file():
             raise NotReady(
                 "this bundle has no denoiser",
-                fix="pull a bundle that was built with one, see `sotto-models train-denoiser`",
+                fix=Remedy.GET_DENOISER,
                 subject="denoiser",
             )
         try:
@@ -273,8 +271,10 @@ def misfit(
 
 
 def _mismatch(what: str) -> BundleMismatch:
-    return BundleMismatch(f"the denoiser {what}", fix=_REPULL, subject="denoiser")
+    return BundleMismatch(f"the denoiser {what}", fix=Remedy.RESTORE_BUNDLE, subject="denoiser")
 
 
 def _damaged(how: str = "") -> DataLoss:
-    return DataLoss(f"the denoiser's files are damaged{how}", fix=_REPULL, subject="denoiser")
+    return DataLoss(
+        f"the denoiser's files are damaged{how}", fix=Remedy.RESTORE_BUNDLE, subject="denoiser"
+    )

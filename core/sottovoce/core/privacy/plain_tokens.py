@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.core.bundle.folder import Bundle
-from sottovoce.core.errors import DataLoss, NotReady
+from sottovoce.core.errors import DataLoss, NotReady, Remedy
 from sottovoce.core.privacy import policies
 from sottovoce.core.privacy.noise import Random
 from sottovoce.core.text.word_classes import READINGS
@@ -124,7 +124,5 @@ def _met(bundle: Bundle, ids: NDArray[np.int32]) -> NDArray[np.float64] | None:
         # The first classes are all words, in order.
         met: NDArray[np.float64] = counts[: len(bundle.words)] + _UNSEEN
     except (OSError, ValueError) as error:
-        raise DataLoss(
-            f"bundle file {COUNTS} is unreadable", fix="fetch it again with `sotto pull`"
-        ) from error
+        raise DataLoss(f"bundle file {COUNTS} is unreadable", fix=Remedy.RESTORE_BUNDLE) from error
     return met[ids]

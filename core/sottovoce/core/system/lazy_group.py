@@ -13,6 +13,7 @@ from typing import Any
 
 import click
 
+from sottovoce.core.errors import Side, speaking_to
 from sottovoce.core.system.console import INTERRUPTED
 
 __all__ = ["EXIT_CODES", "LazyGroup"]
@@ -40,6 +41,7 @@ class LazyGroup(click.Group):
     Args:
         package: where the modules are; each has its command as ``command``.
         summaries: one line for each command, in the order of the help.
+        side: whose program it is, which decides what errors say to do.
     """
 
     def __init__(
@@ -47,11 +49,13 @@ class LazyGroup(click.Group):
         *args: Any,
         package: str,
         summaries: Mapping[str, str],
+        side: Side = Side.DEVICE,
         **kwargs: Any,
     ):
         super().__init__(*args, **kwargs)
         self._package = package
         self._summaries = summaries
+        self._side = side
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self._summaries)
@@ -69,7 +73,8 @@ class LazyGroup(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            return super().invoke(ctx)
+            with speaking_to(self._side):
+                return super().invoke(ctx)
         except KeyboardInterrupt:  # while a command was imported
             click.echo("interrupted", err=True)
             ctx.exit(INTERRUPTED)

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Final, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.core.errors import BundleMismatch, DataLoss, NotReady
+from sottovoce.core.errors import BundleMismatch, DataLoss, NotReady, Remedy
 from sottovoce.core.system.maps import map_array
 from sottovoce.core.system.schema import Range, Sha256, decode, parse_object
 from sottovoce.core.text.name_network import NameNetwork
@@ -111,7 +111,7 @@ class NameFinder:
         if not description.is_file() or not network.is_file():
             raise NotReady(
                 f"no name finder in {folder}",
-                fix="run `sotto pull` for a bundle that has one, or `sotto-models train-names`",
+                fix=Remedy.GET_NAMES,
                 subject="names",
             )
         model = network.read_bytes()
@@ -243,7 +243,7 @@ def _try(network: NameNetwork, rows: int, reach: int) -> None:
 def _another(folder: Path) -> BundleMismatch:
     return BundleMismatch(
         f"the name finder in {folder} is not one this version can run",
-        fix="run `sotto pull` for a bundle made by the same version",
+        fix=Remedy.MATCH_VERSIONS,
         subject="names",
     )
 
@@ -275,6 +275,6 @@ def _listed(file: Path, words: int) -> NDArray[np.float32] | None:
 def _damaged(folder: Path, problem: str) -> DataLoss:
     return DataLoss(
         f"the name finder in {folder} is damaged: {problem}",
-        fix="run `sotto pull` again",
+        fix=Remedy.RESTORE_BUNDLE,
         subject="names",
     )

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sottovoce.core.errors import DataLoss
+from sottovoce.core.errors import DataLoss, Remedy
 from sottovoce.core.text.onnx_file import check, check_file
 
 __all__ = ["Session", "runtime", "session"]
@@ -79,6 +79,6 @@ def session(model: bytes | str, threads: int = 1, *, name: str = "network") -> S
 def _damaged(name: str, problem: str) -> DataLoss:
     return DataLoss(
         f"the network {name} cannot be run: {problem}",
-        fix="run `sotto pull` again; if it happens again, ask the provider",
+        fix=Remedy.RESTORE_BUNDLE,
         subject=name,
     )

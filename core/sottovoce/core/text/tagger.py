@@ -19,7 +19,7 @@ from typing import Annotated, Any, Final, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.core.errors import BundleMismatch, DataLoss, NotReady
+from sottovoce.core.errors import BundleMismatch, DataLoss, NotReady, Remedy
 from sottovoce.core.system.schema import Longest, Malformed, Range, Sha256, decode, parse_object
 from sottovoce.core.text.onnx_session import session
 
@@ -225,7 +225,7 @@ class OnnxTagger:
         if not description.is_file() or not network.is_file():
             raise NotReady(
                 f"no tagger in {folder}",
-                fix="run `sotto pull` for a bundle that has one, or `sotto-models train-tagger`",
+                fix=Remedy.GET_TAGGER,
                 subject="tagger",
             )
         model = network.read_bytes()
@@ -273,14 +273,14 @@ class OnnxTagger:
 def _another(folder: Path) -> BundleMismatch:
     return BundleMismatch(
         f"the tagger in {folder} is not one this version can run",
-        fix="run `sotto pull` for a bundle made by the same version",
+        fix=Remedy.MATCH_VERSIONS,
         subject="tagger",
     )
 
 
 def _damaged(problem: str) -> DataLoss:
     return DataLoss(
-        f"the tagger is damaged: {problem}", fix="run `sotto pull` again", subject="tagger"
+        f"the tagger is damaged: {problem}", fix=Remedy.RESTORE_BUNDLE, subject="tagger"
     )
 
 

@@ -64,7 +64,11 @@ _BROKEN = (grpc.StatusCode.UNKNOWN, grpc.StatusCode.INTERNAL)
 def to_status(error: errors.SottovoceError) -> status_pb2.Status:
     """The error as a ``google.rpc.Status`` with details by its kind, cut to what a call's trailers
     hold: a problem may quote labels, and a subject what the caller sent."""
-    problem, fix, subject = _cut(error.problem), _cut(error.fix), _cut(error.subject, 256)
+    problem, fix, subject = (
+        _cut(error.problem),
+        _cut(error.fix_for_callers),
+        _cut(error.subject, 256),
+    )
     details: list[Any] = [
         error_details_pb2.ErrorInfo(
             reason=error.reason,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import click
 
+from sottovoce.core.errors import Side
 from sottovoce.core.system.lazy_group import LazyGroup
 
 __all__ = ["COMMANDS", "main"]
@@ -27,6 +28,7 @@ COMMANDS = {
     cls=LazyGroup,
     package=__name__,
     summaries=COMMANDS,
+    side=Side.PROVIDER,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.version_option(

@@ -161,7 +161,7 @@ class Manifest:
         if form != FORMAT:
             raise BundleMismatch(
                 f"the bundle has format {form[:60]!r}, this agent reads {FORMAT!r}",
-                fix="update sottovoce-edge or pull from a cloud of the same version",
+                fix=Remedy.MATCH_VERSIONS,
             )
         raw["format"] = form
         kept = raw.pop(_CHECKSUM, None)

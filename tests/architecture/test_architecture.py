@@ -12,7 +12,7 @@ import pytest
 from tests.support import architecture
 from tests.support.architecture import Forbidden
 
-LONGEST_MODULE = 400
+LONGEST_MODULE = 600
 
 
 @pytest.fixture(scope="module")

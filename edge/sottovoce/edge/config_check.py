@@ -74,6 +74,11 @@ def check(config: Config) -> None:
             "agent.tls_cert and agent.tls_key together, or neither",
         ),
         (
+            not agent.group or (agent.apps and agent.listen.startswith("unix:")),
+            "agent.group",
+            "it with agent.apps = true and a unix socket, as whoever opens it is else the owner",
+        ),
+        (
             config.predict.where in ("device", "cloud", "auto"),
             "predict.where",
             '"device", "cloud" or "auto"',

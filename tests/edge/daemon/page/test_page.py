@@ -222,16 +222,9 @@ def test_it_ends_with_its_daemon_and_is_not_there_unasked(
         door.ask("/")
 
 
-def test_it_stands_on_loopback_alone(
-    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
-) -> None:
-    config = configured(tmp_path, bundle=small_bundle_folder, SOTTO_UI_ADDRESS="0.0.0.0:0")
-    with (
-        running(config, lexicon_tagger) as address,
-        Remote(address) as device,
-        pytest.raises(ConfigError, match=r"ui\.address"),
-    ):
-        device.open_page()
+def test_it_stands_on_loopback_alone(tmp_path: Path, small_bundle_folder: Path) -> None:
+    with pytest.raises(ConfigError, match=r"ui\.address"):
+        configured(tmp_path, bundle=small_bundle_folder, SOTTO_UI_ADDRESS="0.0.0.0:0")
 
 
 @pytest.mark.parametrize("over", [1, 40_000])
